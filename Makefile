@@ -77,10 +77,10 @@ benchmark: setup
 	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 generate: setup
-	$(BIN)/python -m poam_ros.ros.common.parameter_files
+	$(BIN)/python tools/parameter_files.py
 
 sanitize: setup
 	$(BIN)/python -m pytest -q test/models/test_sanitize.py

@@ -42,7 +42,12 @@ LIMIT = 300.0  # s of wall time for what must happen, on a slow and busy machine
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what `make soak` is for, unless -m names it."""
+    """Leave out what `make soak` is for, unless -m names it.
+
+    Files with slow tests come first, so that in the end no core waits for the last of them.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if "soak" in config.option.markexpr:
         return
     long = [item for item in items if item.get_closest_marker("soak")]
@@ -169,6 +174,12 @@ def eventually():
 def python():
     """The interpreter that runs the tests."""
     return sys.executable
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """`poam map` draws nothing: most of its time, for tests that look at its map alone."""
+    monkeypatch.setattr("poam_ros.app.map._draw", lambda folder, validated: None)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def test_python_of_the_pages_runs(block: Block, tmp_path, monkeypatch):
         exec(code, {"__name__": "example"})
 
 
+@pytest.mark.slow
 def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
     """Its log by its own lines, then each command that it marks, with smaller models."""
     pytest.importorskip("matplotlib")
@@ -64,6 +65,7 @@ def test_the_marked_missions_run(tmp_path, monkeypatch):
         assert (folder / "map.npz").is_file() and (folder / "maps.png").is_file()
 
 
+@pytest.mark.slow
 def test_missions_end_by_their_map_as_the_page_says(tmp_path, monkeypatch, capsys):
     """By its commands, but after minutes: fewer pings, and a share that so few can reach."""
     monkeypatch.chdir(tmp_path)

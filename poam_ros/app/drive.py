@@ -253,7 +253,7 @@ def _signals(drive: Drive) -> Iterator[list[int]]:
 def _progress(drive: Drive) -> Progress:
     from ..outputs.recorder import Progress
 
-    problems = {"control": drive.control}
+    problems = {"control": drive.vehicle.control}
     if drive.link.failing:
         problems["link"] = drive.link.failing
     if drive.session is None or drive.guidance is None:

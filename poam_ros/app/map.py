@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import place_said
 from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
@@ -187,12 +188,10 @@ def _print_soundings(soundings: Soundings) -> None:
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
-    # The only line that shows a mirrored position or an unnamed unit.
-    where = f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m"
+    # The only lines that show a mirrored position or an unnamed unit.
+    print(f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m")
     if (origin := soundings.projection) is not None:
-        north, east = ("S" if origin.latitude < 0 else "N"), ("W" if origin.longitude < 0 else "E")
-        where += f", around {abs(origin.latitude):.4f} {north} {abs(origin.longitude):.4f} {east}"
-    print(where)
+        print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
 
 
 def _with_outline(

@@ -99,6 +99,13 @@ class LocalProjection:
         return xy
 
 
+def place_said(latitude: float, longitude: float) -> str:
+    """A place on the Earth in words, with a link to a map, for a person to check."""
+    north, east = ("S" if latitude < 0 else "N"), ("W" if longitude < 0 else "E")
+    link = f"https://www.openstreetmap.org/?mlat={latitude:.5f}&mlon={longitude:.5f}&zoom=13"
+    return f"{abs(latitude):.4f}\u00b0 {north}, {abs(longitude):.4f}\u00b0 {east} ({link})"
+
+
 @dataclass(frozen=True)
 class GeoReference:
     """Where the map's point (0, 0) lies on WGS 84, and how the map is turned; in degrees.

@@ -1,5 +1,5 @@
-"""What the crossings of a record's lines say of its soundings: multiples, which are left out of a
-table's map; the list of crossings; and a verdict on each line and day."""
+"""What the lines of a record say of its soundings: false echoes, which are left out of a table's
+map; the list of crossings; and a verdict on each line and day."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import quantity
+from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.crossings import Bias, CrossingTable, biases, figures, spoken, write_lines
 from ..screening.crossings import Crossings, find_crossings
+from ..screening.hypotheses import FALSE_ECHO
 from .exclusions import days, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
-NAMES = {2: "double", 3: "triple"}
+#: What a line's soundings that are left out are, by ``Crossings.multiple``.
+LEFT_OUT = {
+    2: "double echoes, {} left out",
+    3: "triple echoes, {} left out",
+    FALSE_ECHO: "other false echoes, {} left out",
+    1: "{} " + WITHDRAWN,
+}
 #: Offsets of lines, the largest, that are said.
 SAID = 8
 
@@ -25,9 +33,9 @@ class Crossed:
     """What the crossings of soundings say.
 
     Attributes:
-        refused: which soundings are multiples, or are withdrawn [N], boolean.
+        refused: which soundings are false echoes, or are withdrawn [N], boolean.
         line, day: of each sounding [N].
-        found: the crossings, and which soundings are multiples.
+        found: the crossings, and which soundings are false echoes.
         table: of the crossings.
     """
 
@@ -61,7 +69,7 @@ class Crossed:
         return biases(self.table.days, self.table.difference, self.table.left_out)
 
     def _lines(self) -> Iterator[tuple[Bias, int, str]]:
-        """Bias, soundings left out and verdict of each line with crossings, or with multiples."""
+        """Bias, soundings left out and verdict of each line with crossings, or such soundings."""
         found = biases(self.table.lines, self.table.difference, self.table.left_out)
         known = {bias.name: bias for bias in found}
         out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
@@ -69,15 +77,9 @@ class Crossed:
             if not out[number] and name not in known:
                 continue
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
-            own = self.line.code == number
-            counts = (
-                (text, int((own & (self.found.multiple == m)).sum())) for m, text in NAMES.items()
-            )
-            parts = [
-                f"{text} echoes, {quantity(n, 'sounding')} left out" for text, n in counts if n
-            ]
-            if withdrawn := int((own & self.refused & (self.found.multiple < 2)).sum()):
-                parts.append(f"{quantity(withdrawn, 'sounding')} withdrawn")
+            factors = self.found.multiple[(self.line.code == number) & self.refused]
+            counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
+            parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:
@@ -86,8 +88,10 @@ class Crossed:
         if not len(self.found.row):
             return []
         lines = list(self._lines())
+        told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
+        names = {self.line.names[code] for code in told}
         said = [spoken(figures(self.table, order), order)]
-        said += [_sentence("line", bias, verdict, 1) for bias, out, verdict in lines if out]
+        said += [_sentence("line", bias, text, 1) for bias, _, text in lines if bias.name in names]
         offsets = [("line", bias) for bias, out, _ in lines if bias.offset and not out]
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
@@ -117,22 +121,21 @@ def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
 
 
 def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
-    """Find the crossings of soundings, and of a table that is screened also multiples by them.
+    """Find the crossings of soundings, and of a table that is screened also false echoes.
 
     Lines are those of a column ``line``, else those found in the track. Recordings and missions
     lose nothing more: their maps are those that the vehicle had.
     """
-    table = soundings.steps is None and soundings.batch is None and soundings.pings is None
     samples = soundings.samples(settings.water_level)
-    screened = table and settings.screened(samples, say=False).screening.enabled
-    if LINE not in soundings.labels and soundings.names and table:
+    screened = soundings.is_table and settings.screened(samples, say=False).screening.enabled
+    if LINE not in soundings.labels and soundings.names and soundings.is_table:
         line = Labels(soundings.group, soundings.names)
     else:
         line = with_lines(soundings).labels[LINE]
     depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
     ranges = np.where(np.isfinite(samples.range), samples.range, depth)
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
-    day, refused = days(soundings), found.multiple > 1
+    day, refused = days(soundings), found.multiple != 1
     if soundings.withdrawn is not None:
         refused = refused | soundings.withdrawn
     ends = np.column_stack((found.row, found.other))

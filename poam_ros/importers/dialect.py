@@ -18,6 +18,13 @@ from typing import TextIO
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
 
+#: Units of depths and elevations, in m.
+UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: Values that instruments write where they have no reading, of either sign.
+NO_READING = (
+    0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
+    65535.0, 6553.5,
+)  # fmt: skip
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")

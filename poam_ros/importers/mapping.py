@@ -79,16 +79,16 @@ def learn(
     """A mapper that has learned the soundings, those that were refused as false echoes, and those
     that were withdrawn.
 
-    What a mission's model did with exactly these is done again; others go through the screen and
-    into the model batch by batch. Of a table, what the crossings of its lines show to be multiples
-    is left out before; of a part of a mission's soundings, what the mission withdrew.
+    What a mission's model did with exactly these is done again; a recording's go through the screen
+    and into the model batch by batch. Of a table, false echoes are left out before; of a part of a
+    mission's soundings, what the mission withdrew.
 
     Args:
         soundings: of the record.
         workspace: of the model.
         settings: of the map.
         on_progress: called with how many soundings are dealt with by now.
-        crossed: what the crossings of exactly these say; None: they are asked here.
+        crossed: what the lines of exactly these say; None: found here where needed.
 
     Raises:
         InputError: no map can be made of them.
@@ -99,15 +99,16 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
-        if soundings.pings is None:  # a table's lines are compared as a whole
-            screening = replace(screening, crossings=False)
-    crossed = cross(soundings, settings) if crossed is None else crossed
+        if soundings.is_table:  # screened as a whole, see ``cross``
+            screening = replace(screening, enabled=False, crossings=False)
     refused, withdrawn = [Samples.empty()], [Samples.empty()]
-    if steps is None and crossed.refused.any():
+    out = soundings.withdrawn if steps is None else None
+    if soundings.is_table:
+        out = (crossed or cross(soundings, settings)).refused
+    if out is not None and out.any():
         left_out = refused if soundings.withdrawn is None else withdrawn
-        left_out.append(samples[np.flatnonzero(crossed.refused)])
-        kept = np.flatnonzero(~crossed.refused)
-        soundings, samples = soundings[kept], samples[kept]
+        left_out.append(samples[np.flatnonzero(out)])
+        soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew of none
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land)

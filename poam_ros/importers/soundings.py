@@ -48,6 +48,8 @@ MAP_DEFAULTS: dict[str, Value] = {
 FIRST, SMALL, MOST = 600, 60, 1000
 #: A record counts as a track if at least this share of soundings lies beside the previous one.
 TRACK = 0.5
+#: Ranges are not known if a larger share of soundings is above the water.
+DRY = 0.05
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ class SoundingMapSettings(Settings):
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
         """Without what needs a track where the record is none: screening, and the search for
-        soundings that contradict those around them. Without screening, too, where soundings are
-        above the water: their ranges are not known."""
+        soundings that contradict those around them. Without screening, too, where many soundings
+        are above the water: their ranges are not known."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
@@ -107,10 +109,10 @@ def _beside(samples: Samples) -> float:
 
 def _against_screening(samples: Samples, water_level: float, beside: float) -> str:
     """Why these cannot be screened; empty where they can."""
-    dry = int((samples.range <= 0).sum())
-    if dry:
+    dry = int((samples.range < 0).sum())
+    if dry > DRY * len(samples):
         return (
-            f"{dry} of {len(samples)} soundings are not below the water's surface at "
+            f"{dry} of {len(samples)} soundings are above the water's surface at "
             f"{water_level:g} m (water.level)"
         )
     if beside < TRACK:
@@ -203,6 +205,11 @@ class Soundings:
         return cls(
             row, pings.xy, pings.z, row, stamp_ns=pings.stamp_ns, pings=pings, **others
         )  # fmt: skip
+
+    @property
+    def is_table(self) -> bool:
+        """Whether no vehicle's mapper took these."""
+        return self.steps is None and self.batch is None and self.pings is None
 
     @property
     def xyz(self) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""A mission on an ArduPilot vehicle over MAVLink, without ROS."""
+"""An ArduPilot vehicle over MAVLink: for ``poam drive`` and for the node mavlink."""

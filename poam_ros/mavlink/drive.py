@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import __version__
 from ..core.clock import Moment
-from ..core.errors import InputError, quantity, shown
+from ..core.errors import InputError, quantity
 from ..core.geometry import Extent
 from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
@@ -28,21 +28,16 @@ from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
-from .authority import Authority
 from .frame import LocalFrame
 from .link import Link
-from .parameters import ParameterReader, advice
+from .parameters import advice
 from .places import recorded_frame, workspace_of
 from .settings import LinkSettings, PlaceSettings
-from .steering import Steering
-from .telemetry import Telemetry
+from .vehicle import Vehicle
 
 log = logging.getLogger(__name__)
 
 TICK_PERIOD_S = 1.0
-#: s between two steps; after a longer one the newest heartbeats may have been dropped.
-STALL_S = 4.0
-TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what it is
 NODES = ("mapper", "planner")  # whose settings config.yaml has
 COMMANDS = ("start", "pause", "resume", "stop", "quit")
 
@@ -61,10 +56,9 @@ class Drive:
         threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
 
     Attributes:
-        authority: whether the mission may move the vehicle. ``telemetry``: of the vehicle.
+        vehicle: on the link; ``authority``, ``telemetry``, ``parameters``, ``steering``: its own.
         session, guidance: None before the frame is known.
         before_frame: ranges that came before. ``batches``: that the model has learned.
-        steering: sends the targets.
         finished: whether the mission is over and its results are written, or was asked to quit.
 
     Raises:
@@ -81,8 +75,9 @@ class Drive:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
         settings = instance(LinkSettings, values)
         self._max_accuracy, self._places = settings.max_accuracy, instance(PlaceSettings, values)
-        self.authority, self.telemetry = Authority(), Telemetry(settings.surface)
-        self.parameters = ParameterReader()
+        self.vehicle = vehicle = Vehicle(link, values["goal_period"])
+        self.authority, self.telemetry = vehicle.authority, vehicle.telemetry
+        self.parameters, self.steering = vehicle.parameters, vehicle.steering
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
         self.before_frame = self.batches = 0
@@ -94,12 +89,9 @@ class Drive:
         self._leave: Callable[[], object] = lambda: None
         self._now = Moment(0, 0.0)
         self._taken = self._displaced = False  # by the pilot; and the position has jumped
-        self._stalled = False  # no heartbeat since a step that took long
         self._begins = values["autostart"] or values["autoresume"]  # without a person
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
-        self.steering = Steering(link, self.authority, self.telemetry, values["goal_period"])
-        self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
         self._boots, self._disk, self._advised = 0, "", False
         self._frame = recorded_frame(values["mission_dir"])
         if any(values["origin"]):
@@ -123,12 +115,10 @@ class Drive:
         sent after a heartbeat that has arrived.
         """
         messages = self._listen(now)
-        if self.guidance is not None and not self._stalled:
+        if self.guidance is not None and not self.vehicle.stalled:
             self.steering.steer(self.guidance.mission, self.guidance.z, now.steady_s)
         for message in messages:
             self._take(message, now)
-        for name in self.parameters.due(now.steady_s) if self.link.heard_s is not None else ():
-            self.link.request_parameter(name)
         if self._frame is None and self.telemetry.good_fix(self._max_accuracy):
             assert self.telemetry.position is not None
             self._frame = LocalFrame(*self.telemetry.position, self.values["heading"])
@@ -141,7 +131,7 @@ class Drive:
     def close(self, now: Moment) -> None:
         """Let the vehicle hold station if it is the mission's, and write what is there."""
         self._listen(now)
-        guidance, session, drives = self.guidance, self.session, not self._stalled
+        guidance, session, drives = self.guidance, self.session, not self.vehicle.stalled
         if guidance is not None and guidance.mission.goal is not None and drives:
             assert guidance.mission.position is not None
             self.steering.hold(guidance.mission.position, guidance.z)
@@ -158,14 +148,6 @@ class Drive:
             guidance.close()
         self._leave()
         self.link.close()
-
-    @property
-    def control(self) -> str:
-        """Who controls the vehicle, as text."""
-        if self.authority.granted:
-            return "the mission controls the vehicle"
-        status = self.authority.status
-        return "no heartbeat" if status is None else status.refusal or "waiting for a person"
 
     def _open(self, frame: LocalFrame) -> None:
         """Open session and mission in a frame."""
@@ -201,36 +183,11 @@ class Drive:
             self._thread.start()
 
     def _listen(self, now: Moment) -> list[Any]:
-        """The messages that have arrived; what says who controls the vehicle is taken.
-
-        A full queue drops what comes last. So after a stall no target is sent before a heartbeat
-        that cannot have been in the queue.
-        """
-        stall, self._now = now.steady_s - self._now.steady_s > STALL_S, now
-        messages = self.link.poll(now.steady_s)
-        for message in messages:
-            self._hear(message, now)
-        fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
-        self._stalled = stall or self.link.flooded or (self._stalled and not fresh)
-        heard = self.link.heard_s
-        if heard is not None and now.steady_s - heard > self.link.settings.timeout:
-            self._withdraw(self.authority.silent(now.steady_s - heard))
+        """The messages that have arrived; what says who controls the vehicle is taken."""
+        self._now = now
+        messages, reason = self.vehicle.listen(now)
+        self._withdraw(reason)
         return messages
-
-    def _hear(self, message: Any, now: Moment) -> None:
-        """Take what says who controls the vehicle."""
-        kind, text = message.get_type(), ""
-        if kind == "HEARTBEAT":
-            status = self.link.status(message)
-            text = self.authority.heartbeat(status)
-            said, when = self._text
-            if text and status.failsafe and now.steady_s - when < TEXT_AGE_S:
-                text += f": {said}"
-        elif kind == "STATUSTEXT":
-            self._text = shown(str(message.text)), now.steady_s
-        elif kind == "POSITION_TARGET_GLOBAL_INT":
-            text = self.authority.withdraw(self.steering.foreign_target(message, now.steady_s))
-        self._withdraw(text)
 
     def _withdraw(self, reason: str) -> None:
         """The vehicle was taken over, for this reason; empty: it was not."""
@@ -244,12 +201,8 @@ class Drive:
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:
-        """Take positions, ranges and parameters."""
+        """Take positions and ranges."""
         telemetry, session, guidance = self.telemetry, self.session, self.guidance
-        if message.get_type() == "PARAM_VALUE":
-            self.parameters.answer(message)
-            telemetry.limits = self.parameters.range_limits
-            return
         found = telemetry.events(message, now.ros_ns)
         if telemetry.clock.boots != self._boots:
             self._boots = telemetry.clock.boots

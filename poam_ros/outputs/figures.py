@@ -197,8 +197,9 @@ def draw_curves(figure: Any, folder: Path) -> None:
 
 #: Aspect ratio of a map above which its panels are stacked.
 WIDE = 2.5
-#: Width of a page, and height of a panel's title and labels, in inches.
-PAGE, TITLES = 14.0, 0.5
+#: Width of a page, of a colour bar with its labels, and height of a panel's title and labels, in
+#: inches.
+PAGE, BAR, TITLES = 14.0, 1.7, 0.7
 #: Maximum number of soundings drawn; of more, every Nth.
 DRAWN = 20_000
 
@@ -215,7 +216,7 @@ def draw_sounding_map(folder: Path) -> Path:
     bounds = borders.bounds
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
-    panel = PAGE / columns * height / width + TITLES  # height set by the map's aspect
+    panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
     axes = figure.subplots(rows, columns, sharex=True, sharey=True)
     panels = (
@@ -226,7 +227,7 @@ def draw_sounding_map(folder: Path) -> Path:
         image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
         axis.set_title(title)
         axis.set_xlabel("x (m)")
-        figure.colorbar(image, ax=axis, shrink=0.85)
+        figure.colorbar(image, ax=axis)
     axes[0].set_ylabel("y (m)")
     some = slice(None, None, _stride(len(samples["x"])))
     axes[1].plot(samples["x"][some], samples["y"][some], ",", color="white")

@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from ..core.errors import InputError
+from ..core.geodesy import place_said
 from ..core.reading import parse_json
 from ..planning.tvu import ORDERS
 from .crossings import LINE_COLUMNS, LINES, figures
@@ -120,6 +121,8 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             f"{scores['rmse']:.2f} m, {scores['coverage95']:.1%} within the 95 % interval"
         )
     found["soundings in the map"] = f"{len(chart.track):,}"
+    if chart.place is not None:
+        found["place"] = place_said(chart.place.latitude, chart.place.longitude)
     return found
 
 
@@ -279,4 +282,4 @@ def _chart_caption(chart: Chart) -> str:
 def _coordinates(chart: Chart) -> str:
     if chart.place is None:
         return "Coordinates of the soundings, in m; the direction of north is unknown."
-    return f"North up, WGS 84; in metres of {chart.place.system().name}."
+    return "North up, WGS 84." + (f" Grid of {chart.place.crs}." if chart.place.crs else "")

@@ -11,16 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference, map_heading, map_origin
 from ..core.geometry import Extent
-from ..core.reading import parse_json
 from ..core.settings import Settings, setting
 from . import polygons
+from .area_files import WORKSPACE, read_areas
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
 CHUNK = 200_000  # distances computed at a time
@@ -195,7 +194,6 @@ class NavigableArea:
 
 
 MAX_DISTANCE_M = 200e3  # m; farther from the origin, the origin or a coordinate is wrong
-KINDS = "workspace", "keep_out"
 
 
 def read_polygons(text: str) -> list[np.ndarray]:
@@ -245,11 +243,12 @@ class AreaSettings(Settings):
     )
     file: str = setting(
         "",
-        "GeoJSON file of polygons. Their property kind is workspace or keep_out (the default)",
+        "File of polygons: GeoJSON (their property kind is workspace or keep_out, the default), "
+        "the fence of a QGroundControl .plan, or KML (a polygon named workspace)",
     )
     coordinates: str = setting(
         "metres",
-        "Coordinates in the file: x y of the map (metres), or longitude latitude (degrees)",
+        "Coordinates in a GeoJSON file: x y of the map (metres), or longitude latitude (degrees)",
         choices=("metres", "degrees"),
     )
     origin: tuple[float, ...] = map_origin()
@@ -272,36 +271,21 @@ class AreaSettings(Settings):
         outer = read_polygons(self.polygon)
         inner = read_polygons(self.keep_outs)
         for kind, polygon in self._of_file() if self.file else ():
-            (outer if kind == "workspace" else inner).append(polygon)
+            (outer if kind == WORKSPACE else inner).append(polygon)
         if len(outer) > 1:
             raise InputError(f"areas: expected one workspace polygon, got {len(outer)}")
         keep_outs = tuple(inner)
         return NavigableArea(workspace, outer[0] if outer else None, keep_outs, self.margin)
 
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
-        path = Path(self.file).expanduser()
-        try:
-            content = parse_json(path)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
-            if isinstance(error, InputError):
-                reason = str(error)
-            raise InputError(f"areas.file: cannot read {path}: {reason}") from None
-        try:
-            found = list(_geojson(content))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise InputError(f"areas.file: expected GeoJSON with polygons in {path}") from None
-        if not found:
-            raise InputError(f"areas.file: expected polygons in {path}, got none")
+        found, degrees = read_areas(Path(self.file).expanduser())
         for kind, corners in found:
-            if kind not in KINDS:
-                expected = f"kind {' or '.join(KINDS)} in {path}"
-                raise InputError(f"areas.file: expected {expected}, got {kind}")
-            yield kind, self._in_metres(corners)
+            yield (
+                kind,
+                self._in_metres(corners) if degrees or self.coordinates == "degrees" else corners,
+            )
 
     def _in_metres(self, corners: np.ndarray) -> np.ndarray:
-        if self.coordinates == "metres":
-            return corners
         longitude, latitude = corners.T
         if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
             raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
@@ -313,24 +297,3 @@ class AreaSettings(Settings):
                 f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
             )
         return xy
-
-
-def _geojson(content: Any, kind: str = "keep_out") -> Iterator[tuple[str, np.ndarray]]:
-    """The kind and outer ring of every polygon; holes of a workspace are keep-outs."""
-    match content["type"]:
-        case "FeatureCollection":
-            for feature in content["features"]:
-                yield from _geojson(feature)
-        case "Feature":
-            own = (content.get("properties") or {}).get("kind", "keep_out")
-            yield from _geojson(content["geometry"], own)
-        case "Polygon":
-            outer, *holes = (np.array(r, dtype=float)[:, :2] for r in content["coordinates"])
-            yield kind, outer
-            for hole in holes if kind == "workspace" else ():
-                yield "keep_out", hole
-        case "MultiPolygon":
-            for coordinates in content["coordinates"]:
-                yield from _geojson({"type": "Polygon", "coordinates": coordinates}, kind)
-        case other:
-            raise ValueError(other)

@@ -18,12 +18,13 @@ from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
+from .hypotheses import MULTIPLES
 from .lines import STRIDE, find_lines
-from .stretches import LONG, MULTIPLES
 from .track import MIN_NEIGHBOURHOOD
 
 MAX_PINGS = 2048  # compared at once: about 0.2 s
 BLOCK = 64  # successive pings that are compared together or not at all
+MIN_KNOWN = 10  # compared pings in a row that show that it was no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
@@ -202,7 +203,7 @@ class LineVerdicts:
             jump |= (out[ahead[1:]] != out[last]) | ~np.isfinite(reach)
             beyond = ahead[1:][~np.maximum.accumulate(jump)]
             known = inside[beyond]
-            if known.sum() >= LONG:  # they had a verdict, and were not just too few
+            if known.sum() >= MIN_KNOWN:  # they had a verdict, and were not just too few
                 beyond = beyond[: known.argmax()]
             parts.append(beyond)
         return np.sort(np.concatenate(parts))

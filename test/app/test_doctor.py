@@ -69,6 +69,7 @@ def test_a_simulation_that_has_not_started_is_no_problem():
     assert any_problem(graph_findings({**heard, "simulator": simulator._replace(text="running")}))
 
 
+@pytest.mark.slow
 @pytest.mark.ros
 def test_a_fast_simulation_is_healthy(python, ros_env, eventually, capsys, monkeypatch, tmp_path):
     pytest.importorskip("rclpy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -21,7 +22,9 @@ from poam_ros.planning.planners import PLANNERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "poam_extension"
-FILES = ("planner", "model", "reader")
+FILES = ("planner", "model", "reader", "lowrance")
+#: A mission whose planner chooses some goals after the shortest pilot survey.
+SHORT = ("--pilot", "diagonal", "--sonar-rate", "0.5", "--max-samples", "60")
 OBJECTS = {"planner": "poam_extension.planner:NEAR", "method": "poam_extension.model:WEIGHTED"}
 
 
@@ -70,14 +73,13 @@ def test_entry_points_are_found(extension):
     assert PLANNERS["near"] == PLANNERS[OBJECTS["planner"]]
 
 
-@pytest.mark.parametrize("names", [{"planner": "near", "method": "weighted"}, OBJECTS])
-def test_a_mission_is_flown(extension, tmp_path, names):
-    words = ["--max-samples", "540", "--near.reach", "40", "--weighted.power", "3"]
-    for option, name in names.items():
+def test_a_mission_is_flown(extension, tmp_path):
+    words = [*SHORT, "--near.reach", "40", "--weighted.power", "3"]
+    for option, name in OBJECTS.items():
         words += [f"--{option}", name]
     assert main(["run", *words, "--output", str(tmp_path)]) == 0
     config = yaml.safe_load((tmp_path / "config.yaml").read_text())
-    assert config["planner"] == names["planner"] and config["method"] == names["method"]
+    assert config["planner"] == OBJECTS["planner"] and config["method"] == OBJECTS["method"]
     assert config["near"]["reach"] == 40 and config["weighted"]["power"] == 3
     assert np.isfinite(read_map(tmp_path / "map.npz").mean).all()
 
@@ -85,10 +87,11 @@ def test_a_mission_is_flown(extension, tmp_path, names):
 def test_a_sweep_is_made(extension, tmp_path):
     pytest.importorskip("distributed")
     sweep = {"environments": {"seamounts": "seamounts"}, "methods": ["weighted", OBJECTS["method"]],
-             "seeds": [0], "max_samples": 520, "planners": ["near"],
-             "planning": {"near": {"reach": 40.0}}}  # fmt: skip
+             "seeds": [0], "max_samples": 60, "planners": ["near"], "pilots": ["diagonal"],
+             "sonar": {"rate": 0.5}, "planning": {"near": {"reach": 40.0}}}  # fmt: skip
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
-    assert main(["benchmark", str(tmp_path / "sweep.yaml"), "--output", str(tmp_path / "out")]) == 0
+    given = [str(tmp_path / "sweep.yaml"), "--output", str(tmp_path / "out"), "--workers", "1"]
+    assert main(["benchmark", *given]) == 0
     epochs = [read_table(path) for path in (tmp_path / "out").rglob("epochs.csv")]
     assert len(epochs) == 2
     np.testing.assert_array_equal(epochs[0]["rmse"], epochs[1]["rmse"])
@@ -99,17 +102,17 @@ def test_a_sweep_is_made(extension, tmp_path):
 def test_the_nodes_fly_it(extension, tmp_path, ros_env):
     pytest.importorskip("rclpy")
     names = {"planner": "near", "method": OBJECTS["method"]}
-    command = [sys.executable, "-m", "poam_ros.app.cli", "sim", "--speed", "30"]
-    command += ["--pilot", "lawnmower"]
+    command = [sys.executable, "-m", "poam_ros.app.cli", "sim", "--speed", "30", *SHORT]
     for option, name in names.items():
         command += [f"--{option}", name]
-    command += ["--max-samples", "540", "--output", str(tmp_path / "run")]
+    command += ["--output", str(tmp_path / "run")]
     done = subprocess.run(
         command, env=ros_env, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    assert read_map(tmp_path / "run" / "map.npz").samples >= 540
+    assert read_map(tmp_path / "run" / "map.npz").samples >= 60
+    assert "exploring at" in (tmp_path / "run" / "log" / "planner.log").read_text()
     nodes = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["nodes"]
     assert nodes["planner"]["planner"] == names["planner"]
     assert nodes["mapper"]["method"] == names["method"]
@@ -127,6 +130,40 @@ def slog(tmp_path):
     path = tmp_path / "lake.slog"
     path.write_bytes(MAGIC + found.tobytes()[:-5])  # the last record is torn
     return path
+
+
+@pytest.fixture
+def lowrance(tmp_path):
+    """An .sl2 of 40 frames of the primary sonar, each with one of another channel."""
+    definitions = pytest.importorskip("sllib.definitions")
+    names = [each["name"] for each in definitions.FRAME_DEFINITIONS[2]]
+    form = definitions.FRAME_FORMATS[2]
+    size, data = struct.calcsize(form), struct.pack("<HHHH", 2, 0, 3200, 0)
+    for i in range(80):
+        lat, lon = np.radians(53.1 + 1e-4 * i), np.radians(8.6 + 2e-4 * np.cos(i / 3))
+        known = {
+            "offset": len(data), "channel": i % 2, "water_depth": (4 + i / 20) / 0.3048,
+            "lat_enc": int(definitions.EARTH_RADIUS * np.log(np.tan(np.pi / 4 + lat / 2))),
+            "lon_enc": int(definitions.EARTH_RADIUS * lon), "time1": 500 * i, "packetsize": 5,
+            "flags": definitions.F2_FLAGS["has_position"], "framesize": size + 5,
+        }  # fmt: skip
+        blank = {"-": b"", **{name: 0 for name in names if name != "-"}}
+        data += struct.pack(form, *({**blank, **known}[name] for name in names)) + b"water"
+    path = tmp_path / "lake.sl2"
+    path.write_bytes(data[:-20])  # the last frame is torn
+    return path
+
+
+def test_its_reader_of_lowrance_reads(extension, lowrance):
+    for reader in ("", "lowrance"):
+        found = read_soundings(lowrance, reader=reader)
+        np.testing.assert_allclose(-found.z, 4 + np.arange(0, 80, 2) / 20, atol=1e-5)
+        assert found.projection.latitude == pytest.approx(53.1039, abs=1e-3)
+        assert found.projection.longitude == pytest.approx(8.6, abs=1e-3)
+        assert (np.diff(found.stamp_ns) == 10**9).all()
+    lowrance.write_bytes(b"x" * 500)
+    with pytest.raises(InputError, match="no file of Lowrance"):
+        read_soundings(lowrance)
 
 
 def test_its_reader_reads(extension, slog, tmp_path, capsys):

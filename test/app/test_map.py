@@ -43,6 +43,7 @@ def refused(arguments, capsys):
     return error
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_line_is_held_out(log, tmp_path, capsys):
     out = tmp_path / "out"
     by = ["--hold-out", "0.15", "--by", "line", "--resolution", "4"]
@@ -56,6 +57,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert len(set(held["row"] // 40)) == 1  # a whole line
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     header, *rows = log.read_text().splitlines(keepends=True)
     days = [tmp_path / "monday.csv", tmp_path / "tuesday.csv"]
@@ -78,6 +80,7 @@ def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     assert "monday.csv: expected no other files with a rosbag2 recording" in line
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys):
     log, out = write_survey(tmp_path / "log.csv", echoes=8), tmp_path / "out"
     with log.open("a") as file:
@@ -138,6 +141,7 @@ def test_a_missing_log_is_reported(tmp_path, capsys):
     assert "none.csv: cannot be read (No such file or directory)" in line
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
     pytest.importorskip("mcap", reason="recordings need the extra `bags`")
@@ -180,6 +184,7 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
     assert "crs: +proj=tmerc +lat_0=17.13" in (out / "config.yaml").read_text()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     out, shore = tmp_path / "out", tmp_path / "shore.geojson"
     border = [[square(-10, -10, 75), square(21, 11, 12)]]
@@ -201,6 +206,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     assert scene.chart is not None and np.isfinite(scene.chart.height).sum() == expected.sum()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_cells_far_from_soundings_are_blank_without_extrapolate(log, tmp_path):
     out = tmp_path / "out"
     given = ["--workspace", "-200", "260", "0", "60", "--resolution", "4", *QUICK]
@@ -215,6 +221,7 @@ def test_cells_far_from_soundings_are_blank_without_extrapolate(log, tmp_path):
     assert not blank.ravel()[inside].any() and blank.ravel()[(x < -150) | (x > 210)].all()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_a_person_excludes_stays_out_and_is_listed(log, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
@@ -237,6 +244,7 @@ def test_what_a_person_excludes_stays_out_and_is_listed(log, tmp_path, capsys):
     assert "got 'L9'" in refused([*command, "--exclude", "line=L9"], capsys)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--calibrate", "--resolution", "4", *QUICK]
@@ -246,6 +254,7 @@ def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_excluding_a_line_of_a_mission_does_not_renumber_the_others(tmp_path, capsys):
     survey = Crossed(tmp_path / "m", **{"nngp.first_steps": 1}).until()
     survey.close()

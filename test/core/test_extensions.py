@@ -58,7 +58,7 @@ def test_invalid_rows_are_refused(mine, name, words):
 def test_a_planner_of_a_module_flies_a_mission(mine, tmp_path):
     from poam_ros.app.cli import main
 
-    words = "--planner mine:plan --max-samples 520 --sparse.num-inducing 20 --sparse.steps 1"
+    words = "--planner mine:plan --pilot diagonal --sonar-rate 0.5 --max-samples 60"
     assert main(["run", *words.split(), "--output", str(tmp_path)]) == 0
     visited = np.loadtxt(tmp_path / "samples.csv", delimiter=",", skiprows=1)[-1, :2]
     assert np.isfinite(visited).all()

@@ -245,6 +245,7 @@ def test_what_is_no_log_is_said(tmp_path, name):
         read_mission(path)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     """Model, workspace and cell size are the mission's; what is said anew makes another map."""
     log, out = str(mission.folder), tmp_path / "out"

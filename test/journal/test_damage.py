@@ -62,7 +62,7 @@ def image(tmp_path_factory, eventually):
     memory.save(mission, 100.0)
     survey.drive(13)  # ahead of SQLite's own checkpoint
     survey.session.journal._next_checkpoint = -1.0
-    assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
+    assert survey.session.journal.checkpoint_due(survey.now).reached.wait(300)
     eventually(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     # The tables commit after the journal.

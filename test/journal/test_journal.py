@@ -36,7 +36,7 @@ def crashed(survey, to):
     """What the disk holds when the power goes now."""
     mark = survey.session.journal.checkpoint_due  # all that was recorded is written
     survey.session.journal._next_checkpoint = -1.0
-    assert mark(survey.now).reached.wait(20)
+    assert mark(survey.now).reached.wait(300)
     shutil.copytree(survey.session.journal.folder, to)
     return to
 
@@ -62,7 +62,7 @@ def test_a_ping_counts_and_is_learned_once_it_is_stored(kept, monkeypatch):
     append = JournalDatabase.append
 
     def slow(*given):
-        assert gate.wait(20)
+        assert gate.wait(300)
         append(*given)
 
     monkeypatch.setattr(JournalDatabase, "append", slow)
@@ -381,7 +381,7 @@ def test_pings_are_refused_while_the_disk_is_too_slow(kept, monkeypatch):
     s, gate = kept(), threading.Event()
     append = JournalDatabase.append
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_PINGS", 10)
-    monkeypatch.setattr(JournalDatabase, "append", lambda *given: gate.wait(20) and append(*given))
+    monkeypatch.setattr(JournalDatabase, "append", lambda *given: gate.wait(300) and append(*given))
     for _ in range(25):
         s.ping()
     assert s.session.ledger.rejected == {"log_full": 15}

@@ -42,6 +42,7 @@ def survey(folder, begin, end, python, ros_env, request, kill_after=None):
     return counts, stamp
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_loses_no_ping_that_counted(tmp_path, python, ros_env, request):
     seed = random.randrange(10**6)
     draw = random.Random(seed)

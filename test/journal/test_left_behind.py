@@ -15,6 +15,8 @@ from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def left(survey, folder):
     """The map of a folder, as the node leaves it when it is taken down."""

@@ -37,7 +37,7 @@ class Refusing(Kept):
         """Wait until all that was told is on the disk."""
         journal = self.session.journal
         journal._next_checkpoint = -1.0
-        assert journal.checkpoint_due(self.now).reached.wait(20)
+        assert journal.checkpoint_due(self.now).reached.wait(300)
 
 
 @pytest.fixture
@@ -171,12 +171,12 @@ def test_refused_pings_that_wait_for_a_slow_disk_are_bounded(kept, tmp_path, mon
 
     def slow(*given):
         begun.set()
-        assert gate.wait(20)
+        assert gate.wait(300)
         append(*given)
 
     monkeypatch.setattr(JournalDatabase, "append", slow)
     s.ping()
-    assert begun.wait(20)
+    assert begun.wait(300)
     for _ in range(6):
         s.refuse(30)
     assert len(s.session.journal._refused) == 10

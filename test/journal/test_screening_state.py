@@ -65,7 +65,7 @@ def written(survey):
     """Wait until all that was told is on the disk."""
     journal = survey.session.journal
     journal._next_checkpoint = -1.0
-    assert journal.checkpoint_due(survey.now).reached.wait(20)
+    assert journal.checkpoint_due(survey.now).reached.wait(300)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_accepted_pings_are_learned_before_more_are_screened(doubtful, monkeypat
     s, gate, append = doubtful(), threading.Event(), JournalDatabase.append
 
     def slow(*given):
-        assert gate.wait(20)
+        assert gate.wait(300)
         append(*given)
 
     monkeypatch.setattr(JournalDatabase, "append", slow)

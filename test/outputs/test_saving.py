@@ -49,13 +49,13 @@ def test_concurrent_saves_do_not_affect_each_other(tmp_path, monkeypatch):
     def in_the_middle(*given):
         if not second.is_alive() and not moved.is_set():
             second.start()
-            assert moved.wait(60)  # it is as far as it comes
+            assert moved.wait(300)  # it is as far as it comes
         return export(*given)
 
     monkeypatch.setattr(fcntl, "flock", waits)
     monkeypatch.setattr(saving, "_export", in_the_middle)
     first, names, failed = saved(tmp_path)
-    second.join(60)
+    second.join(300)
     assert first.name == "map-001-7-samples" and not failed
     places = sorted((tmp_path / "saved").iterdir())
     assert [place.name for place in places] == [first.name, "map-002-7-samples"]

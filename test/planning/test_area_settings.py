@@ -10,6 +10,8 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
+from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.plans import FORMATS, Plan
 from poam_ros.planning.areas import AreaSettings, read_polygons
 
 SQUARE = Extent(-30, 30, -30, 30)
@@ -90,7 +92,7 @@ def test_a_forgotten_origin_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "it is not JSON"),
+        ("{", "it is not GeoJSON"),
         ("[]", "expected GeoJSON with polygons"),
         ({"type": "Point", "coordinates": [0, 0]}, "expected GeoJSON with polygons"),
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
@@ -112,3 +114,66 @@ def test_a_missing_file_is_named(tmp_path):
         AreaSettings(file=str(tmp_path / "none.json")).open(SQUARE)
     with pytest.raises(InputError, match="expected one polygon, got several"):
         AreaSettings(polygon="0 0, 1 0, 1 1; 0 0, 1 0, 1 1")
+
+
+#: Where a workspace and a keep-out of 40 and 6 m are, in both hemispheres and on the antimeridian.
+PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 180.0), (60.0, -179.99995)]
+
+
+@pytest.mark.parametrize("ending", [".plan", ".kml"])
+@pytest.mark.parametrize("origin", PLACES, ids=str)
+def test_what_poam_waypoints_writes_is_an_area_again(tmp_path, origin, ending):
+    """The areas of a plan, as ground stations show and change them, to a millimetre."""
+    pytest.importorskip("pyproj")
+    frame = LocalFrame(*origin)
+    outer, keep_out = np.array(OUTER), np.array(RING[:3])
+    plan = Plan(
+        "lake",
+        [frame.to_degrees((0, 0))],
+        [frame.to_degrees(corner) for corner in outer],
+        [[frame.to_degrees(corner) for corner in keep_out]],
+    )
+    file = tmp_path / f"lake{ending}"
+    file.write_text(FORMATS[ending](plan), encoding="utf-8")
+    areas = AreaSettings(file=str(file), origin=origin, margin=0.1).open(SQUARE)
+    for found, wanted in ((areas.polygon, outer), (areas.keep_outs[0], keep_out)):
+        ordered = found[np.lexsort(found.T.round(3))], wanted[np.lexsort(wanted.T)]
+        np.testing.assert_allclose(*ordered, atol=1e-3)
+
+
+def test_circles_of_a_fence(tmp_path):
+    """Within that of the workspace, and around that of a keep-out."""
+    pytest.importorskip("pyproj")
+    circles = [
+        {"circle": {"center": [60.0, 25.0], "radius": radius}, "inclusion": inside, "version": 1}
+        for radius, inside in ((25.0, True), (5.0, False))
+    ]
+    file = tmp_path / "fence.plan"
+    file.write_text(json.dumps({"fileType": "Plan", "geoFence": {"circles": circles}}))
+    areas = AreaSettings(file=str(file), origin=(60.0, 25.0), margin=0.1).open(SQUARE)
+    assert np.linalg.norm(areas.polygon, axis=1) == pytest.approx(25.0)
+    for a, b in zip(areas.keep_outs[0], np.roll(areas.keep_outs[0], 1, axis=0), strict=True):
+        assert np.linalg.norm((a + b) / 2) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.plan", "{}", "expected a QGroundControl plan with polygons"),
+        ("a.plan", '{"geoFence": {"polygons": []}}', "expected polygons in"),
+        ("a.plan", "QGC WPL 110", "it is not a QGroundControl plan"),
+        ("a.kml", "<kml>", "it is not KML"),
+        ("a.kml", "<kml/>", "expected polygons in"),
+        ("a.kml", "<!DOCTYPE k [<!ENTITY a 'b'>]><kml>&a;</kml>", "without a document type"),
+        (
+            "a.kml",
+            "<kml><Placemark><Polygon><outerBoundaryIs><coordinates>1,x 2,3</coordinates>"
+            "</outerBoundaryIs></Polygon></Placemark></kml>",
+            "expected KML with polygons",
+        ),
+    ],
+)
+def test_wrong_plans_and_kml_are_refused(tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=f"areas.file: .*{words}"):
+        AreaSettings(file=str(tmp_path / name)).open(SQUARE)

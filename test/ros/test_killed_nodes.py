@@ -128,6 +128,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
 
 
+@pytest.mark.slow
 def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
     survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
 

@@ -285,7 +285,7 @@ def test_without_a_planner_it_starts_automatically_and_can_be_reset(pair, eventu
     eventually(lambda: v.heard["map/points"], what="no map at pilot_samples")
     eventually(lambda: v.heard["map/mean"] and max(v.heard["map/mean"][-1].data) == 100)
 
-    v.reset.wait_for_service(60)
+    assert v.reset.wait_for_service(LIMIT)
     assert v.reset.call(Trigger.Request()).success
     eventually(lambda: set(v.heard["map/mean"][-1].data) == {-1}, what="the old picture stays")
     eventually(lambda: v.heard["map/samples"][-1].data == 0)
@@ -305,7 +305,7 @@ def fickle(monkeypatch):
     class Fickle(Toy):
         def update(self, new, enough=None):
             state.busy.set()
-            assert state.go.wait(60)
+            assert state.go.wait(LIMIT)
             if state.failures:
                 raise state.failures.pop(0)
             return super().update(new, enough)
@@ -321,7 +321,7 @@ def test_callbacks_and_diagnostics_do_not_wait_for_the_model(pair, eventually, f
     v.say("exploring")
     fickle.go.clear()
     v.drive(30)
-    assert fickle.busy.wait(60)
+    assert fickle.busy.wait(LIMIT)
     v.drive(90)
     eventually(lambda: settled(p, 120), what="callbacks wait for the model")
     eventually(lambda: v.says(accepted="120"), what="diagnostics starve")
@@ -552,8 +552,8 @@ def test_every_ping_sent_is_counted(pair, eventually):
     p.vehicle.ping(0)
     eventually(lambda: p.gate.ledger.received == 1)
     busy, release, sent = threading.Event(), threading.Event(), 3 * SENSOR_READ.depth
-    timer = p.mapper.create_timer(0.01, lambda: (busy.set(), release.wait(60)))
-    assert busy.wait(60)
+    timer = p.mapper.create_timer(0.01, lambda: (busy.set(), release.wait(LIMIT)))
+    assert busy.wait(LIMIT)
     for stamp in range(sent):
         p.vehicle.ping(stamp)
     release.set()

@@ -272,6 +272,42 @@ def test_a_take_over_on_the_way_home(ship, eventually):
     assert node.vehicle.steering.sent == sent
 
 
+def test_positions_that_come_late_do_not_steer(ship, eventually):
+    node, planner, crew, afloat = ship()
+    under_way(crew, afloat, eventually)
+    afloat.do(EVENTS["late"])
+    eventually(lambda: planner.mission.state == "paused")
+    assert re.search("positions arrive 3 s late|no odometry", planner.mission.reason)
+    afloat.do(SimulatedBoat.recover)
+    eventually(lambda: not node.vehicle.telemetry.delayed)
+    eventually(lambda: crew.last("vehicle/refusal") == "")
+    assert planner.mission.state == "paused" or "recovered" in planner.mission.reason
+
+
+def test_no_position_pauses_until_there_is_one(ship, eventually):
+    """The watchdog's pause is no take-over: the mission resumes by itself, as it may."""
+    node, planner, crew, afloat = ship()
+    under_way(crew, afloat, eventually)
+    afloat.do(EVENTS["ekf-lost"])
+    eventually(lambda: planner.mission.state == "paused")
+    assert planner.mission.reason == "no odometry for 5 s" and node.vehicle.authority.granted
+    afloat.do(SimulatedBoat.recover)
+    eventually(lambda: planner.mission.state == "pilot")
+
+
+def test_a_planner_that_starts_by_itself_moves_nothing(ship, ros, eventually):
+    """`autostart` is no person."""
+    node, _, crew, afloat = ship(planner=False)
+    values = {"workspace": WORKSPACE, "pilot": "lawnmower", "autostart": True}
+    planner = ros(PlannerNode, parameter_overrides=overrides(**values))
+    eventually(lambda: planner.mission.state == "paused")
+    assert planner.mission.reason == NOBODY and not afloat.boat.targets
+    eventually(lambda: crew.last("vehicle/refusal") == "")
+    assert call(crew, eventually, "resume").success
+    eventually(lambda: afloat.boat.targets)
+    assert node.vehicle.authority.granted
+
+
 def test_a_link_node_that_starts_again_moves_nothing(ship, eventually):
     node, planner, crew, afloat = ship()
     under_way(crew, afloat, eventually)

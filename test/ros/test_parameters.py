@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from parameter_files import generated_files, render_markdown
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.renames import RENAMED
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.common.parameter_files import generated_files, render_markdown
 from poam_ros.ros.common.parameters import (
     INNER,
     LINKS,

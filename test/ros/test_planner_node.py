@@ -495,22 +495,23 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     eventually(lambda: vehicle.states[-1] == "waiting")
 
 
+@pytest.mark.slow
 def test_missing_data_pause_and_their_return_resumes(guided, eventually):
     planner, vehicle = guided(
-        **{"watchdog.odometry_timeout": 1.0},
-        **{"watchdog.sonar_timeout": 2.0},
+        **{"watchdog.odometry_timeout": 2.0},
+        **{"watchdog.sonar_timeout": 4.0},
         **{"watchdog.max_position_std": 3.0},
     )
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.odometry = False
     eventually(lambda: vehicle.states[-1] == "paused")
-    eventually(lambda: vehicle.reasons[-1] == "no odometry for 1 s")
+    eventually(lambda: vehicle.reasons[-1] == "no odometry for 2 s")
     eventually(lambda: vehicle.goals[-1] == planner.mission.station.tolist())
     vehicle.odometry = True
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.sonar = False
-    eventually(lambda: vehicle.reasons[-1] == "no ping for 2 s")
+    eventually(lambda: vehicle.reasons[-1] == "no ping for 4 s")
     eventually(lambda: vehicle.states[-1] == "paused")  # two topics keep no order between them
     vehicle.std = 4.0
     vehicle.sonar = True

@@ -34,7 +34,7 @@ MAPPER = {
     "sparse.minibatch": 32,
     "sonar.time_offset": -0.3,
 }
-PLANNER = {"pilot": "lawnmower", "autostart": True}
+PLANNER = {"pilot": "diagonal", "autostart": True}
 
 
 #: As a robot's mapper is set, with a model that is quick.
@@ -76,6 +76,8 @@ def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ring):
     check_replayed(record, session)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
 def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp_path, capsys):
     """From the recording alone the same pings; with the mission's log the same map, although its
     model trained on in spare time, and false echoes were refused by what it knew then."""
@@ -85,7 +87,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
 
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
-    mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
+    mapper, record = ring(sonar, 150, **KEPT, mission_dir=str(mission))
     session, gate = mapper.session, mapper.session.front_end
     lived, drawn = session.everything(), session.map
 

@@ -92,7 +92,7 @@ class Boat(Node):
 
     def ask(self, name: str) -> None:
         client = self.create_client(Trigger, f"planner/{name}")
-        assert client.wait_for_service(60)
+        assert client.wait_for_service(300)
         assert client.call(Trigger.Request()).success
         self.destroy_client(client)
 
@@ -182,6 +182,7 @@ def survive(boat, state, change, eventually):
             eventually(lambda: boat.state != "paused", what=f"{sensor} is back unseen")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_s", [-3600])
 def test_the_watchdog_works_after_the_system_clock_is_set(ros, processes, eventually, step_s):
     shift = processes(planner=planner_values())

@@ -58,11 +58,11 @@ def numbers(chart: Chart) -> dict[str, str]:
     }
     if np.isfinite(chart.density).any():
         observed = float((chart.density[known] > 0).mean())
-        found["cells with a ping"] = f"{observed:.1%}; the others are interpolated"
+        found["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
     for order, share in wet.items():
         if np.isfinite(share):
-            found[f"TVU within {order}"] = f"{share:.1%} of the cells under water"
+            found[f"TVU within {order}"] = f"{100 * share:.1f} % of the cells under water"
     if not np.isfinite(list(wet.values())).any():
         found["TVU"] = f"no cell is under a water level of {chart.settings.water_level:g} m"
     return found

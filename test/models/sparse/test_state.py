@@ -2,6 +2,8 @@
 
 import io
 import json
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,6 +22,11 @@ OPTIONS = SparseOptions(num_inducing=24, minibatch=32, steps=2, noise_variance=0
 
 def begun(method):
     """A model after a pilot survey and two batches."""
+    return deepcopy(_begun(method))
+
+
+@cache
+def _begun(method):
     online = build(METHODS[method], OPTIONS, 3, "cpu")
     for k, count in enumerate((40, 6, 6)):
         online.update(scattered(count, k))

@@ -12,13 +12,13 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 
 def test_the_profile_of_the_nodes_counts_messages(ros_env, python):
-    command = [python, "-m", "poam_ros.app.cli", "profile", "--nodes", "6", "--json"]
+    command = [python, "-m", "poam_ros.app.cli", "profile", "--nodes", "3", "--json"]
     done = subprocess.run(
         command, env=ros_env, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["odometry"]["count"] > 300
+    assert result["odometry"]["count"] > 100
     assert result["ping_to_map"]["count"] >= 1
     for name in ("odometry", "ping_to_map", "publish"):
         spread = result[name]

@@ -1,6 +1,6 @@
 """Writes the tables of parameters into config/*.yaml and docs/parameters.md.
 
-``make generate`` runs ``python -m poam_ros.ros.common.parameter_files``; a test compares.
+``make generate`` runs it; a test compares.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ...core.settings import Setting, Value
-from ...models.registry import option_rows
-from ...planning.planners import planner_rows
-from .parameters import INNER, LINKS, NODES, TABLES, VIEWERS, robot_tables
+from poam_ros.core.settings import Setting, Value
+from poam_ros.models.registry import option_rows
+from poam_ros.planning.planners import planner_rows
+from poam_ros.ros.common.parameters import INNER, LINKS, NODES, TABLES, VIEWERS, robot_tables
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 _SOURCE = "# Written by `make generate` from the tables of parameters; a test compares."
 
 

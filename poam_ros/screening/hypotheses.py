@@ -1,0 +1,236 @@
+"""The likeliest hypothesis of each sounding of a record (Viterbi 1967), line by line.
+
+A sounding is of the bottom; a double or triple echo; part of a smooth run of something else; or
+nonsense of any range. Hypotheses persist along a line. The bottom goes on as smoothly as it does
+nearby, or jumps at the rate of the record's own cliffs. A multiple begins where half or a third of
+its range continues the bottom. What other lines predict counts in proportion to the track's length
+in distances to them, because the errors of a prediction are correlated over such a distance.
+
+So nothing is refused because it is unlikely as bottom; another hypothesis must be much likelier.
+Metres everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+#: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
+FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
+RUN = 3
+#: Multiples that are recognised.
+MULTIPLES = (2, 3)
+#: What a sounding is that is neither bottom nor a multiple.
+FALSE_ECHO = 0
+
+MIN_RANGE_M = 0.01  # shorter ranges count as this
+MAX_SKIPPED = 12  # nonsense between two other soundings, at most
+GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
+EXACT = 0.02  # the same where a multiple begins or ends
+LEAST_STEP = 0.05  # m: this is added to both
+SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap
+LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
+UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
+WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
+GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
+CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
+NONSENSE = 0.01, 0.5  # limits of the share of nonsense
+REPEATED = 0.5  # share of nonsense after nonsense
+BESIDE = 1.2  # nonsense differs by this ratio from the bottom
+EARLY, NEAR = 0.3, 0.002  # density of nonsense above, and near the bottom, relative to below
+#: Log rate at which a sounding begins hypothesis [to] after [from]; at the begin of a line; and
+#: after a gap.
+CHANGES = np.log(
+    [
+        [1.0, 1e-4, 1e-4, 1e-9],
+        [0.01, 1.0, 1e-4, 1e-9],
+        [0.01, 1e-4, 1.0, 1e-9],
+        [0.01, 1e-4, 1e-4, 1.0],
+    ]
+)
+BEGINS = np.log([1.0, 2e-3, 1e-3, 1e-4])
+NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
+NO_READINGS = 0.01  # rate at which a run of these begins
+JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
+WINDOW = 20  # steps that give the scatter around a sounding
+
+
+class Forecast(NamedTuple):
+    """What other lines say of the ranges [N]: mean and standard deviation, in m, and the number of
+    independent predictions that a sounding stands for; 0: none."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    weight: np.ndarray
+
+
+class Rates(NamedTuple):
+    """Of nonsense and of cliffs, per sounding."""
+
+    nonsense: float
+    cliffs: float
+
+
+def likeliest(
+    xy: np.ndarray,
+    ranges: np.ndarray,
+    line: np.ndarray,
+    forecast: Forecast,
+    scatter: np.ndarray,
+    rates: Rates,
+) -> tuple[np.ndarray, Rates]:
+    """The likeliest hypothesis of each sounding, and the rates by it.
+
+    Args:
+        xy: places [N, 2] in the order of the record.
+        ranges: measured there, at least ``MIN_RANGE_M`` [N].
+        line: of each; the soundings of a line are in one row [N].
+        forecast: by other lines.
+        scatter: standard deviation of the steps around each sounding [N].
+        rates: assumed.
+
+    Returns:
+        Index into ``FACTORS``, or -1 for nonsense [N].
+    """
+    begin = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
+    length = np.diff(np.r_[begin, len(line)])
+    order = np.argsort(-length, kind="stable")
+    paths = _Paths(xy, ranges, forecast, scatter, rates, begin[order], length[order])
+    return paths.find()
+
+
+class _Paths:
+    """The best paths through all lines at once, the longest line first."""
+
+    def __init__(
+        self,
+        xy: np.ndarray,
+        ranges: np.ndarray,
+        forecast: Forecast,
+        scatter: np.ndarray,
+        rates: Rates,
+        begin: np.ndarray,
+        length: np.ndarray,
+    ) -> None:
+        self.xy, self.r, self.scatter, self.rates = xy, ranges, scatter, rates
+        self.begin, self.length = begin, length
+        self.depth = ranges[:, None] / FACTORS  # [N, S]
+        self.evidence = _across(self.depth, forecast)
+        step = np.hypot(*np.diff(xy, axis=0).T)
+        usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+        self.reach = np.maximum(ranges / 2, GAP_STEPS * usual)
+        self.wide = float(np.log(WIDTH * np.median(ranges)))
+        self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
+
+    def find(self) -> tuple[np.ndarray, Rates]:
+        lines, most, states = len(self.begin), int(self.length[0]), len(FACTORS)
+        cost = np.full((lines, most, states), np.inf)
+        skipped = np.zeros((lines, most, states))  # cost if all after a row are nonsense
+        origin = np.full((lines, most, states), -1, dtype=np.int64)  # row * states + hypothesis
+        jumped = np.zeros((lines, most, states), dtype=bool)
+        lead = np.zeros(lines)  # cost if all of a line so far are nonsense
+        for t in range(most):
+            active = int(np.searchsorted(-self.length, -t, side="left"))
+            rows = self.begin[:active] + t
+            first = max(0, t - MAX_SKIPPED)
+            best = np.full((active, states), np.inf)
+            if t < MAX_SKIPPED:
+                best = lead[:active, None] - BEGINS + self.wide
+                best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
+            if t > first:
+                before = np.arange(first, t)
+                costs, jumps = self._steps(rows, before - t)
+                costs += (cost[:active, first:t] + skipped[:active, first:t])[..., None]
+                flat = costs.reshape(active, -1, states)
+                which = flat.argmin(1)
+                least = np.take_along_axis(flat, which[:, None], 1)[:, 0]
+                leap = np.take_along_axis(jumps.reshape(active, -1, states), which[:, None], 1)
+                better = least < best
+                best = np.where(better, least, best)
+                origin[:active, t] = np.where(better, first * states + which, -1)
+                jumped[:active, t] = better & leap[:, 0]
+                skipped[:active, first:t] += self._nonsense(rows, before - t)
+            cost[:active, t] = best - self.evidence[rows]
+            lead[:active] += self.wide - self.logs[0 if t == 0 else 1]
+        return self._trace(cost + skipped, origin, jumped)
+
+    def _trace(
+        self, total: np.ndarray, origin: np.ndarray, jumped: np.ndarray
+    ) -> tuple[np.ndarray, Rates]:
+        found, states, cliffs = np.full(len(self.r), -1), len(FACTORS), 0
+        for i, (begin, length) in enumerate(zip(self.begin, self.length, strict=True)):
+            first = max(0, length - MAX_SKIPPED)
+            at = first * states + int(total[i, first:length].argmin())
+            while at >= 0:
+                row, state = divmod(at, states)
+                found[begin + row] = state
+                cliffs += bool(jumped[i, row, state])
+                at = int(origin[i, row, state])
+        used = max(1, int((found >= 0).sum()))
+        starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
+        return found, Rates(
+            float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
+            float(np.clip((cliffs + 0.5) / (used + 1000), *CLIFFS)),
+        )
+
+    def _steps(self, rows: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Negative log density of each hypothesis at rows [A] after each at rows + back [A, K]:
+        [A, K, S, S]; and whether it is a jump of the bottom."""
+        near = rows[:, None] + back  # [A, K]
+        away = np.hypot(*(self.xy[near] - self.xy[rows, None]).transpose(2, 0, 1))
+        gap = (away > self.reach[rows, None])[..., None, None]
+        now, past = self.depth[rows][:, None, None, :], self.depth[near][..., None]
+        low = np.minimum(now, past)
+        same = np.eye(len(FACTORS), dtype=bool)
+        grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP
+        steps = self.scatter[rows, None] ** 2 * -back + (SLOPE * away) ** 2
+        variance = grain**2 + steps[..., None, None] / FACTORS**2
+        smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
+        jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
+        jump[..., RUN, :RUN] = jump[..., :RUN, RUN] = -self.wide
+        smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
+        change = np.where(gap, np.maximum(CHANGES, BEGINS), CHANGES)
+        none = self.r[rows] <= NO_READING
+        change[none, :, :RUN, RUN] = np.log(NO_READINGS)
+        jumps = (jump > smooth) & same & ~gap
+        return -(np.logaddexp(smooth - np.log(FACTORS), jump) + change), jumps
+
+    def _nonsense(self, rows: np.ndarray, back: np.ndarray) -> np.ndarray:
+        """Negative log density of rows [A] as nonsense after each at rows + back: [A, K, S]."""
+        expected = self.depth[rows[:, None] + back]
+        ratio = self.r[rows, None, None] / expected
+        kind = np.where(ratio > BESIDE, 1.0, np.where(ratio * BESIDE < 1, EARLY, NEAR))
+        first = np.where(back == -1, self.logs[0], self.logs[1])[:, None]
+        return self.wide - np.log(kind) - first
+
+
+def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
+    """Log likelihood of each hypothesis [N, S] by other lines, relative to a range that has nothing
+    to do with the bottom."""
+    mean, std, weight = (each[:, None] for each in forecast)
+    std = np.hypot(std, LEVEL * mean)
+    scale = np.maximum(mean, depth[:, :1]) / 2 + std
+
+    def density(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Of Student's t with 4 degrees of freedom."""
+        return -np.log(scale) - 2.5 * np.log1p((error / scale) ** 2 / 4)
+
+    found = density(depth - mean, std) - np.log(FACTORS) - density(depth[:, :1] - mean, scale)
+    found = np.logaddexp(found, np.log(UNSEEN))
+    found[:, RUN] = 0.0
+    return weight * found
+
+
+def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Scatter of the steps between bottom soundings around each sounding [N], from medians of those
+    that are no jumps."""
+    rows = np.flatnonzero(bottom)
+    steps, low = np.abs(np.diff(ranges[rows])), np.minimum(ranges[rows[1:]], ranges[rows[:-1]])
+    rows, steps = (each[steps <= JUMP * low + LEAST_STEP] for each in (rows[1:], steps))
+    if not len(rows):
+        return np.zeros(len(ranges))
+    width = min(WINDOW, len(steps))
+    near = np.median(np.lib.stride_tricks.sliding_window_view(steps, width), axis=1) / 0.6745
+    middle = np.searchsorted(rows, np.arange(len(ranges)))
+    return near[np.clip(middle - width // 2, 0, len(near) - 1)]
