@@ -266,7 +266,8 @@ def _progress(drive: Drive) -> Progress:
         problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
     most = mission.budget.max_samples
     counts = drive.session.samples, most, ledger.pending
-    return Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
+    left = str(drive.guidance.target.left or "")
+    return Progress(mission.state, *counts, epochs=drive.batches, left=left, problems=problems)
 
 
 def _sum_up(drive: Drive) -> None:
