@@ -193,7 +193,7 @@ def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     from ..simulation.world.terrain import load_terrain
 
     if "mavlink.url" in vars(args):
-        raise InputError("practice: expected no --mavlink, as the simulated boat has its own link")
+        raise InputError("practice: not with --mavlink, as the simulated boat has its own link")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -295,4 +295,4 @@ def _sum_up(drive: Drive) -> None:
     else:
         print(f"no map yet; results: {folder}")
     if mission.state != DONE:
-        print(f"go on:   the same command with --mission-dir {drive.values['mission_dir']}")
+        print(f"to continue: the same command with --mission-dir {drive.values['mission_dir']}")

@@ -29,8 +29,8 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
     origin = tuple(known.get("origin", ()))
     if len(origin) != 2 or not any(origin):
         raise InputError(
-            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one of "
-            "poam drive, or another folder"
+            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one "
+            "that poam drive made, or another folder"
         )
     latitude, longitude = origin
     return LocalFrame(latitude, longitude, known.get("heading", 0.0))
