@@ -256,6 +256,8 @@ def _progress(drive: Drive) -> Progress:
     problems = {"control": drive.vehicle.control}
     if drive.link.failing:
         problems["link"] = drive.link.failing
+    if drive.disk_problem:
+        problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:
         return Progress(
             "waiting for a position", problems=problems | {"fix": drive.telemetry.fault}
@@ -290,7 +292,10 @@ def _sum_up(drive: Drive) -> None:
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])
     if (folder / "map.npz").exists():
-        draw_figures(folder)
+        try:
+            draw_figures(folder)
+        except OSError as error:
+            print(f"warning: no figures in {folder} ({error.strerror})")
         print_summary(folder)
     else:
         print(f"no map yet; results: {folder}")
