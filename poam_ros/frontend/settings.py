@@ -208,7 +208,7 @@ class GateSettings(Settings):
     )
     range_noise_share: float = setting(
         0.0,
-        "Part of that standard deviation that grows with the range, as a share of the range",
+        "Part of the range's standard deviation that grows with the range, as a share of the range",
         minimum=0.0,
         maximum=1.0,
         mutable=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core.errors import InputError, PoamError
 from ..core.extensions import Table
-from ..journal.folder import is_log
+from ..journal.folder import is_journal
 from .bag_files import is_bag
 from .bags import read_recording
 from .journals import read_journal
@@ -57,7 +57,7 @@ READERS: Table[ReaderEntry] = Table(
     "poam_ros.readers",
     ReaderEntry,
     {
-        MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_log(path)),
+        MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_journal(path)),
         "blueos": ReaderEntry(
             read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording
         ),

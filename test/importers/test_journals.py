@@ -26,7 +26,7 @@ from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.folder import is_log
+from poam_ros.journal.folder import is_journal
 from poam_ros.journal.interface import TRAIN, UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
@@ -240,7 +240,7 @@ def test_what_is_no_log_is_said(tmp_path, name):
     path = tmp_path / name
     if name != "none.sqlite":
         path.write_bytes(b"" if name == "empty.sqlite" else b"something else, and long enough" * 9)
-    assert is_log(path)
+    assert is_journal(path)
     with pytest.raises(InputError, match=f"{name}: expected a mission's (journal|tables)"):
         read_mission(path)
 
