@@ -201,7 +201,7 @@ def test_a_terrain_that_names_another_file_is_none(tmp_path):
     with pytest.raises(InputError, match=r"link\.tif"):
         read_raster(tmp_path / "link.tif")
     (tmp_path / "lake.kml").write_text("<OGRVRTDataSource></OGRVRTDataSource>")
-    with pytest.raises(InputError, match="names other files"):
+    with pytest.raises(InputError, match="refers to other files"):
         read_outline(tmp_path / "lake.kml", None, np.zeros((1, 2)))
 
 
