@@ -30,6 +30,10 @@ DISTANCES = (np.arange(24) + 0.5) / 24
 DRAWS, SURE = 200, 0.9
 #: Draws of a forecast under way, which is made with every map.
 LIVE_DRAWS = 40
+#: Pace at which a mission under way gains, by that over the second half of its way so far (some 1.35
+#: with path-entropy, 1 on even lines); and the standard deviation of its logarithm.
+LIVE_PACE = 1.2
+LIVE_DEVIATION = 0.4
 #: Share within the TVU from which on there is one.
 MIN_SHARE = 0.2
 #: Cells of a map that its variances are taken from, at most; of more, every Nth.
@@ -221,8 +225,8 @@ def distance_left(
     """How far a mission under way has still to go, in m; None: that cannot be said.
 
     A share within the TVU is worth the length of the even lines that would reach it on this bottom.
-    The mission is expected to gain as much of it per metre as over the second half of its way so
-    far, give or take ``DEVIATION``.
+    The mission is expected to gain ``LIVE_PACE`` times as much of it per metre as over the second
+    half of its way so far, give or take ``LIVE_DEVIATION``, and to end at the map after that.
 
     Args:
         bottom: from the map of the mission.
@@ -241,9 +245,10 @@ def distance_left(
         after = np.maximum.accumulate(one.shares(area / lines, order))
         first, now, end = np.interp((shares[0], shares[-1], share), after, lines)
         gained = (now - first) / (way[-1] - way[0]) if way[-1] > way[0] else 0.0
-        gained = max(gained, now / way[-1] / 2)  # a share that did not grow is no forecast
-        factor = math.exp(DEVIATION * rng.standard_normal())
-        left.append((end - now) / gained * factor if after[-1] >= share else math.inf)
+        gained = max(gained, now / way[-1] / 2)  # the share may have fallen, or stayed
+        factor = math.exp(LIVE_DEVIATION * rng.standard_normal()) / LIVE_PACE
+        rest = (end - now) / gained * factor if after[-1] >= share else math.inf
+        left.append(rest + rng.uniform() * (way[-1] - way[-2] if len(way) > 1 else 0.0))
     limits = [float(limit) for limit in np.quantile(left, (0.5, 0.05, 0.95), method="nearest")]
     return Left(shares[-1], *limits) if math.isfinite(max(limits)) else None
 
