@@ -30,8 +30,8 @@ DISTANCES = (np.arange(24) + 0.5) / 24
 DRAWS, SURE = 200, 0.9
 #: Draws of a forecast under way, which is made with every map.
 LIVE_DRAWS = 40
-#: Pace at which a mission under way gains, by that over the second half of its way so far (some 1.35
-#: with path-entropy, 1 on even lines); and the standard deviation of its logarithm.
+#: Pace at which a mission under way gains, by that over the second half of its way so far (some
+#: 1.35 with path-entropy, 1 on even lines); and the standard deviation of its logarithm.
 LIVE_PACE = 1.2
 LIVE_DEVIATION = 0.4
 #: Share within the TVU from which on there is one.

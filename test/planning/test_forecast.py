@@ -101,7 +101,7 @@ def test_dry_parts_do_not_count():
 
 def test_a_target_below_the_noise_is_refused():
     loud = Bottom.stated(0.1, 0.2, 10.0, noise=1.0)
-    with pytest.raises(InputError, match=r"expected one that 500 lines meet.*noise of 1 m"):
+    with pytest.raises(InputError, match=r"needs more than 500 lines, as a ping .* of 1 m"):
         survey(loud)
 
 
