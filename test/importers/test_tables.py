@@ -144,6 +144,13 @@ def test_readings_that_are_none_are_refused_by_name(lake, write):
     assert np.ptp(found.xy) < 200 and len(found) == COUNT - 7
 
 
+def test_a_reading_that_is_none_may_be_the_shallowest(lake, write):
+    depth = 40_000 + 2000 * lake[2]
+    depth[[3, 9, 20]] = 9999.0
+    found = read_soundings(write("lat,lon,depth_mm\n" + rows((*lake[:2], depth))))
+    assert found.refused == {"no_reading": 3} and found.z.max() < -40
+
+
 def test_the_sonars_limit_is_no_depth(lake, write):
     depth = lake[2].copy()
     depth[10:16] = 30.0
