@@ -286,7 +286,9 @@ def _sum_up(drive: Drive) -> None:
         f"{ledger.pending + ledger.held} undecided"
     )
     if drive.before_frame:
-        print(f"{drive.before_frame} pings came before the first position: not in the mission")
+        print(
+            f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
+        )
     print(
         f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
