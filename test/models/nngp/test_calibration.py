@@ -7,7 +7,7 @@ import torch
 
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import refit
-from poam_ros.models.nngp.calibration import left_out, upper_limit
+from poam_ros.models.nngp.calibration import errors_of, left_out, upper_limit
 from poam_ros.models.nngp.kernel import TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -184,3 +184,18 @@ def test_the_error_of_position_alone_is_fitted_where_all_else_is_not_clearly_bet
     assert torch.equal(model._averaged().F, learned_kernel.F)
     assert torch.allclose(model._averaged().noise, learned_kernel.noise)
     assert losses[0] < losses[1]
+
+
+def test_intervals_come_from_fits_that_did_not_see_them():
+    data = displaced(0.05)
+    model = learned(Dataset(data.X[KEPT], data.y[KEPT]), POSITION)
+    how = POSITION.neighbours, POSITION.candidate_neighbours, 0.0
+    kernel, store = model._averaged(), model._store
+    left = left_out(store.sites, LINES - 2, *how)
+    slopes = refit.squared_slopes(kernel, store, *how)
+    _, error, variance = refit.refit(kernel, store.sites, left, slopes, 0.1)
+    even = left.stretch % 2 == 0
+    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, alone=False)
+    sites = refit._noisy(store.sites, found.position, slopes)
+    expected = errors_of(found.applied(kernel), sites, left.part(even))
+    assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])
