@@ -149,11 +149,11 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
         f"--mission-dir {folder}"
     )
     command = [python, "-m", "poam_ros.app.cli", "drive", *words.split()]
-    pipe = {"env": ros_env, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipe = {"env": ros_env, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
 
     def mapped(process, before=0):
         """Until the model has learned some batches more."""
-        eventually(lambda: process.poll() is not None or transactions(folder) > before + 60)
+        eventually(lambda: process.poll() is not None or transactions(folder) > before + 25)
         assert process.poll() is None
         return transactions(folder)
 
