@@ -174,7 +174,7 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
         mapped(process, full_at)
     if len(end) > 1:
         if end != "budget":
-            process.send_signal(getattr(signal, end, signal.SIGINT))
+            process.send_signal(signal.SIGTERM if end == "SIGTERM" else signal.SIGINT)
         process.communicate(timeout=LIMIT)
     else:
         process.communicate(f"{end}\nq\n".encode(), timeout=LIMIT)
