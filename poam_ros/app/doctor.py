@@ -34,6 +34,8 @@ ADVICE = {
     "one update in a hundred": "give it a core, raise batch.size or resolution",
     "the target cannot be met": "compare water.level and the settings of target with the "
     "map's elevations and cells (docs/good-enough.md)",
+    "positions have": "check the position fix and the odometry's origin; the map has both, so "
+    "reset it, or continue from a folder without the pings after it",
     "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
     "too slow": "lower the simulation's speed, or stop other programs",
 }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
+from poam_ros.screening.blocks import PingBlocks
 from poam_ros.screening.verdicts import MAX_PINGS, LineVerdicts
 
 
@@ -23,7 +24,8 @@ class Mission:
     def __init__(self, xy, z, first=150):
         stamps = np.arange(len(z)) * 10**9
         self.samples = replace(Samples.of(xy, z), stamp_ns=stamps, range=-z)
-        self.verdicts, self.first = LineVerdicts(), first
+        self.blocks, self.first = PingBlocks(), first
+        self.verdicts = LineVerdicts(self.blocks)
         self.withdrawn, self.sentences = np.empty(0, dtype=np.int64), []
         self.most = 0  # pings compared with one batch
 
@@ -32,7 +34,7 @@ class Mission:
         for end in ends:
             if end <= begin:
                 continue
-            self.verdicts.add(self.samples[begin:end])
+            self.blocks.add(self.samples[begin:end])
             before = self.verdicts.compared
             for verdict in self.verdicts.decide(end - begin, self.withdrawn):
                 change = np.setdiff1d if verdict.multiple == 1 else np.union1d
@@ -91,7 +93,7 @@ def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     for begin in (150, 570, 590, 630, 750):
         known = Mission(xy[:begin], z[:begin]).run()
         again = Mission(xy, z)
-        again.verdicts.add(again.samples[:begin])
+        again.blocks.add(again.samples[:begin])
         again.withdrawn = known.withdrawn
         np.testing.assert_array_equal(again.run(begin).withdrawn, whole.withdrawn)
         assert known.sentences + again.sentences == whole.sentences
