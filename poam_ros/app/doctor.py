@@ -67,6 +67,15 @@ REASONS = {
 }
 
 
+#: What to set where crossings show a constant error, by its kind, its negative and itself.
+CALIBRATED = {
+    "latency": "add {:+.2f} s to sonar.time_offset",
+    "along": "add {1:+.2f} m to the x of sonar.offset",
+    "scale": "measure the sound speed, and set water.sound_speed",
+    "level": "measure draught and water level, and set water.level and the z of sonar.offset",
+}
+
+
 class NodeStatus(NamedTuple):
     """The newest status of a node. ``age_s``: wall clock minus stamp; None without a stamp."""
 
@@ -212,12 +221,37 @@ def _number(values: Mapping[str, str], key: str) -> float:
         return 0.0
 
 
+def crossing_findings(folder: Path) -> Iterator[Finding]:
+    """What the crossings of a mission's lines, and opposite directions, say of its settings."""
+    from ..importers.calibration import calibrated
+    from ..importers.journals import read_journal
+    from ..importers.raw import ReadOptions
+    from ..importers.soundings import SoundingMapSettings
+    from ..journal.folder import LOG
+
+    if not (folder / LOG).exists():
+        return
+    try:
+        found = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
+    except InputError as error:
+        yield Finding(f"no crossings: {error}")
+        return
+    for each in found.effects:
+        if each.kind != "line" and each.applied:
+            yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
+        elif each.kind != "line":
+            yield Finding(f"{each.estimate}, which may be 0")
+    for remark in found.remarks:
+        yield Finding(remark)
+
+
 HEALTHY, PROBLEMS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mission-dir", type=Path, metavar="DIR",
-        help="Check the free disk space of this folder as well.")  # fmt: skip
+        help="Check the free disk space of this folder, and what its mission's crossings say of "
+        "the settings, as well.")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=4.0,
         help="Listen to /diagnostics for this long (s; default: 4; 0: do not listen).")  # fmt: skip
 
@@ -236,6 +270,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     yield from machine_findings(args.mission_dir)
+    if args.mission_dir is not None:
+        yield from crossing_findings(args.mission_dir)
     if importlib.util.find_spec("rclpy") is None:
         yield Finding("ROS 2 (rclpy) is not installed", "source it if nodes are to run here")
         return

@@ -59,6 +59,12 @@ class Effect:
 
     @property
     def sentence(self) -> str:
+        """The estimate in words, and whether it was corrected."""
+        done = "corrected" if self.applied else "not corrected: may be 0"
+        return f"{self.estimate}: {done}"
+
+    @property
+    def estimate(self) -> str:
         """The estimate in words."""
         factor, unit, digits = {
             "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
@@ -71,8 +77,7 @@ class Effect:
             "latency": "latency: depths are older than their positions by",
             "line": f"line {self.name}: its elevations are off by",
         }[self.kind]
-        done = "corrected" if self.applied else "not corrected: may be 0"
-        return f"{what} {value}{unit} (95 %: {low} to {high}): {done}"
+        return f"{what} {value}{unit} (95 %: {low} to {high})"
 
 
 @dataclass(frozen=True)
