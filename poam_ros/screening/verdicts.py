@@ -27,6 +27,7 @@ from .track import MIN_NEIGHBOURHOOD
 MAX_PINGS = 2048  # compared at once: about 0.2 s
 MIN_KNOWN = 10  # pings of a line with the same verdict that show that it is no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
+AGREE = 0.25  # share of the crossing lines that agree with pings that are reinstated
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
@@ -150,7 +151,7 @@ class LineVerdicts:
                 continue
             about = change if multiple == 1 else own
             differences, agree = _differences(found, about, data.range[rows])
-            if multiple == 1 and 2 * agree < max(1, len(differences)):
+            if multiple == 1 and AGREE * len(differences) > agree:
                 continue
             whole = self._continued(rows[change], out, rows)
             median = float(np.median(differences)) if len(differences) else float("nan")

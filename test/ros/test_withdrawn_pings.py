@@ -66,11 +66,15 @@ def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_
     assert set(Crossed.LINES[at]) == {Crossed.FALSE}
     eventually(lambda: vehicle.status.get("withdrawn") == str(len(withdrawn)))
     vehicle.listen(PointCloud2, "pings/refused", LATCHED, read_refused)  # as poam view
-    marked = vehicle.heard["pings/refused"]
-    eventually(lambda: len(marked) and (marked[-1].reason == "withdrawn").sum() == len(withdrawn))
+
+    def marked():
+        heard = vehicle.heard["pings/refused"]
+        return heard and (heard[-1].reason == "withdrawn").sum()
+
+    eventually(lambda: marked() == len(withdrawn))
     reinstated = JournalStep(REINSTATE, *withdrawn.number[[0, 9]].tolist())
     mapper.session._updater.change(reinstated, withdrawn[:10])
-    eventually(lambda: (marked[-1].reason == "withdrawn").sum() == len(withdrawn) - 10)
+    eventually(lambda: marked() == len(withdrawn) - 10)
     mapper.session._updater.change(replace(reinstated, kind=WITHDRAW), withdrawn[:10])
     accepted = mapper.session.ledger.accepted
     assert vehicle.mapped == accepted - len(withdrawn)
