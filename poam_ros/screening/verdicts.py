@@ -149,6 +149,8 @@ class LineVerdicts:
             change = own & (out[rows] != (multiple > 1))
             if not change.any() or (multiple > 1 and own.sum() < MIN_KNOWN):
                 continue
+            if multiple > 1 and self._slides(rows[own], rows[found.multiple == 1]):
+                continue
             about = change if multiple == 1 else own
             differences, agree = _differences(found, about, data.range[rows])
             if multiple == 1 and AGREE * len(differences) > agree:
@@ -156,6 +158,17 @@ class LineVerdicts:
             whole = self._continued(rows[change], out, rows)
             median = float(np.median(differences)) if len(differences) else float("nan")
             yield Verdict(data[whole], multiple, len(differences), median), whole
+
+    def _slides(self, own: np.ndarray, bottom: np.ndarray) -> bool:
+        """Whether the bottom leads to or from pings without a jump, as it does on a slope."""
+        data = self._blocks.data
+        for last, beside in ((own.min(), own.min() - 1), (own.max(), own.max() + 1)):
+            if beside in bottom:
+                low, high = np.sort(data.range[[last, beside]])
+                way = float(np.hypot(*(data.xy[last] - data.xy[beside])))
+                if high <= (1 + DEPTH_TOLERANCE) * low and way <= max(MIN_NEIGHBOURHOOD, low / 2):
+                    return True
+        return False
 
     def _continued(self, rows: np.ndarray, out: np.ndarray, compared: np.ndarray) -> np.ndarray:
         """These pings, and those that continue them without a jump, and were not compared or are

@@ -74,6 +74,25 @@ def test_ground_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
     assert ground == "terrace" or mission.verdicts.compared == 0
 
 
+def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
+    xy, z, _ = crossing_lines.lake()
+    x, y = xy[0]
+    beyond = np.arange(-300.0, y, 1.5)
+    deep = crossing_lines.ground(xy[:1]) + 0.12 * (beyond - y)
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
+    assert not Mission(xy, np.r_[deep, z], first=200).run().sentences
+
+
+def test_true_pings_come_back_though_three_of_four_lines_across_are_shallow():
+    xy, z, line = lake()
+    order = np.concatenate([np.flatnonzero(line == k) for k in (8, 9, 10, 3, 4, 5, 6, 7, 11, 0, 1)])
+    xy, z, line = xy[order], z[order], line[order]
+    z[(line >= 8) & (line < 11)] /= 2
+    mission = Mission(xy, z, first=60).run()
+    assert any(" withdrawn" in text for text in mission.sentences)
+    assert not len(mission.withdrawn)
+
+
 def test_pings_that_false_lines_made_doubtful_are_reinstated():
     xy, z, line = lake()
     order = np.concatenate([np.flatnonzero(line == k) for k in (3, 8, 9, 10, 11, 0, 1, 2)])
