@@ -227,9 +227,9 @@ def crossing_findings(folder: Path) -> Iterator[Finding]:
     from ..importers.journals import read_journal
     from ..importers.raw import ReadOptions
     from ..importers.soundings import SoundingMapSettings
-    from ..journal.folder import LOG
+    from ..journal.folder import DATABASE
 
-    if not (folder / LOG).exists():
+    if not (folder / DATABASE).exists():
         return
     try:
         found = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
