@@ -222,3 +222,27 @@ def main(folder, begin, end):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+
+
+class Shifted(Crossed):
+    """Along lines north, then east, whose positions are shifted; every ping is of the bottom."""
+
+    SHIFT = np.array([5.0, 4.0])
+    PLACES = np.concatenate([
+        np.column_stack(axes)[::1 if i % 2 else -1]
+        for across in (False, True)
+        for i, at in enumerate(np.linspace(-20, 14, 8))
+        for along in [np.arange(-20.0, 15.0, 0.8)]
+        for axes in [(along, np.full(44, at)) if across else (np.full(44, at), along)]
+    ])  # fmt: skip
+    LINES = np.repeat(np.arange(16), 44)
+
+    def ping(self):
+        x, y = self.PLACES[self.stamp].tolist()
+        place = self.PLACES[self.stamp] + self.SHIFT * (self.LINES[self.stamp] > 8)
+        self.stamp += 1
+        ns = self.stamp * SECOND // 10
+        depth = 25 + 6 * np.sin(x / 9) + 5 * np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
+        self.session.handle(VehicleState(ns, (*place.tolist(), 0.0)), self.now)
+        self.session.handle(RawPing(ns, float(depth), 0.1, 100.0), self.now)
+        self.session.handle(Tick(), self.now)

@@ -34,6 +34,8 @@ ADVICE = {
     "one update in a hundred": "give it a core, raise batch.size or resolution",
     "the target cannot be met": "compare water.level and the settings of target with the "
     "map's elevations and cells (docs/good-enough.md)",
+    "positions have": "check the position fix and the odometry's origin; the map has both, so "
+    "reset it, or continue from a folder without the pings after it",
     "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
     "too slow": "lower the simulation's speed, or stop other programs",
 }
@@ -62,6 +64,15 @@ REASONS = {
     "screening.echo_ratio and screening.confirm_pings",
     "standing": "the vehicle does not move: find out why, or set sonar.pings_at_place to 0",
     "log_full": "the disk of mission_dir is too slow",
+}
+
+
+#: What to set where crossings show a constant error, by its kind, its negative and itself.
+CALIBRATED = {
+    "latency": "add {:+.2f} s to sonar.time_offset",
+    "along": "add {1:+.2f} m to the x of sonar.offset",
+    "scale": "measure the sound speed, and set water.sound_speed",
+    "level": "measure draught and water level, and set water.level and the z of sonar.offset",
 }
 
 
@@ -210,12 +221,37 @@ def _number(values: Mapping[str, str], key: str) -> float:
         return 0.0
 
 
+def crossing_findings(folder: Path) -> Iterator[Finding]:
+    """What the crossings of a mission's lines, and opposite directions, say of its settings."""
+    from ..importers.calibration import calibrated
+    from ..importers.journals import read_journal
+    from ..importers.raw import ReadOptions
+    from ..importers.soundings import SoundingMapSettings
+    from ..journal.folder import DATABASE
+
+    if not (folder / DATABASE).exists():
+        return
+    try:
+        found = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
+    except InputError as error:
+        yield Finding(f"no crossings: {error}")
+        return
+    for each in found.effects:
+        if each.kind != "line" and each.applied:
+            yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
+        elif each.kind != "line":
+            yield Finding(f"{each.estimate}, which may be 0")
+    for remark in found.remarks:
+        yield Finding(remark)
+
+
 HEALTHY, PROBLEMS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mission-dir", type=Path, metavar="DIR",
-        help="Check the free disk space of this folder as well.")  # fmt: skip
+        help="Check the free disk space of this folder, and what its mission's crossings say of "
+        "the settings, as well.")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=4.0,
         help="Listen to /diagnostics for this long (s; default: 4; 0: do not listen).")  # fmt: skip
 
@@ -234,6 +270,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     yield from machine_findings(args.mission_dir)
+    if args.mission_dir is not None:
+        yield from crossing_findings(args.mission_dir)
     if importlib.util.find_spec("rclpy") is None:
         yield Finding("ROS 2 (rclpy) is not installed", "source it if nodes are to run here")
         return

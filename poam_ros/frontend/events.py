@@ -165,6 +165,13 @@ class MissionFinished:
 
 
 @dataclass(frozen=True)
+class PositionsShifted:
+    """Crossings show that all positions are shifted from earlier ones; ``text`` says how."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """Something failed and the survey continues. ``error``: False for a mere notice."""
 
@@ -173,5 +180,12 @@ class Problem:
 
 
 LoopEvent = (
-    PingsScreened | BatchLearned | ModelTrained | MapDrawn | ModelReset | MissionFinished | Problem
+    PingsScreened
+    | BatchLearned
+    | ModelTrained
+    | MapDrawn
+    | ModelReset
+    | MissionFinished
+    | PositionsShifted
+    | Problem
 )

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.clock import SECOND
 from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import find_crossings
 from ..screening.mixed_model import Estimates, solve
+from ..screening.motion import Motion, gradients
 from .crossed import cross
 from .exclusions import files
 from .soundings import Labels, SoundingMapSettings, Soundings
@@ -34,8 +34,6 @@ ALTERNATIVES = {"along": "latency", "scale": "level"}
 WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
 #: A constant of a line is applied from so many standard deviations, in m from so much.
 SURE, LEAST_CONSTANT = 3.0, 0.02
-#: Soundings on either side, at most, that give the slope along a line; and so many usual steps.
-SIDE, SPAN = 40, 6.0
 MAX_CROSSINGS = 4000
 
 
@@ -61,6 +59,12 @@ class Effect:
 
     @property
     def sentence(self) -> str:
+        """The estimate in words, and whether it was corrected."""
+        done = "corrected" if self.applied else "not corrected: may be 0"
+        return f"{self.estimate}: {done}"
+
+    @property
+    def estimate(self) -> str:
         """The estimate in words."""
         factor, unit, digits = {
             "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
@@ -73,8 +77,7 @@ class Effect:
             "latency": "latency: depths are older than their positions by",
             "line": f"line {self.name}: its elevations are off by",
         }[self.kind]
-        done = "corrected" if self.applied else "not corrected: may be 0"
-        return f"{what} {value}{unit} (95 %: {low} to {high}): {done}"
+        return f"{what} {value}{unit} (95 %: {low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -93,29 +96,6 @@ class Calibration:
         """An effect that is corrected; 0 if there is none."""
         found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
         return next(found, 0.0)
-
-
-class Motion:
-    """Of soundings: direction of travel (unit vectors [N, 2]); speed in m/s [N], NaN: unknown."""
-
-    def __init__(self, xy: np.ndarray, line: np.ndarray, stamp_ns: np.ndarray | None) -> None:
-        count = len(xy)
-        step = np.hypot(*np.diff(xy, axis=0).T)
-        self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
-        share = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
-        wide = int(np.ceil(SPAN / 2 / share))
-        begins = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
-        run = np.cumsum(np.bincount(begins, minlength=count)) - 1 if count else begins
-        first, last = begins[run], np.r_[begins[1:], count][run] - 1
-        index = np.arange(count)
-        before, after = np.maximum(index - wide, first), np.minimum(index + wide, last)
-        way = xy[after] - xy[before]
-        length = np.hypot(*way.T)
-        self.heading = way / np.where(length > 0, length, 1.0)[:, None]
-        self.speed = np.full(count, np.nan)
-        if stamp_ns is not None:
-            seconds = (stamp_ns[after] - stamp_ns[before]) / SECOND
-            self.speed[seconds > 0] = length[seconds > 0] / seconds[seconds > 0]
 
 
 def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: float) -> Calibration:
@@ -232,7 +212,9 @@ class _Fit:
         if len(some) > MAX_CROSSINGS:
             some = np.sort(np.random.default_rng(0).permutation(len(ends))[:MAX_CROSSINGS])
         ends, difference, where = ends[some], met.difference[some], met.xy[some]
-        slope = np.column_stack([self._slopes(soundings, rows, where) for rows in ends.T])
+        slope = np.column_stack([
+            self.motion.slopes(soundings.xy, soundings.z, depth, rows, where) for rows in ends.T
+        ])  # fmt: skip
         speed = np.nan_to_num(self.motion.speed[ends])
         use = np.isfinite(slope).all(1) & (self.line.code[ends[:, 0]] != self.line.code[ends[:, 1]])
         if use.sum() < LEAST * max(1, len(self.kinds)):
@@ -242,9 +224,9 @@ class _Fit:
             self._column(kind, name, ends, depth[ends], slope, speed) for kind, name in self.kinds
         ]
         design = np.array(columns).reshape(len(columns), len(ends)).T
-        gradient = np.linalg.pinv(self.motion.heading[ends], rcond=0.3) @ slope[..., None]
+        gradient = gradients(self.motion.heading[ends], slope)
         found, self.ratios = solve(
-            difference, design, self.line.code[ends], gradient[..., 0], len(self.line.names),
+            difference, design, self.line.code[ends], gradient, len(self.line.names),
             self.ratios,
         )  # fmt: skip
         return found
@@ -261,26 +243,6 @@ class _Fit:
         if kind == "scale":
             own = -own * depth
         return own[:, 0] - own[:, 1]
-
-    def _slopes(self, soundings: Soundings, rows: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """Slope of the bottom along the direction of travel at crossings [C]; NaN: unknown."""
-        index = rows[:, None] + np.arange(-SIDE, SIDE + 1)
-        inside = (index >= 0) & (index < len(soundings))
-        index = np.clip(index, 0, len(soundings) - 1)
-        inside &= self.line.code[index] == self.line.code[rows][:, None]
-        heading = self.motion.heading[rows]
-        offset = soundings.xy[index] - where[:, None]
-        along = np.einsum("cki,ci->ck", offset, heading)
-        aside = np.abs(offset[..., 0] * heading[:, 1:] - offset[..., 1] * heading[:, :1])
-        depth = np.maximum(self.surface[rows] - soundings.z[rows], 0.0)
-        reach = np.maximum(depth / 2, SPAN * self.motion.usual)[:, None]
-        weight = (inside & (np.abs(along) <= reach) & (aside <= reach / 2)).astype(float)
-        total = weight.sum(1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            centred = along - ((weight * along).sum(1) / total)[:, None]
-            spread = (weight * centred**2).sum(1)
-            slope = (weight * centred * soundings.z[index]).sum(1) / spread
-        return np.where((total >= 4) & (spread > 0), slope, np.nan)
 
     def drop_alike(self, found: Estimates) -> bool:
         """Leave out one of two effects that cannot be told apart, if there are such."""

@@ -154,6 +154,8 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
     for outcome in _work(loop):
         if isinstance(outcome, BatchLearned):
             on_progress(outcome.report.samples)
+    if shift := loop.verdicts.watch.found:
+        log.warning("%s", shift.sentence)
 
 
 def _work(loop: ModelLoop) -> Iterator[LoopEvent]:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ..models.mapper import MapperState
 
 #: Kinds of steps: a batch was learned or dropped; the model trained without new pings; accepted
-#: pings were withdrawn or reinstated.
+#: pings were withdrawn or reinstated; positions were found to be shifted from a ping on.
 UPDATE, DROP, TRAIN, WITHDRAW, REINSTATE = "update", "drop", "train", "withdraw", "reinstate"
+SHIFT = "shift"
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class JournalStep:
 
     Attributes:
         kind: one of the above.
-        first, last: numbers of the first and last ping of the batch, or of those withdrawn or
-            reinstated; -1 for ``TRAIN``.
+        first, last: numbers of the first and last ping of the batch, or of those withdrawn,
+            reinstated or shifted; -1 for ``TRAIN``.
         steps: training steps taken.
         times: number of repetitions.
         stamp_ns: when the batch became due.

@@ -1,4 +1,4 @@
-"""Verdicts by crossing lines about accepted pings, before each batch is learned."""
+"""What crossing lines say of accepted pings and their positions, before each batch is learned."""
 
 from __future__ import annotations
 
@@ -7,43 +7,57 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..core.samples import Samples
-from ..frontend.events import LoopEvent, Message, Problem
-from ..journal.interface import REINSTATE, WITHDRAW, JournalStep
+from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
+from ..journal.interface import REINSTATE, SHIFT, WITHDRAW, JournalStep, withdrawn_after
+from ..screening.blocks import PingBlocks
+from ..screening.shift import ShiftWatch
 from ..screening.verdicts import LineVerdicts, Verdict
+from .recovery import Recovery
 from .updater import ModelUpdater
 
 
 class BatchVerdicts:
-    """Withdraws and reinstates pings before each batch is learned.
+    """Withdraws and reinstates pings, and finds shifts of positions, before each batch is learned.
 
     Args:
         updater: of the model, which follows the verdicts.
         enabled: whether to compare lines at all.
+
+    Attributes:
+        watch: the crossings so far, and the last shift of positions.
     """
 
     def __init__(self, updater: ModelUpdater, enabled: bool) -> None:
-        self._updater, self._enabled, self._verdicts = updater, enabled, LineVerdicts()
-        self._known = 0  # first pings of the next batch that were in an earlier try
+        self._updater, self._enabled = updater, enabled
+        self.clear()
 
     def clear(self) -> None:
         """Forget all pings."""
-        self._verdicts.clear()
-        self._known = 0
+        self._blocks = PingBlocks()
+        self._verdicts, self.watch = LineVerdicts(self._blocks), ShiftWatch(self._blocks)
+        self._known = 0  # first pings of the next batch that were in an earlier try
 
-    def recover(self, pings: Samples) -> None:
-        """Continue after these pings, which were in batches before a restart."""
-        if self._enabled:
-            self._verdicts.add(pings)
+    def recover(self, recovery: Recovery) -> None:
+        """Continue after the pings that were in batches before a restart."""
+        known, steps = len(recovery.data) - len(recovery.unlearned), recovery.steps
+        shifts = [
+            (step.first, step.last, np.array(withdrawn_after(steps[:i]), dtype=np.int64))
+            for i, step in enumerate(steps)
+            if step.kind == SHIFT and step.last < known
+        ]
+        if self._enabled or shifts:
+            self._blocks.add(recovery.data[:known])
+            self.watch.recover(shifts)
 
     def learned(self) -> None:
         """The batch is not tried again."""
         self._known = 0
 
     def decide(self, batch: Samples, stamp_ns: int) -> tuple[list[JournalStep], list[LoopEvent]]:
-        """Withdraw and reinstate pings near a batch, and those of the batch.
+        """Withdraw and reinstate pings near a batch, and those of the batch; look for a shift.
 
         Returns:
-            The steps taken, and what changed in words, or what failed.
+            The steps taken, and what changed or was found in words, or what failed.
         """
         if not self._enabled:
             return [], []
@@ -51,7 +65,7 @@ class BatchVerdicts:
         steps: list[JournalStep] = []
         events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
-        self._verdicts.add(fresh)
+        self._blocks.add(fresh)
         try:
             for verdict in self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number):
                 text = self._sentence(verdict)
@@ -59,6 +73,10 @@ class BatchVerdicts:
                     updater.change(step, pings)
                     steps.append(step)
                 texts.append(text)
+            shift = self.watch.decide(updater.withdrawals.withdrawn.number)
+            if shift is not None:
+                steps.append(JournalStep(SHIFT, shift.first, shift.last, stamp_ns=stamp_ns))
+                events.append(PositionsShifted(shift.sentence))
         except Exception as error:
             events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))
         if texts:

@@ -66,6 +66,7 @@ class ModelLoop:
         held: placed pings that wait for confirmation.
         journal: accepted pings count once they are stored in it.
         idle_training: trains between batches, on the thread of ``work``.
+        verdicts: by crossing lines.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ModelLoop:
         self.journal: Journal = NoJournal()
         self._begins = begins
         self._screen = Screener(screening) if screening.enabled else None
-        self._verdicts = BatchVerdicts(self._updater, screening.enabled and screening.crossings)
+        self.verdicts = BatchVerdicts(self._updater, screening.enabled and screening.crossings)
         self.sample_queue = SampleQueue(policy)
         self.queue = self.sample_queue if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()
@@ -249,7 +250,7 @@ class ModelLoop:
             updater.reset()
             if self._screen is not None:
                 self._screen.clear()
-            self._verdicts.clear()
+            self.verdicts.clear()
             yield ModelReset()
             return
         if self._recovery is not None:
@@ -297,7 +298,7 @@ class ModelLoop:
             yield outcome
             if self._resetting:
                 return
-        self._verdicts.recover(recovery.data[: len(recovery.data) - len(recovery.unlearned)])
+        self.verdicts.recover(recovery)
         with self._lock:
             if not self._resetting:
                 self._recovery = None
@@ -355,7 +356,7 @@ class ModelLoop:
         backlog = self.sample_queue
         while len(batch) and tries:
             try:
-                steps, events = self._verdicts.decide(batch, now.ros_ns)
+                steps, events = self.verdicts.decide(batch, now.ros_ns)
                 self._record(steps)
                 outcome, retry = self._updater.learn(batch)
             except BaseException:  # Ctrl-C: no ping is lost
@@ -363,7 +364,7 @@ class ModelLoop:
                     backlog.put_back(batch, now.ros_ns, retry=True)
                 raise
             if not retry:
-                self._verdicts.learned()
+                self.verdicts.learned()
                 if outcome is not None:
                     report = getattr(outcome, "report", None)  # a dropped batch has none
                     self._record([JournalStep.of(batch, report, now.ros_ns)])

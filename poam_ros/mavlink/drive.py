@@ -224,9 +224,7 @@ class Drive:
                 self._displaced |= guidance.locate(event, std, now) == MOVED
         if step := telemetry.take_origin_step():
             self._displaced = True
-            text, mission = f"the EKF's origin has moved by {step:.1f} m", guidance.mission
-            if not mission.pause(text, GUARD)[0] and mission.state == PAUSED:
-                mission.set_reason(f"{mission.reason}; {text}")
+            guidance.shifted(f"the EKF's origin has moved by {step:.1f} m")
 
     def _obey(self, word: str, now: Moment) -> None:
         """Do what a person asks for."""
@@ -333,6 +331,9 @@ class Drive:
                 self.guidance.draw(outcome.map, now)
             case events.BatchLearned():
                 self.batches += 1
+            case events.PositionsShifted(text):
+                self._displaced = True
+                self.guidance.shifted(text)
             case events.Problem(note, _):
                 self._warnings.add(*note)
             case events.MissionFinished():

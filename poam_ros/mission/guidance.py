@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import instance
-from ..frontend.events import PAUSED
+from ..frontend.events import GUARD, PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
 from ..planning.areas import AreaSettings
@@ -108,6 +108,12 @@ class Guidance:
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
         self._watchdog.position_received(mission, std)
         return fault
+
+    def shifted(self, reason: str) -> None:
+        """Positions are displaced from earlier ones, for this reason: pause, and say so."""
+        mission = self.mission
+        if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
+            mission.set_reason(f"{mission.reason}; {reason}")
 
     def ping(self, ping: RawPing) -> None:
         """Take a ping."""

@@ -121,10 +121,16 @@ def figures(table: CrossingTable, order: str) -> CrossingFigures | None:
         order: a name of ``planning.tvu.ORDERS``.
     """
     kept = ~table.left_out
-    if not kept.any():
+    return figures_of(table.difference[kept], table.depth[kept], order)
+
+
+def figures_of(difference: np.ndarray, depth: np.ndarray, order: str) -> CrossingFigures | None:
+    """Of differences [C] at crossings of these depths on both lines [C, 2], in m; None without
+    any."""
+    if not len(difference):
         return None
-    amount = np.abs(table.difference[kept])
-    limit = np.sqrt(2) * allowed(order, table.depth[kept].mean(1))
+    amount = np.abs(difference)
+    limit = np.sqrt(2) * allowed(order, depth.mean(1))
     median, high = np.quantile(amount, (0.5, 0.95)).tolist()
     return CrossingFigures(len(amount), median, high, float((amount <= limit).mean()))
 

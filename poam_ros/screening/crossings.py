@@ -190,8 +190,8 @@ def _crossings(
     a, b = legs[pairs]
     p, q = where[a + 1] - where[a], where[b + 1] - where[b]
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = _cross(where[b] - where[a], q) / _cross(p, q)
-        u = _cross(where[b] - where[a], p) / _cross(p, q)
+        t = cross_product(where[b] - where[a], q) / cross_product(p, q)
+        u = cross_product(where[b] - where[a], p) / cross_product(p, q)
     passes = np.abs(passed[a] - passed[b]) > PASS_RATIO * block
     hit = (t >= 0) & (t < 1) & (u >= 0) & (u < 1) & passes
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
@@ -199,5 +199,6 @@ def _crossings(
     return row[a], row[b], where[a] + t[:, None] * p[hit], own - other, own
 
 
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def cross_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of vectors in the plane, [N, 2] each: [N]."""
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]

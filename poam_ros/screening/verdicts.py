@@ -16,7 +16,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..core.errors import quantity
-from ..core.samples import Samples, SampleStore
+from ..core.samples import Samples
+from .blocks import BLOCK, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
 from .hypotheses import MULTIPLES
@@ -24,9 +25,9 @@ from .lines import STRIDE, find_lines
 from .track import MIN_NEIGHBOURHOOD
 
 MAX_PINGS = 2048  # compared at once: about 0.2 s
-BLOCK = 64  # successive pings that are compared together or not at all
 MIN_KNOWN = 10  # pings of a line with the same verdict that show that it is no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
+AGREE = 0.25  # share of the crossing lines that agree with pings that are reinstated
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
@@ -68,30 +69,16 @@ class LineVerdicts:
     The verdicts depend on the pings so far, the batch, and which pings are withdrawn; nothing else
     is remembered.
 
+    Args:
+        blocks: all accepted pings so far; the batch is the last of them.
+
     Attributes:
         compared: pings that were compared by crossings so far, each as often as it was.
     """
 
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all pings."""
-        self._store = SampleStore(Samples.empty())
-        self._boxes: list[tuple[float, ...]] = []  # of each block: xmin, ymin, xmax, ymax
-        self._middles: list[int] = []  # median stamp of each
+    def __init__(self, blocks: PingBlocks) -> None:
+        self._blocks = blocks
         self.compared = 0
-
-    def add(self, pings: Samples) -> None:
-        """Add accepted pings, in order of acceptance, without a verdict."""
-        first = len(self._store) // BLOCK
-        self._store.append(pings)
-        del self._boxes[first:], self._middles[first:]
-        data = self._store.data
-        for begin in range(first * BLOCK, len(data), BLOCK):
-            part = data[begin : begin + BLOCK]
-            self._boxes.append((*part.xy.min(0).tolist(), *part.xy.max(0).tolist()))
-            self._middles.append(int(np.sort(part.stamp_ns)[len(part) // 2]))
 
     def decide(self, batch: int, withdrawn: np.ndarray) -> list[Verdict]:
         """Verdicts about what the last pings contradict or confirm.
@@ -103,7 +90,7 @@ class LineVerdicts:
         Returns:
             The changes, in order.
         """
-        data, verdicts = self._store.data, []
+        data, verdicts = self._blocks.data, []
         out = np.isin(data.number, withdrawn)
         for begin in range(len(data) - batch, len(data), CHUNK):
             chunk = np.arange(begin, min(begin + CHUNK, len(data)))
@@ -114,37 +101,18 @@ class LineVerdicts:
                     verdicts.append(verdict)
         return verdicts
 
-    def _away(self, chunk: np.ndarray) -> np.ndarray:
-        """Distance of each block from the box of some pings."""
-        boxes, xy = np.array(self._boxes), self._store.data.xy[chunk]
-        gap = np.maximum(boxes[:, :2] - xy.max(0), xy.min(0) - boxes[:, 2:])
-        return np.hypot(*np.maximum(gap, 0.0).T)
-
-    def _track(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pings of some blocks with known ranges in order of measurement [n], the piece of the
-        track that each is on [n], and the distance travelled [n], large between pieces."""
-        data = self._store.data
-        rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-        rows = rows[rows < len(data)]
-        rows = rows[np.isfinite(data.range[rows])]
-        rows = rows[np.lexsort((rows, data.stamp_ns[rows]))]
-        absent = np.setdiff1d(np.arange(len(self._boxes)), blocks)
-        middles = np.sort(np.array(self._middles, dtype=np.int64)[absent])
-        piece = np.searchsorted(middles, data.stamp_ns[rows])
-        steps = np.hypot(*np.diff(data.xy[rows], axis=0).T)
-        apart = PASS_RATIO * 2 * float(np.hypot(*np.ptp(data.xy[rows], axis=0)))
-        return rows, piece, np.r_[0.0, np.cumsum(steps + apart * (np.diff(piece) > 0))]
-
     def _questioned(self, chunk: np.ndarray, out: np.ndarray) -> bool:
         """Whether pings contradict pings in use of another pass, or confirm or continue withdrawn
         ones."""
         if chunk[0] and out[chunk[0] - 1]:
             return True  # the line goes on
-        data = self._store.data
+        data = self._blocks.data
         end = int(chunk[-1]) + 1
         steps = np.hypot(*np.diff(data.xy[max(0, end - CHUNK) : end], axis=0).T)
         reach = STEPS * float(np.median(steps[steps > 0])) if steps.any() else MIN_NEIGHBOURHOOD
-        rows, _, distance = self._track(np.flatnonzero(self._away(chunk) <= reach))
+        rows, _, distance = self._blocks.track(
+            np.flatnonzero(self._blocks.away(data.xy[chunk]) <= reach)
+        )
         place = np.full(len(data), -1)
         place[rows] = np.arange(len(rows))
         near = cKDTree(data.xy[rows]).query_ball_point(data.xy[chunk], reach)
@@ -164,9 +132,9 @@ class LineVerdicts:
         self, chunk: np.ndarray, out: np.ndarray
     ) -> Iterator[tuple[Verdict, np.ndarray]]:
         """Compare the blocks nearest to some pings; yields the changes with their rows."""
-        data = self._store.data
-        nearest = np.argsort(self._away(chunk), kind="stable")[: MAX_PINGS // BLOCK]
-        rows, piece, distance = self._track(np.sort(nearest))
+        data = self._blocks.data
+        nearest = np.argsort(self._blocks.away(data.xy[chunk]), kind="stable")[: MAX_PINGS // BLOCK]
+        rows, piece, distance = self._blocks.track(np.sort(nearest))
         self.compared += len(rows)
         xy, stride = data.xy[rows], STRIDE * float(np.ptp(data.xy[rows], axis=0).max())
         line, count = np.empty(len(rows), dtype=np.int64), 0
@@ -181,18 +149,31 @@ class LineVerdicts:
             change = own & (out[rows] != (multiple > 1))
             if not change.any() or (multiple > 1 and own.sum() < MIN_KNOWN):
                 continue
+            if multiple > 1 and self._slides(rows[own], rows[found.multiple == 1]):
+                continue
             about = change if multiple == 1 else own
             differences, agree = _differences(found, about, data.range[rows])
-            if multiple == 1 and 2 * agree < max(1, len(differences)):
+            if multiple == 1 and AGREE * len(differences) > agree:
                 continue
             whole = self._continued(rows[change], out, rows)
             median = float(np.median(differences)) if len(differences) else float("nan")
             yield Verdict(data[whole], multiple, len(differences), median), whole
 
+    def _slides(self, own: np.ndarray, bottom: np.ndarray) -> bool:
+        """Whether the bottom leads to or from pings without a jump, as it does on a slope."""
+        data = self._blocks.data
+        for last, beside in ((own.min(), own.min() - 1), (own.max(), own.max() + 1)):
+            if beside in bottom:
+                low, high = np.sort(data.range[[last, beside]])
+                way = float(np.hypot(*(data.xy[last] - data.xy[beside])))
+                if high <= (1 + DEPTH_TOLERANCE) * low and way <= max(MIN_NEIGHBOURHOOD, low / 2):
+                    return True
+        return False
+
     def _continued(self, rows: np.ndarray, out: np.ndarray, compared: np.ndarray) -> np.ndarray:
         """These pings, and those that continue them without a jump, and were not compared or are
         too few for a verdict."""
-        data, parts = self._store.data, [np.sort(rows)]
+        data, parts = self._blocks.data, [np.sort(rows)]
         inside = np.zeros(len(data), dtype=bool)
         inside[compared] = True
         for last, step in ((int(rows.min()), -1), (int(rows.max()), 1)):

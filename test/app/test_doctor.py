@@ -8,8 +8,9 @@ import pytest
 from launched import PARAMS
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, graph_findings
+from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, crossing_findings, graph_findings
 from poam_ros.app.machine import machine_findings, middleware_findings
+from poam_ros.importers.calibration import Calibration, Effect
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
         "lost odom": "0", "samples": "980", "cycle_p99_s": "0.4"}  # fmt: skip
@@ -150,3 +151,20 @@ def test_it_receives_the_status_of_a_live_node(python, ros_env, eventually, caps
     finally:
         node.terminate()
         node.wait(300)
+
+
+def test_crossings_of_a_mission_propose_settings(monkeypatch, tmp_path):
+    """A latency, with its interval; what may be 0, and what cannot be told apart."""
+    off, none = Effect("latency", "", 0.4, 0.3, 0.5, True), Effect("scale", "d", 0.0, -1, 1, False)
+    line = Effect("line", "3", 0.2, 0.1, 0.3, True)
+    found = Calibration((off, none, line), ("scale and level cannot be told apart here",))
+    (tmp_path / "pings.sqlite").touch()
+    monkeypatch.setattr("poam_ros.importers.journals.read_journal", lambda *_: None)
+    monkeypatch.setattr("poam_ros.importers.calibration.calibrated", lambda *_: (None, found))
+    assert [str(each).split(maxsplit=1)[1] for each in crossing_findings(tmp_path)] == [
+        "latency: depths are older than their positions by +0.40 s (95 %: +0.30 to +0.50): "
+        "add -0.40 s to sonar.time_offset",
+        "depths of d are off by +0.00 % (95 %: -100.00 to +100.00), which may be 0",
+        "scale and level cannot be told apart here",
+    ]
+    assert not list(crossing_findings(tmp_path / "elsewhere"))

@@ -11,12 +11,13 @@ import pytest
 from planted import simulated
 
 from poam_ros.core.samples import Samples
-from poam_ros.importers.calibration import Calibration, Motion, calibrate, calibrated
+from poam_ros.importers.calibration import Calibration, calibrate, calibrated
 from poam_ros.importers.crossed import cross
 from poam_ros.importers.exclusions import days, with_lines
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.soundings import LINE, Labels, SoundingMapSettings, Soundings
+from poam_ros.screening.motion import Motion
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
 BEGIN, DAY = 1_699_920_000_000_000_000, 86_400_000_000_000

@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import POAM, Crossed, rows
+from kept import POAM, Crossed, Shifted, rows
 
 from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import map_grid
-from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
+from poam_ros.frontend.events import MissionStateChanged, PositionsShifted, Problem, ResetRequested
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.mapping import learn, map_soundings
 from poam_ros.importers.raw import ReadOptions
@@ -34,8 +34,8 @@ CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'rei
 def crossed(tmp_path):
     begun = []
 
-    def begin(name="m", **settings):
-        begun.append(Crossed(tmp_path / name, **settings))
+    def begin(name="m", kind=Crossed, **settings):
+        begun.append(kind(tmp_path / name, **settings))
         return begun[-1]
 
     yield begin
@@ -219,3 +219,22 @@ def test_a_reset_forgets_the_verdicts(crossed):
     s.until(int(np.flatnonzero(s.LINES == 3)[0]) + 20)
     s.turn()
     assert s.session.mapper.samples > 200 and not len(s.session.withdrawn)
+
+
+def test_a_shift_of_positions_is_found_kept_and_repeated(crossed, tmp_path, caplog):
+    s = crossed(kind=Shifted).until()
+    (said,) = [each.text for each in s.outcomes if isinstance(each, PositionsShifted)]
+    found = s.session.verdicts.watch.found
+    assert said == found.sentence and np.hypot(*(s.SHIFT - (found.east, found.north))) < 1.5
+    s.close()
+    steps = rows(tmp_path / "m", "SELECT first, last FROM updates WHERE kind = 'shift'")
+    assert steps == [(found.first, found.last)]
+    again = crossed(kind=Shifted)
+    again.turn()
+    assert again.session.verdicts.watch.found == found
+    assert not any(isinstance(each, PositionsShifted) for each in again.outcomes)
+    again.close()
+    past = read_mission(tmp_path / "m").settings
+    settings = SoundingMapSettings(seed=past["seed"], model=s.session.mapper.settings)
+    learn(read_journal(tmp_path / "m", ReadOptions()), s.session.mapper.workspace, settings)
+    assert said in caplog.text

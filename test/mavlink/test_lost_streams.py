@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from poam_ros.frontend.events import PositionsShifted
+
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_cut_link(voyage, seconds):
@@ -77,6 +79,16 @@ def test_an_ekf_that_does_not_know_its_position(voyage):
     v.until(lambda: v.state == "paused", 10)
     v.run(1)
     assert v.mission.reason.endswith("the autopilot's EKF does not know its position")
+
+
+def test_a_shift_of_positions_that_crossings_show_pauses(voyage):
+    v = voyage().explore()
+    v.drive._learn(PositionsShifted("positions have drifted by about 9 m"), v.drive._now)
+    v.run(1)
+    assert v.state == "paused" and v.mission.reason == "positions have drifted by about 9 m"
+    held = v.drive.session.samples
+    v.run(20)
+    assert v.state == "paused" and v.drive.session.samples == held
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["with its origin", "without a word"])

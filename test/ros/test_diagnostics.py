@@ -15,6 +15,7 @@ from sessions import Survey
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_status
+from poam_ros.screening.shift import LiveCrossings, Shift
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
@@ -55,6 +56,24 @@ def test_values_of_a_running_survey(mapped):
     assert 0 < values["cycle_p50_s"] <= values["cycle_p99_s"]
     assert values["cycle_s"] > 0 and values["backlog"] == 0
     assert values["map/mean at 100"] == 2.0
+
+
+def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
+    watch = mapped.session.verdicts.watch
+    values = look(mapped)[2]
+    assert values["crossings"] == 0 and values["shift"] == "none"
+    late, early = np.array([130, 140, 200]), np.array([10, 20, 30])
+    watch.crossings = LiveCrossings(
+        late, early, np.array([0.5, 1.5, -0.1]), np.full(3, 0.1), np.full((3, 2), 10.0)
+    )
+    values = look(mapped)[2]
+    assert (values["crossings"], values["crossings_median"]) == (3, 0.5)
+    assert values["crossings_95"] == pytest.approx(1.4)
+    assert values["crossings_within_1a"] == pytest.approx(2 / 3)  # sqrt(2) of 0.52 m
+    assert values["crossings_worst"] == "pings 128 to 191: 2 crossings, median +1.00 m"
+    watch.found = Shift(130, 200, 60.0, 3.0, -4.0, False, 9, 10, 1, 8, 20.0, 10.0)
+    level, text, values = look(mapped)
+    assert level == WARN and text == values["shift"] == watch.found.sentence
 
 
 def test_the_most_severe_problem_is_reported(mapped):

@@ -663,6 +663,20 @@ def test_a_single_jump_is_refused_and_a_lasting_one_pauses(guided, eventually):
     assert call(vehicle, eventually, "resume").success
 
 
+def test_a_shift_that_the_mapper_finds_pauses_until_a_person_resumes(guided, eventually):
+    planner, vehicle = guided(**{"watchdog.odometry_timeout": 30.0})
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: planner.mission.goal is not None)
+    mapper = vehicle.create_publisher(String, "map/shift", qos.LATCHED)
+    eventually(lambda: mapper.get_subscription_count() == 1)
+    mapper.publish(String(data="positions have jumped by about 6 m"))
+    eventually(lambda: vehicle.states[-1] == "paused")
+    assert planner.mission.reason == "positions have jumped by about 6 m"
+    some_reports(vehicle, eventually)
+    assert planner.mission.state == "paused"
+    assert call(vehicle, eventually, "resume").success
+
+
 @dataclass
 class State:
     """As mavros_msgs/msg/State is defined: no registry has it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,17 @@ pytest.importorskip("torch")
 from feeder import Feeder
 from kept import SMALL, Crossed
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import PointCloud2
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.results import read_unmapped
+from poam_ros.ros.common.clouds import read_refused
 from poam_ros.ros.common.messages import write_odometry
+from poam_ros.ros.common.qos import LATCHED
 from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
@@ -59,6 +65,17 @@ def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_
     at = (withdrawn.stamp_ns * 10 // SECOND).astype(int)
     assert set(Crossed.LINES[at]) == {Crossed.FALSE}
     eventually(lambda: vehicle.status.get("withdrawn") == str(len(withdrawn)))
+    vehicle.listen(PointCloud2, "pings/refused", LATCHED, read_refused)  # as poam view
+
+    def marked():
+        heard = vehicle.heard["pings/refused"]
+        return heard and (heard[-1].reason == "withdrawn").sum()
+
+    eventually(lambda: marked() == len(withdrawn))
+    reinstated = JournalStep(REINSTATE, *withdrawn.number[[0, 9]].tolist())
+    mapper.session._updater.change(reinstated, withdrawn[:10])
+    eventually(lambda: marked() == len(withdrawn) - 10)
+    mapper.session._updater.change(replace(reinstated, kind=WITHDRAW), withdrawn[:10])
     accepted = mapper.session.ledger.accepted
     assert vehicle.mapped == accepted - len(withdrawn)
     assert len(read_table(tmp_path / "m" / "samples.csv")["x"]) == vehicle.mapped

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
+from poam_ros.screening.blocks import PingBlocks
 from poam_ros.screening.verdicts import MAX_PINGS, LineVerdicts
 
 
@@ -23,7 +24,8 @@ class Mission:
     def __init__(self, xy, z, first=150):
         stamps = np.arange(len(z)) * 10**9
         self.samples = replace(Samples.of(xy, z), stamp_ns=stamps, range=-z)
-        self.verdicts, self.first = LineVerdicts(), first
+        self.blocks, self.first = PingBlocks(), first
+        self.verdicts = LineVerdicts(self.blocks)
         self.withdrawn, self.sentences = np.empty(0, dtype=np.int64), []
         self.most = 0  # pings compared with one batch
 
@@ -32,7 +34,7 @@ class Mission:
         for end in ends:
             if end <= begin:
                 continue
-            self.verdicts.add(self.samples[begin:end])
+            self.blocks.add(self.samples[begin:end])
             before = self.verdicts.compared
             for verdict in self.verdicts.decide(end - begin, self.withdrawn):
                 change = np.setdiff1d if verdict.multiple == 1 else np.union1d
@@ -72,6 +74,25 @@ def test_ground_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
     assert ground == "terrace" or mission.verdicts.compared == 0
 
 
+def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
+    xy, z, _ = crossing_lines.lake()
+    x, y = xy[0]
+    beyond = np.arange(-300.0, y, 1.5)
+    deep = crossing_lines.ground(xy[:1]) + 0.12 * (beyond - y)
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
+    assert not Mission(xy, np.r_[deep, z], first=200).run().sentences
+
+
+def test_true_pings_come_back_though_three_of_four_lines_across_are_shallow():
+    xy, z, line = lake()
+    order = np.concatenate([np.flatnonzero(line == k) for k in (8, 9, 10, 3, 4, 5, 6, 7, 11, 0, 1)])
+    xy, z, line = xy[order], z[order], line[order]
+    z[(line >= 8) & (line < 11)] /= 2
+    mission = Mission(xy, z, first=60).run()
+    assert any(" withdrawn" in text for text in mission.sentences)
+    assert not len(mission.withdrawn)
+
+
 def test_pings_that_false_lines_made_doubtful_are_reinstated():
     xy, z, line = lake()
     order = np.concatenate([np.flatnonzero(line == k) for k in (3, 8, 9, 10, 11, 0, 1, 2)])
@@ -91,7 +112,7 @@ def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     for begin in (150, 570, 590, 630, 750):
         known = Mission(xy[:begin], z[:begin]).run()
         again = Mission(xy, z)
-        again.verdicts.add(again.samples[:begin])
+        again.blocks.add(again.samples[:begin])
         again.withdrawn = known.withdrawn
         np.testing.assert_array_equal(again.run(begin).withdrawn, whole.withdrawn)
         assert known.sentences + again.sentences == whole.sentences

@@ -14,6 +14,7 @@ from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...frontend.odometry import JUMP
 from ...learning.session import SurveySession
+from ...outputs.crossings import figures_of
 from ...outputs.scoring import MapReport
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -36,6 +37,7 @@ class MapperDiagnosticsInput:
         lost: lost messages by topic.
         lost_lately: number of messages lost since the last report.
         bounds: the values at 0 and 100 of each occupancy grid.
+        order: of S-44, whose limit the differences at crossings are compared with.
     """
 
     session: SurveySession
@@ -44,6 +46,7 @@ class MapperDiagnosticsInput:
     lost: Mapping[str, int]
     lost_lately: int
     bounds: Mapping[str, tuple[float, float]]
+    order: str = "1a"
 
 
 def mapper_status(view: MapperDiagnosticsInput) -> tuple[bytes, str, dict[str, object]]:
@@ -124,6 +127,11 @@ def _jumps(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     return (WARN, f"positions jumped: {jumped} were refused") if jumped else None
 
 
+def _shifted(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+    shift = view.session.verdicts.watch.found
+    return None if shift is None else (WARN, shift.sentence)
+
+
 def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     times = view.session.status.times
     # With fewer, the first update, which trains the initial model, would count.
@@ -144,6 +152,7 @@ CHECKS: tuple[Check, ...] = (
     _unfit_odometry,
     _overloaded,
     _no_level,
+    _shifted,
     _dropped,
     _lost,
     _slow,
@@ -180,6 +189,26 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
         "disk": session.journal.failing or "ok",
         "not kept": session.journal.lost,
     }
+
+
+def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
+    """What the track says where it crosses itself."""
+    session = view.session
+    watch, out = session.verdicts.watch, session.withdrawn.number
+    shift, met = watch.found, watch.crossings
+    met = met[~(np.isin(met.late, out) | np.isin(met.early, out))]
+    found = figures_of(met.difference, met.ranges, view.order)
+    values: dict[str, object] = {
+        "crossings": len(met), "shift": "none" if shift is None else shift.sentence
+    }  # fmt: skip
+    if found is not None:
+        values |= {
+            "crossings_median": found.median,
+            "crossings_95": found.quantile95,
+            f"crossings_within_{view.order}": found.within,
+            "crossings_worst": met.worst,
+        }
+    return values
 
 
 def _model(view: MapperDiagnosticsInput) -> dict[str, object]:
@@ -220,6 +249,7 @@ def _map(view: MapperDiagnosticsInput) -> dict[str, object]:
 PARTS: tuple[Callable[[MapperDiagnosticsInput], dict[str, object]], ...] = (
     _pings,
     _progress,
+    _crossings,
     _model,
     _map,
 )

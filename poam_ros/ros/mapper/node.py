@@ -77,6 +77,7 @@ class MapperNode(ManagedNode):
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self._shifts = self.create_publisher(String, "map/shift", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
         self.topics.publish_unknown(self.now_ns)
         self._publish_samples()
@@ -185,9 +186,10 @@ class MapperNode(ManagedNode):
         self._handle_event(events.Tick())
         if failing := self.session.journal.failing:
             self._errors.add("disk", f"pings are not being stored: {failing}")
-        self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
+        self.topics.publish_refused(self.session, self.now_ns)
         lost = self._sensors.take_lost()
-        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        order = getattr(self.values, "target.tvu") or "1a"
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds, order)
         self.report(*mapper_status(MapperDiagnosticsInput(*view)))
 
     def _publish_samples(self) -> None:
@@ -203,6 +205,9 @@ class MapperNode(ManagedNode):
                     self.topics.publish_unknown(self.now_ns)
                 case events.MissionFinished():
                     self._write_results(outcome)
+                case events.PositionsShifted(text):
+                    self.warnings.add("shift", text)
+                    self._shifts.publish(String(data=text))
                 case events.Problem():
                     self._log_problem(outcome)
                 case events.PingsScreened(accepted, held):

@@ -11,7 +11,7 @@ from visualization_msgs.msg import MarkerArray
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
-from ...frontend.refused_pings import RefusedPingStore
+from ...learning.session import SurveySession
 from ...planning.tvu import used
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from ..common.markers import write_support
@@ -39,7 +39,7 @@ class MapTopics:
         self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
         self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
-        self._refused_version = -1  # the last one published
+        self._known: tuple[int, Samples] | None = None  # the refused version, and the withdrawn
         self.bounds: dict[str, tuple[float, float]] = {}
 
     def publish_unknown(self, stamp_ns: int) -> None:
@@ -56,11 +56,12 @@ class MapTopics:
         """Publish all held pings."""
         self._held.publish(write_points(held.xyz, stamp_ns, self._frame_id))
 
-    def publish_refused(self, refused: RefusedPingStore, stamp_ns: int) -> None:
-        """Publish the newest refused pings, if they changed. The caller limits the rate."""
-        if refused.version != self._refused_version:
-            self._refused_version = refused.version
-            self._refused.publish(write_refused(refused.newest(), stamp_ns, self._frame_id))
+    def publish_refused(self, session: SurveySession, stamp_ns: int) -> None:
+        """Publish the newest refused pings and the withdrawn ones, if they changed. The caller
+        limits the rate."""
+        known, self._known = self._known, (session.ledger.refused.version, session.withdrawn)
+        if known is None or known[0] != self._known[0] or known[1] is not self._known[1]:
+            self._refused.publish(write_refused(session.unmapped, stamp_ns, self._frame_id))
 
     def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
         """Publish a map on every topic, with its stamp.

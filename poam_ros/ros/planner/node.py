@@ -76,6 +76,7 @@ class PlannerNode(ManagedNode):
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         self.create_subscription(String, "vehicle/refusal", self._on_refusal, qos.KEPT)
+        self.create_subscription(String, "map/shift", self._on_shift, qos.GOAL)  # no old one
         self._requests = self.create_publisher(UInt64, "mission/requests", qos.LATCHED)
         self._requests.publish(UInt64(data=0))
         self._requested = 0  # starts and resumes that a person asked for
@@ -120,6 +121,11 @@ class PlannerNode(ManagedNode):
     def _on_refusal(self, message: String) -> None:
         """Why the node mavlink does not move the vehicle; empty: it does."""
         self.autopilot.refuse(self.mission, message.data)
+        self._announce()
+
+    def _on_shift(self, message: String) -> None:
+        """How positions are shifted from earlier ones, as the mapper has found."""
+        self.guidance.shifted(message.data)
         self._announce()
 
     def _on_ping(self, message: Range) -> None:
