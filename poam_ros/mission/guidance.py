@@ -25,7 +25,7 @@ from .chooser import WaypointChooser
 from .mission import Mission
 from .store import MissionStore, MissionStoreSettings
 from .target import MapTarget, TargetSettings
-from .watchdog import MAP, SONAR, Watchdog, WatchdogSettings
+from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings, guard
 
 
 class Guidance:
@@ -37,6 +37,7 @@ class Guidance:
 
     Attributes:
         mission: the mission; a stored one is restored. ``target``: its map target.
+        autopilot: who controls the vehicle.
         found: what was restored, as text; empty: nothing.
         map: the latest map; None before the first.
         z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
@@ -62,6 +63,7 @@ class Guidance:
             on_done=values["on_done"],
         )
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
+        self.autopilot, self._displaced = Autopilot(), False
         self._jumps = JumpDetector()
         self._store = MissionStore(instance(MissionStoreSettings, values), draws)
         try:
@@ -100,6 +102,7 @@ class Guidance:
             return fault
         mission, results = self.mission, self.mission.goals.results
         if fault == MOVED:
+            self._displaced = True
             self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
             self._watchdog.position_jumped(mission, position, distance)
         self.z, self.yaw, self._limit_s = state.position[2], state.yaw, now.limit_s
@@ -108,6 +111,24 @@ class Guidance:
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
         self._watchdog.position_received(mission, std)
         return fault
+
+    def displace(self, text: str) -> None:
+        """The positions' origin has moved, as the text says: the map may be displaced."""
+        self._displaced = True
+        guard(self.mission, text)
+
+    def agree(self) -> None:
+        """An operator has started or resumed the mission."""
+        self.autopilot.agree()
+        self._displaced = False
+
+    @property
+    def taken_over(self) -> str:
+        """The state before somebody else took the vehicle, in which its pings are mapped; empty:
+        nobody has, or nobody knows where it is."""
+        mission = self.mission
+        mapped = mission.state == PAUSED and self.autopilot.taken and not self._displaced
+        return mission.state_before_pause if mapped else ""
 
     def ping(self, ping: RawPing) -> None:
         """Take a ping."""
