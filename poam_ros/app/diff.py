@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Cell size (m; default: that of the first map, or coarser for at most 20,000 "
         "cells).")  # fmt: skip
     add("--offset", type=reader(OFFSET), metavar="M",
-        help="Constant offset of the second survey's elevations, which is no change (m; default: "
-        "estimated; 0: both have the same datum).")  # fmt: skip
+        help="Constant offset of the second survey's elevations, which is not change (m; "
+        "default: estimated; 0: both have the same datum).")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

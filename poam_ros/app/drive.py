@@ -193,7 +193,7 @@ def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     from ..simulation.world.terrain import load_terrain
 
     if "mavlink.url" in vars(args):
-        raise InputError("practice: expected no --mavlink, as the simulated boat has its own link")
+        raise InputError("practice: not with --mavlink, as the simulated boat has its own link")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -256,6 +256,8 @@ def _progress(drive: Drive) -> Progress:
     problems = {"control": drive.vehicle.control}
     if drive.link.failing:
         problems["link"] = drive.link.failing
+    if drive.disk_problem:
+        problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:
         return Progress(
             "waiting for a position", problems=problems | {"fix": drive.telemetry.fault}
@@ -290,9 +292,12 @@ def _sum_up(drive: Drive) -> None:
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])
     if (folder / "map.npz").exists():
-        draw_figures(folder)
+        try:
+            draw_figures(folder)
+        except OSError as error:
+            print(f"warning: no figures in {folder} ({error.strerror})")
         print_summary(folder)
     else:
         print(f"no map yet; results: {folder}")
     if mission.state != DONE:
-        print(f"go on:   the same command with --mission-dir {drive.values['mission_dir']}")
+        print(f"to continue: the same command with --mission-dir {drive.values['mission_dir']}")

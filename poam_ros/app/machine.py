@@ -119,7 +119,7 @@ def _processor() -> Iterator[Finding]:
         )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > 1.5 * (cores or 1):
-        advice = "stop other programs; what is too slow below may be so for want of a core"
+        advice = "stop other programs; a lack of cores may explain what is too slow below"
         yield problem(f"load average {load:.1f} on {cores} cores", advice)
 
 

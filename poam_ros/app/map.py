@@ -56,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
     add = group.add_argument
     add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
     add("--reader", default="", metavar="NAME",
-        help="Reader of the files: a name of this package or of an installed one, or module:name "
+        help="Reader for the files: a built-in name, one of an installed package, or module:name "
         "(default: the first that recognises the file).")  # fmt: skip
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
@@ -65,8 +65,8 @@ def add_arguments(parser: Parser) -> None:
         help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
         "repeated (also read from edits.csv beside the log).")  # fmt: skip
     add("--calibrate", action="store_true",
-        help="Correct constant errors that crossings of lines show: levels and sound speeds of "
-        "days, latency or antenna offset, levels of lines.")  # fmt: skip
+        help="Correct constant errors that crossings show: each day's water level and sound "
+        "speed, latency or antenna offset, each line's level.")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
@@ -82,7 +82,7 @@ def add_arguments(parser: Parser) -> None:
         "local metres).")  # fmt: skip
     add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
         type=_level, metavar="FILE|M",
-        help="Water level above the datum (m), or a gauge's file of times and levels (default: "
+        help="Water level above the datum (m), or a gauge file with times and levels (default: "
         "0).")  # fmt: skip
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
@@ -91,21 +91,21 @@ def add_arguments(parser: Parser) -> None:
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
     group.add_argument("--mission", type=Path, metavar="DIR",
-        help="Mission folder that belongs to the recording: make the same map as the "
-        "vehicle.")  # fmt: skip
+        help="Mission folder that belongs to the recording, to reproduce the vehicle's "
+        "map.")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, GATE)
 
 
 def _add_chart(group: Any) -> None:
     group.add_argument("--outline", type=Path, metavar="FILE",
-        help="Polygons, which may have islands, where the map ends: GeoJSON (degrees); GeoPackage, "
+        help="Polygons that bound the map, with or without islands: GeoJSON (degrees); GeoPackage, "
         "Shapefile, KML (extra `geo`).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Show cells without information from soundings (default: within an outline, and for "
         "recordings and missions).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
-        help="S-44 order with whose limit depths at crossings of lines are compared (default: "
+        help="S-44 order whose limit applies to depth differences at crossings (default: "
         "1a).")  # fmt: skip
 
 
@@ -117,8 +117,8 @@ def _add_validation(group: Any) -> None:
     kind.add_argument("--folds", type=int, metavar="K",
         help="Cross-validate: hold out every sounding once, in K more maps.")  # fmt: skip
     add("--by", metavar="COLUMN",
-        help="Hold out whole groups (recommended): of a column, or of `line`, which without such "
-        "a column means survey lines found in the track.")  # fmt: skip
+        help="Hold out whole groups (recommended), those of this column. Without a column `line`, "
+        "`line` means the survey lines found in the track.")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N",
         help="Processes that predict bands of the map and compute folds (default: 1; more need "
         "dask).")  # fmt: skip

@@ -74,7 +74,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     names = [find_reader(path, args.reader) for path in args.logs]
     mission, bag = names[0] == MISSION, names[0] == RECORDING
     if (mission or bag) and len(names) > 1:
-        raise InputError(f"{args.logs[1]}: expected no other files with a {READERS[names[0]].kind}")
+        raise InputError(f"{args.logs[1]}: no other file goes with a {READERS[names[0]].kind}")
     _check(args, mission, bag, columns=READERS[names[0]].columns)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
@@ -94,7 +94,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     method = str(values["method"])
     if ":" in method and "method" not in args:  # Python's import of a module that a file names
         raise InputError(
-            f"{past.path}: its model {shown(method)} is of another package; to load it, give "
+            f"{past.path}: its model {shown(method)} comes from another package; to load it, give "
             f"--method {shown(method)}"
         )
     settings = _settings(values, args)
@@ -123,21 +123,21 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
     recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(f"{spelling(name)}: expected with a recording only, got {args.log}")
+        raise InputError(f"{spelling(name)}: for recordings only, got {args.log}")
     if args.mission and (mission or not bag):
-        raise InputError(f"--mission: expected with a recording only, got {args.log}")
+        raise InputError(f"--mission: for recordings only, got {args.log}")
     if args.levels and (mission or bag):
-        raise InputError(f"--water-level: expected with a table of soundings only, got {args.log}")
+        raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
         if value and not (columns or args.reader):
-            raise InputError(f"--{name}: expected with a table of soundings only, got {args.log}")
+            raise InputError(f"--{name}: for tables of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
             f"{args.by}"
         )
     if args.map_margin is not None and (mission or args.mission):
-        raise InputError("--margin: expected without a mission, which has a workspace")
+        raise InputError("--margin: not allowed with a mission, which has its own workspace")
 
 
 def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
@@ -247,7 +247,7 @@ def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission)
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "--sonar.offset or --sonar.tilt: expected, as the mission's mapper took the sonar's "
+            "expected --sonar.offset or --sonar.tilt, as the mission's mapper took the sonar "
             "mount from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
@@ -289,5 +289,5 @@ def _in_workspace(args: argparse.Namespace, soundings: Soundings, workspace: Ext
         return soundings
     soundings = soundings.within(workspace)
     if not len(soundings):
-        raise InputError(f"--workspace: expected soundings of {args.log} in it, got none")
+        raise InputError(f"--workspace: no soundings of {args.log} lie inside it")
     return soundings

@@ -16,11 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument("--like", type=Path, metavar="RUN",
-        help="Folder of an earlier run over this or a like bottom (map.npz, samples.csv).",
+        help="Folder of an earlier run over this or a similar bottom (map.npz, samples.csv).",
     )  # fmt: skip
     known.add_argument("--deviation", nargs=2, type=float, metavar=("LOW", "HIGH"),
-        help="Standard deviation of the bottom 1 m from a ping, as two values between which it is "
-        "with a probability of 90 %% (m).")  # fmt: skip
+        help="Standard deviation of the bottom 1 m from a ping, as the ends of its 90 %% interval "
+        "(m).")  # fmt: skip
     add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
     add("--noise", type=float, default=0.1, metavar="M",
         help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--turning-radius", type=float, default=0.67, metavar="M",
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
     add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
-    add("--to", type=Path, metavar="FILE", help="Write the ends of the lines as a table: x, y (m).")
+    add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
 
 
 def run(args: argparse.Namespace) -> int:

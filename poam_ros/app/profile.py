@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--grid", type=int, nargs="+", default=[120], metavar="G",
         help="Map of G x G cells; one case for each (default: 120).")  # fmt: skip
     for name, default, text in (
-        ("--method", "poam", "Map model, as of poam run"),
+        ("--method", "poam", "Map model, as in poam run"),
         ("--batch", 22, "New pings in an update"),
-        ("--queries", 4500, "Places of a prediction"),
+        ("--queries", 4500, "Places per prediction"),
         ("--repeats", 10, "Number of measurements after the warm-up"),
         ("--threads", 1, "Threads of the linear algebra"),
         ("--device", "cpu", "Torch device, such as cuda"),
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--reference", action=argparse.BooleanOptionalAction, default=False,
         help="Measure GPyTorch with autograd as well.")  # fmt: skip
     add("--json", action=argparse.BooleanOptionalAction, default=False,
-        help="Print one JSON object a line instead of a table.")  # fmt: skip
+        help="Print one JSON object per line instead of a table.")  # fmt: skip
     add("--plot", type=Path, metavar="FILE", help="Draw the cases (extra `sim`).")
     add("--nodes", type=float, metavar="SECONDS",
         help="Measure the latencies of mapper and planner over topics for this long instead "

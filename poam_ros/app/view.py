@@ -249,9 +249,9 @@ NO_RCLPY = (
     "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
 )
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
-_HOST = "Serve the page under this host name, too, as behind a proxy. Can be repeated."
+_HOST = "Also serve the page under this host name, as behind a proxy. May be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."
-_EDIT = "Let the page write edits.csv: leave out soundings, and take them back (a run of poam map)."
+_EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
 _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
 

@@ -84,7 +84,7 @@ def refuse_large_dataset(path: Path) -> None:
     with path.open("rb") as file:  # GDAL takes such a file by any name, and opens what it names
         head = file.read(4096)
     if b"VRTDataSource" in head:
-        raise InputError("it names other files")
+        raise InputError("it refers to other files")
     size = sum(part.stat().st_size for part in path.parent.glob(f"{escape(path.stem)}.*"))
     if head[:2] == b"PK":
         with ZipFile(path) as archive:
@@ -99,7 +99,7 @@ def refuse_large_dataset(path: Path) -> None:
         )
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             if db.execute(query).fetchone()[0]:
-                raise InputError("its rows are computed")
+                raise InputError("it has views, virtual tables or computed columns")
 
 
 def read_whole(path: Path, factor: int = 1) -> bytes:
@@ -141,7 +141,7 @@ def lines(file: TextIO, where: str = "") -> Iterator[str]:
         if len(line) >= LONGEST_LINE:
             raise InputError(
                 f"{where}line {number}: expected a row of a table, got more than {LONGEST_LINE} "
-                "characters without an end"
+                "characters without a line break"
             )
         yield line
 
@@ -183,7 +183,7 @@ def _array(file: IO[bytes], name: str, size: int) -> np.ndarray:
     shape, _, dtype = readers[version](file)
     asked, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if asked > there or min(shape, default=0) < 0:
-        raise InputError(f"{name}: its header asks for {asked} bytes, there are {there}")
+        raise InputError(f"{name}: its header declares {asked} bytes, but there are {there}")
     refuse_larger(name, asked)
     file.seek(0)
     array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)

@@ -86,8 +86,8 @@ class GateSettings(Settings):
     )
     max_jump: float = setting(
         2.0,
-        "Refuse a position that is farther than this beyond what three times the vehicle's speed "
-        "can reach, until it has lasted for 1 s. 0: refuse none",
+        "Refuse a position more than this beyond where three times the vehicle's speed could take "
+        "it, until positions have stayed there for 1 s. 0: refuse none",
         "m",
         minimum=0.0,
         maximum=1e6,
@@ -104,22 +104,22 @@ class GateSettings(Settings):
         name="sonar.pings_at_place",
     )
     min_range: float = _limit(
-        "Ignore ranges below this",
+        "Refuse ranges below this",
         "m",
         1e5,
         "sonar.min_range",
         "use the sensor message's limit",
     )
     max_range: float = _limit(
-        "Ignore ranges above this",
+        "Refuse ranges above this",
         "m",
         1e5,
         "sonar.max_range",
         "use the sensor message's limit",
     )
     repeat_window: float = _limit(
-        "Ignore a range that equals the one before within this time, as an old reading with a new "
-        "stamp: the sonar's own period",
+        "Refuse a range equal to the one before within this time: an old reading with a new stamp. "
+        "Set it to the sonar's own period",
         "s",
         60.0,
         "sonar.repeat_window",
@@ -127,7 +127,7 @@ class GateSettings(Settings):
     )
     min_confidence: float = setting(
         0.0,
-        "Ignore pings of a lower confidence, in the driver's unit, where the driver gives one",
+        "Refuse pings of a lower confidence, in the driver's unit, where the driver gives one",
         minimum=0.0,
         maximum=1e6,
         mutable=True,
@@ -208,7 +208,7 @@ class GateSettings(Settings):
     )
     range_noise_share: float = setting(
         0.0,
-        "Part of that standard deviation that grows with the range, as a share of the range",
+        "Part of the range's standard deviation that grows with the range, as a share of the range",
         minimum=0.0,
         maximum=1.0,
         mutable=True,

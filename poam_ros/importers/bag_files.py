@@ -166,7 +166,7 @@ def _unpacked(chunk: Chunk) -> bytes:
     else:
         data = chunk.data
     if len(data) != size:
-        raise ValueError(f"a chunk has more or less than the {size} bytes that it says")
+        raise ValueError(f"a chunk does not have the {size} bytes that it declares")
     return data
 
 

@@ -98,7 +98,7 @@ class Columns:
                 )
             if name not in header:
                 raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
-        plain = [plain_name(name) for name in header]
+        plain = [plain_column_name(name) for name in header]
         found = {
             meaning: header[plain_index]
             for meaning, names in MEANINGS.items()
@@ -310,7 +310,7 @@ def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
     return next((plain.index(name) for name in names if name in plain), None)
 
 
-def plain_name(name: str) -> str:
+def plain_column_name(name: str) -> str:
     """A column's name without units, underscores and blanks, in lower case."""
     name = re.sub(r"[\[(].*?[\])]", "", name.lower())
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]

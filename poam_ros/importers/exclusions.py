@@ -118,7 +118,7 @@ def read_edits(path: Path) -> list[Exclusion]:
         which = tuple((name, value) for name, value in which if value)
         if not which:
             raise InputError(
-                f"{path}: expected soundings to leave out in row {number} (a column such as "
+                f"{path}: expected a condition in row {number} (in a column such as "
                 f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}), got none"
             )
         found.append(Exclusion(which, str(path), *(row[name] for name in WORDS)))
@@ -201,7 +201,7 @@ def exclude(
             soundings.xyz[index],
         ))  # fmt: skip
     if not kept.any():
-        raise InputError(f"{logs[0]}: expected soundings besides those excluded, got none")
+        raise InputError(f"{logs[0]}: all soundings are excluded")
     stamps = soundings.stamp_ns
     stamps = np.zeros(len(soundings), dtype=np.int64) if stamps is None else stamps
     if kept.all():

@@ -48,8 +48,8 @@ def soundings_of_mission(
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
         if unknown:
             raise InputError(
-                f"{past.path}: expected pings of known making, to be corrected; {unknown} of "
-                f"{len(pings)} are not"
+                f"{past.path}: cannot be corrected: ranges or corrections of {unknown} of "
+                f"{len(pings)} pings are unknown"
             )
         pings = pings.corrected(sound_speed, water_level)
         logged = past.logged.refused  # whose elevations nobody can correct
@@ -95,8 +95,8 @@ def placed_as_recorded(
     shared = np.flatnonzero(found >= 0)
     if not len(shared):
         raise InputError(
-            f"{past.path}: expected the log of the recorded mission, got none of the recording's "
-            f"{len(taken)} pings in its {len(pings)}"
+            f"{past.path}: expected the journal of the recorded mission; none of the recording's "
+            f"{len(taken)} pings are among its {len(pings)}"
         )
     both = Samples.joined([pings, taken])
     index = np.arange(len(pings))

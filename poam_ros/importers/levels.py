@@ -12,7 +12,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
-from .columns import plain_name, unit_of
+from .columns import plain_column_name, unit_of
 from .dialect import NO_READING as WRITTEN
 from .dialect import UNITS, Dialect, Times, is_clock, is_date, number, sniff
 
@@ -129,7 +129,7 @@ class WaterLevels:
 def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:
     """The column of levels, and m per its unit. ``others``: columns without times."""
     header = dialect.header if dialect.named else ("",) * (max(others) + 1)
-    named = [i for i in others if i < len(header) and plain_name(header[i]) in NAMES]
+    named = [i for i in others if i < len(header) and plain_column_name(header[i]) in NAMES]
     found = named or others
     if len(found) > 1:
         names = ", ".join(header[i] or str(i + 1) for i in found if i < len(header))

@@ -132,13 +132,13 @@ def learn(
             mapper.calibrate(settings.stretches)
         return mapper, Samples.joined(refused), Samples.joined([*withdrawn, loop.withdrawn])
     if steps is not None:
-        raise InputError("mission: expected one that came to a map, got none in its log")
+        raise InputError("mission: its journal ends before the first map")
     if failing := loop.status.failing:
         raise PoamError(f"no map: {failing}")
     raise InputError(
-        f"soundings: expected a ground that a map can be made of, got {len(loop.sample_queue)} of "
-        "elevations that do not differ enough "
-        f"({sum(map(len, refused))} more refused as {FALSE_ECHO})"
+        f"soundings: cannot make a map, as {len(loop.sample_queue)} accepted elevations do not "
+        "differ enough "
+        f"({sum(map(len, refused))} more were refused as {FALSE_ECHO})"
     )
 
 

@@ -123,7 +123,7 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     if not kept:
         box, (low, high) = Outline(tuple(polygons)).box, (xy.min(0), xy.max(0))
         raise InputError(
-            f"{path}: expected an outline around soundings, got none in its polygons (these: x "
+            f"{path}: expected soundings inside its polygons, got none (polygons: x "
             f"{box.xmin:.6g} to {box.xmax:.6g} m, y {box.ymin:.6g} to {box.ymax:.6g} m; soundings: "
             f"x {low[0]:.6g} to {high[0]:.6g} m, y {low[1]:.6g} to {high[1]:.6g} m)"
         )

@@ -153,7 +153,7 @@ class RawSoundings:
                 --by asks for what the file has not.
         """
         if options.by not in (None, LINE) and not self.names:
-            raise InputError(f"{path}: --by: expected {LINE} (found in the track), no columns here")
+            raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
         if options.crs and self.degrees:
             raise InputError(f"{path}: --crs: expected x and y with it, got degrees ({self.said})")
         kept = self.without(_impossible(self))
@@ -167,8 +167,8 @@ class RawSoundings:
             return kept, options.water_level
         if not kept.down:
             raise InputError(
-                f"{path}: --water-level: expected depths to be counted from a level over time, got "
-                f"elevations ({kept.said})"
+                f"{path}: --water-level: a level over time applies to depths only, got elevations "
+                f"({kept.said})"
             )
         if kept.stamp_ns is None:
             raise InputError(f"{path}: --water-level: expected times, got none ({kept.said})")
@@ -195,8 +195,8 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     if len(set(geographic)) > 1:
         metres = next(p for p, known in zip(files, geographic, strict=True) if not known)
         raise InputError(
-            f"{metres}: expected places in degrees as in the other files, got metres of no known "
-            "place (--crs EPSG:CODE)"
+            f"{metres}: expected places in degrees as in the other files, got metres in an "
+            "unknown coordinate system (give --crs EPSG:CODE)"
         )
     projection = None
     places = [raw.place for raw in raws]
@@ -207,8 +207,8 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         for each, raw, code in zip(degrees, raws, crs, strict=True):
             if not (np.isfinite(each).all() and (np.abs(each) <= (90, 360)).all()):
                 raise InputError(
-                    f"--crs: {code} has no places such as {raw.place[0].tolist()}; expected "
-                    "easting and northing in it"
+                    f"--crs: expected eastings and northings in {code}, got places such as "
+                    f"{raw.place[0].tolist()}"
                 )
         _near(dict(zip(files, degrees, strict=True)))
         projection = LocalProjection.about(*np.concatenate(degrees).T)
@@ -298,7 +298,7 @@ def _near(degrees: Mapping[Path, np.ndarray]) -> None:
         off[1] = ((off[1] + 180) % 360 - 180) * np.cos(np.radians(begin[0]))
         if (apart := DEGREE_M * float(np.hypot(*off))) > FAR_TIMES * FAR_M:
             raise InputError(
-                f"{path}: expected the same water as in {first}, got one {apart / 1000:.0f} km away"
+                f"{path}: expected the same water as {first}, got one {apart / 1000:.0f} km away"
             )
 
 

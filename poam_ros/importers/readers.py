@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core.errors import InputError, PoamError
 from ..core.extensions import Table
-from ..journal.folder import is_log
+from ..journal.folder import is_journal
 from .bag_files import is_bag
 from .bags import read_recording
 from .journals import read_journal
@@ -57,7 +57,7 @@ READERS: Table[ReaderEntry] = Table(
     "poam_ros.readers",
     ReaderEntry,
     {
-        MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_log(path)),
+        MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_journal(path)),
         "blueos": ReaderEntry(
             read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording
         ),
@@ -108,8 +108,8 @@ def find_reader(path: Path, name: str = "") -> str:
     kinds = "; ".join(f"{own}: {READERS[own].kind}" for own in READERS)
     others = f"; installed: {', '.join(READERS.others)}" if READERS.others else ""
     raise InputError(
-        f"{path}: expected a file that a reader knows, got another ({kinds}{others}). Readers of "
-        "other packages: --reader NAME, or --reader module:name"
+        f"{path}: no reader recognises this file ({kinds}{others}). To choose one, also from "
+        "another package: --reader NAME, or --reader module:name"
     )
 
 
@@ -131,11 +131,11 @@ def read_soundings(
     for path in paths:
         name = find_reader(path, reader)
         if path in found:
-            raise InputError(f"{path}: expected each file once, got it twice")
+            raise InputError(f"{path}: this file was given twice")
         soundings = _read_by(path, options, name)
         if isinstance(soundings, Soundings):
             if len(paths) > 1:
-                raise InputError(f"{path}: expected no other files with it ({READERS[name].kind})")
+                raise InputError(f"{path}: cannot go with other files ({READERS[name].kind})")
             return soundings
         found[path] = soundings
     return place(found, options)

@@ -162,8 +162,8 @@ def _moved(xy: np.ndarray, before: Survey, after: Survey) -> np.ndarray:
         return xy
     if here is None or there is None:
         raise InputError(
-            f"{after.folder}: expected both surveys with coordinates on the Earth or both without, "
-            f"got only {(after if here is None else before).folder} with them"
+            f"{after.folder}: expected both surveys with a georeference, or neither; only "
+            f"{(after if here is None else before).folder} has one"
         )
     projected = transformed(here.system(), there.system(), here.to_projected(xy))
     return there.to_map(projected)

@@ -259,7 +259,7 @@ class Soundings:
         kept = self._only((since >= start) & ((since <= stop) | (not stop)), "outside_times")
         if not len(kept):
             raise InputError(
-                f"--start, --stop: expected soundings then, got none (they last {since.max():g} s)"
+                f"--start, --stop: no soundings in that time (the log lasts {since.max():g} s)"
             )
         return kept
 
@@ -282,8 +282,8 @@ class Soundings:
         count = int(group[-1]) + 1
         if len(self) < LEAST_LINE * count:
             raise InputError(
-                f"--by {LINE}: expected a track to find lines in, got {len(self)} soundings of "
-                f"which {count} would be lines (give --by a column)"
+                f"--by {LINE}: no survey lines found in the track: {len(self)} soundings would be "
+                f"{count} lines (name a column with --by)"
             )
         names, source = tuple(f"{i + 1}" for i in range(count)), {**self.source, FOUND: count}
         return replace(self, group=group, names=names, source=source)

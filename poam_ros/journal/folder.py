@@ -43,7 +43,7 @@ class JournalSettings(Settings):
     )
 
 
-LOG, LOCK = "pings.sqlite", "lock"
+DATABASE, LOCK = "pings.sqlite", "lock"
 #: The planner's file, which may be in the same folder. It counts the pings it was told of.
 PLANNER = "mission.json"
 
@@ -69,10 +69,10 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
 MAY_DIFFER = ("threads", "device")
 
 
-def is_log(path: Path) -> bool:
+def is_journal(path: Path) -> bool:
     """Whether a path is a mission folder or a journal's file of tables."""
-    files = path / LOG, (path / LOG).with_suffix(JOURNAL)
-    return path.suffix == Path(LOG).suffix or any(file.is_file() for file in files)
+    files = path / DATABASE, (path / DATABASE).with_suffix(JOURNAL)
+    return path.suffix == Path(DATABASE).suffix or any(file.is_file() for file in files)
 
 
 def folder_after(path: Path, resets: int, name: str) -> Path:
@@ -132,12 +132,12 @@ class MissionFolder:
             raise InputError(f"mission_dir: cannot write to {path} ({error.strerror})") from None
         self.resets, self.notes = 0, list[str]()
         try:
-            begun = is_log(path)
+            begun = is_journal(path)
             self._open(path)
             self.most = len(self.journal.contents.samples)
             while (name := self.journal.successor) is not None:
                 after = folder_after(path, self.resets + 1, name)
-                if salvage and not is_log(after):
+                if salvage and not is_journal(after):
                     break  # the mapper will create it
                 self.journal.close()
                 self.resets += 1
@@ -184,7 +184,7 @@ class MissionFolder:
             "version": __version__, "process": os.getpid(), "settings": self._settings,
             "mapper": self._given,
         }  # fmt: skip
-        journal = JournalDatabase(folder / LOG, facts, self._salvage)
+        journal = JournalDatabase(folder / DATABASE, facts, self._salvage)
         recorded = renamed(journal.facts.get("settings", {}))
         other = [
             f"{name} {recorded[name]!r}, not {value!r}"

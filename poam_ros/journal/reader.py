@@ -12,7 +12,7 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.renames import renamed
 from ..core.samples import Samples
-from .folder import LOG, folder_after, is_log
+from .folder import DATABASE, folder_after, is_journal
 from .interface import JournalContents
 from .tables import facts_of, load, successor_of
 from .verify import find
@@ -50,10 +50,10 @@ def read_mission(path: Path) -> RecordedMission:
     Raises:
         InputError: there is no journal, or it is damaged or foreign.
     """
-    mission, resets = _read(path / LOG if path.is_dir() else path), 0
+    mission, resets = _read(path / DATABASE if path.is_dir() else path), 0
     while path.is_dir() and mission.successor is not None:
         resets += 1
-        after = folder_after(path, resets, mission.successor) / LOG
+        after = folder_after(path, resets, mission.successor) / DATABASE
         before = mission.path if len(mission.logged.samples) else mission.previous
         if find(after) is None:
             nothing = JournalContents(Samples.empty(), ())
@@ -64,7 +64,7 @@ def read_mission(path: Path) -> RecordedMission:
 
 
 def _read(path: Path) -> RecordedMission:
-    if not is_log(path.parent) and not path.is_file():
+    if not is_journal(path.parent) and not path.is_file():
         raise InputError(f"{path}: expected a mission's journal, there is none")
     found = find(path)
     if found is None:

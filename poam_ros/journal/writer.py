@@ -313,8 +313,8 @@ class JournalWriter:
             self._next_checkpoint = mark.steady_s + rest
         return ""
 
-    def close(self, timeout: float = 10.0) -> bool:
-        """Write what is left and release the folder; whether that was done within ``timeout`` s."""
+    def close(self, timeout: float = 10.0) -> str:
+        """Write what is left and release the folder; what is missing after ``timeout`` s, if so."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -322,7 +322,10 @@ class JournalWriter:
         done = not self._thread.is_alive()
         if done:
             self._disk.folder.close()
-        return done and not self.failing
+        if done and not self.failing:
+            return ""
+        missing = f"{self._unwritten + self.lost} of the mission's pings and model steps"
+        return f"the journal lacks {missing}: {self.failing or 'the disk is slow'}"
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()

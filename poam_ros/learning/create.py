@@ -52,18 +52,19 @@ def create_session(values: Mapping[str, Any]) -> SurveySession:
     )
 
 
-def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], object]]:
+def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], str]]:
     """Create a session that writes a journal in ``mission_dir``, and recovers what is there.
 
     Returns:
-        The session, and a function to call at the end, which closes the journal.
+        The session, and a function to call at the end, which closes the journal and returns what
+        it lacks, if anything.
 
     Raises:
         InputError: a setting is wrong, or the folder cannot be used.
     """
     journal = instance(JournalSettings, values)
     if not journal.mission_dir:
-        return create_session(values), lambda: None
+        return create_session(values), str
     folder = MissionFolder(Path(journal.mission_dir).expanduser(), identity(values), plain(values))
     try:
         session = create_session(values)

@@ -86,12 +86,12 @@ class Drive:
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._thread: ModelThread | None = None
-        self._leave: Callable[[], object] = lambda: None
+        self._leave: Callable[[], str] = str
         self._now = Moment(0, 0.0)
         self._begins = values["autostart"] or values["autoresume"]  # without a person
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
-        self._boots, self._disk, self._advised = 0, "", False
+        self._boots, self.disk_problem, self._advised = 0, "", False
         self._frame = recorded_frame(values["mission_dir"])
         if any(values["origin"]):
             latitude, longitude = values["origin"]
@@ -145,7 +145,8 @@ class Drive:
             if guidance.failing:
                 self._say(f"warning: {guidance.failing}")
             guidance.close()
-        self._leave()
+        if missing := self._leave():
+            self._say(f"warning: {missing}")
         self.link.close()
 
     def _open(self, frame: LocalFrame) -> None:
@@ -299,8 +300,8 @@ class Drive:
                 self._thread.wake()
         self.guidance.save(now.steady_s)
         failing = self.guidance.failing or self.session.journal.failing or ""
-        if failing != self._disk:
-            self._disk = failing
+        if failing != self.disk_problem:
+            self.disk_problem = failing
             self._say(f"warning: {failing}" if failing else "the disk can be written again")
         if (mission.state, mission.reason) != self._shown:
             self._shown = mission.state, mission.reason
@@ -335,7 +336,7 @@ class Drive:
                 self._write(lambda: self._results.finish(outcome))
 
     def _write(self, write: Callable[[], str]) -> None:
-        """Write results; a full disk does not end the process, as the journal has all pings."""
+        """Write results; a full disk does not end the process: it may be free again at the end."""
         try:
             text = write()
         except OSError as error:

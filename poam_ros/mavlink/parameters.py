@@ -89,7 +89,7 @@ def advice(
     wanted = values["max_speed"]
     if speed and abs(speed - wanted) > SPEED_TOLERANCE * wanted:
         name = "WP_SPEED" if found.get("WP_SPEED") else "CRUISE_SPEED"
-        yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to it"
+        yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to match"
     if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
         yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
     yield from _fence(found, workspace, home)

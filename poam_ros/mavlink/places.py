@@ -9,7 +9,7 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.settings import instance
-from ..journal.folder import is_log
+from ..journal.folder import is_journal
 from ..journal.reader import read_mission
 from ..planning.areas import AreaSettings
 from .frame import MAX_DISTANCE, LocalFrame
@@ -23,14 +23,14 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
         InputError: the log cannot be read, or is of a mission without an origin.
     """
     folder = Path(mission_dir).expanduser()
-    if not mission_dir or not is_log(folder):
+    if not mission_dir or not is_journal(folder):
         return None
     known = read_mission(folder).mapper
     origin = tuple(known.get("origin", ()))
     if len(origin) != 2 or not any(origin):
         raise InputError(
-            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one of "
-            "poam drive, or another folder"
+            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one "
+            "that poam drive made, or another folder"
         )
     latitude, longitude = origin
     return LocalFrame(latitude, longitude, known.get("heading", 0.0))

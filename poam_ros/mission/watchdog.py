@@ -48,13 +48,13 @@ class WatchdogSettings(Settings):
         "never", "m", minimum=0.0, maximum=1e6, mutable=True,
     )  # fmt: skip
     max_jump: float = setting(
-        2.0, "Ignore a position that is farther than this beyond what three times max_speed can "
-        "reach, and pause when that lasts for 1 s. 0: never", "m", minimum=0.0, maximum=1e6,
+        2.0, "Ignore a position more than this beyond where three times max_speed can "
+        "take the vehicle; pause when it lasts for 1 s. 0: never", "m", minimum=0.0, maximum=1e6,
         mutable=True,
     )  # fmt: skip
     geofence_margin: float = setting(
-        10.0, "Pause when the vehicle, once it was inside the workspace, is farther than this "
-        "outside", "m", minimum=0.0, maximum=1e6, mutable=True,
+        10.0, "Pause when the vehicle has been inside the workspace and is now farther "
+        "than this outside it", "m", minimum=0.0, maximum=1e6, mutable=True,
     )  # fmt: skip
     auto_resume: bool = setting(
         True, "Resume when the fault that paused the mission is over; never after the geofence",

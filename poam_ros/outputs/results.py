@@ -19,7 +19,7 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
 from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
-from ..journal.folder import LOG, is_log
+from ..journal.folder import DATABASE, is_journal
 from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
@@ -76,14 +76,14 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
     Raises:
         InputError: refused.csv is broken, or something of the journal is lost.
     """
-    if not live and is_log(folder):
-        logged = read_mission(folder / LOG).logged
+    if not live and is_journal(folder):
+        logged = read_mission(folder / DATABASE).logged
         held, pings = logged.screening_state.held.xy, logged.samples
         out = pings[np.array(withdrawn_after(logged.steps), dtype=np.int64)]
         left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, out.xyz)
         return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps))
     held, refused, counts = np.empty((0, 2)), None, (0, 0)
-    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
         (pings,) = log.execute("SELECT count(*) FROM pings").fetchone()

@@ -60,7 +60,7 @@ def boustrophedon(
         count = _most_lines(situation, along)
     path = survey_lines(situation, count, along if count > 1 else 1 - along)
     if not len(path):
-        raise InputError("boustrophedon: expected a survey line that is allowed, got none")
+        raise InputError("boustrophedon: no survey line lies in the navigable area")
     return path
 
 

@@ -48,8 +48,8 @@ class ClearanceSettings(Settings):
         minimum=0.0, maximum=1e4,
     )  # fmt: skip
     min_depth_probability: float = setting(
-        0.99, "Probability of min_depth, by the map's mean and standard deviation, that goals and "
-        "legs need", minimum=0.5, maximum=0.999999,
+        0.99, "Probability, by the map's mean and standard deviation, with which goals and "
+        "legs must have min_depth", minimum=0.5, maximum=0.999999,
     )  # fmt: skip
 
 

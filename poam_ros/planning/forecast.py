@@ -160,8 +160,8 @@ def forecast(
     lines = int(np.quantile(needed, SURE, method="higher"))
     if lines > MAX_LINES:
         raise InputError(
-            f"target: expected one that {MAX_LINES} lines meet, got {order} in {share:.0%} of the "
-            f"workspace, where pings have a noise of {bottom.noise:.3g} m"
+            f"target: {order} in {share:.0%} of the workspace needs more than {MAX_LINES} lines, "
+            f"as a ping has a standard deviation of {bottom.noise:.3g} m"
         )
     path = survey_lines(situation, lines, along)
     whole = path_cost(path, situation.position, situation.turning_radius)

@@ -75,7 +75,7 @@ def path_entropy(
     distances = np.linalg.norm(goals - situation.position, axis=1)
     if not open_to.any():
         raise InputError(
-            f"path-entropy: expected a path that is allowed, got {options.candidates} not"
+            f"path-entropy: none of the {options.candidates} candidate paths is allowed"
         )
     enough = open_to & (distances >= min(shortest, distances[open_to].max()))
     paths = CandidatePaths(situation.position, situation.yaw, radius, goals[enough])

@@ -77,7 +77,7 @@ def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     assert (out / "validation.json").exists()
     (tmp_path / "bag").mkdir()
     line = refused(["map", str(tmp_path / "bag"), str(days[0])], capsys)
-    assert "monday.csv: expected no other files with a rosbag2 recording" in line
+    assert "monday.csv: no other file goes with a rosbag2 recording" in line
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -122,10 +122,10 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
-        (["--sonar.max-range", "20"], "--sonar.max-range: expected with a recording only, got"),
-        (["--mission", "x"], "--mission: expected with a recording only, got"),
+        (["--sonar.max-range", "20"], "--sonar.max-range: for recordings only, got"),
+        (["--mission", "x"], "--mission: for recordings only, got"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
-        (["--workspace", "0", "1", "500", "600"], "--workspace: expected soundings of"),
+        (["--workspace", "0", "1", "500", "600"], "--workspace: no soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),
     ],

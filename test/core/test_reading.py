@@ -70,7 +70,7 @@ def test_a_header_that_lies_allocates_nothing(small, tmp_path, shape, packed):
     content = array_file(shape, content=bytes(100))
     path = tmp_path / "lie.npz"
     archive(path, elevation=content) if packed else path.write_bytes(content)
-    with pytest.raises(UNREADABLE, match="asks for"):
+    with pytest.raises(UNREADABLE, match="declares"):
         read_arrays(path)
     with pytest.raises(InputError, match="cannot be read"):
         read_raster(path)
@@ -201,7 +201,7 @@ def test_a_terrain_that_names_another_file_is_none(tmp_path):
     with pytest.raises(InputError, match=r"link\.tif"):
         read_raster(tmp_path / "link.tif")
     (tmp_path / "lake.kml").write_text("<OGRVRTDataSource></OGRVRTDataSource>")
-    with pytest.raises(InputError, match="names other files"):
+    with pytest.raises(InputError, match="refers to other files"):
         read_outline(tmp_path / "lake.kml", None, np.zeros((1, 2)))
 
 

@@ -70,7 +70,7 @@ def test_options_add_up_and_each_sounding_counts_once(log):
         ("L2", "expected COLUMN=VALUE, as in line=L7, got L2"),
         ("row=a-b", "expected a row as 120, or rows as 120-164, got 'a-b'"),
         ("polygon=1 2 3", "expected a polygon as x1 y1 x2 y2 x3 y3"),
-        ("file=log.csv", "expected soundings besides those excluded, got none"),
+        ("file=log.csv", "all soundings are excluded"),
     ],
 )
 def test_what_is_unknown_is_refused_by_name(log, text, said):
@@ -102,7 +102,7 @@ def test_edits_are_read_as_spreadsheets_write_them(log, tmp_path, separator, enc
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
-        ("who,when,why,line\nAnn,,,\n", "expected soundings to leave out in row 2"),
+        ("who,when,why,line\nAnn,,,\n", "expected a condition in row 2"),
         ("who,why,line\nAnn,,L1\n", "expected columns who, when, why"),
         ("who,when,why,line\nAnn,,\n", "expected 4 values in row 2, got 3"),
         ("who,when,why,line,line\nAnn,,,L1,L2\n", "conditions, each once"),

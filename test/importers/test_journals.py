@@ -26,7 +26,7 @@ from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.folder import is_log
+from poam_ros.journal.folder import is_journal
 from poam_ros.journal.interface import TRAIN, UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
@@ -91,7 +91,7 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
     np.testing.assert_array_equal(found.pings.number, mission.samples.number)
-    with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
+    with pytest.raises(InputError, match="expected the journal of the recorded mission; none of"):
         placed_as_recorded(past, recorded)
 
 
@@ -114,7 +114,7 @@ def test_water_and_sound_are_applied_anew(mission, past):
     np.testing.assert_allclose(slower.z, mission.samples.z + 0.02 * mission.samples.range)
     unknown = replace(past.logged.samples, range=np.full(len(higher), np.nan))
     older = replace(past, logged=replace(past.logged, samples=unknown))
-    with pytest.raises(InputError, match="expected pings of known making, to be corrected"):
+    with pytest.raises(InputError, match="cannot be corrected: ranges or corrections"):
         soundings_of_mission(older, sound_speed=1470.0)
 
 
@@ -240,7 +240,7 @@ def test_what_is_no_log_is_said(tmp_path, name):
     path = tmp_path / name
     if name != "none.sqlite":
         path.write_bytes(b"" if name == "empty.sqlite" else b"something else, and long enough" * 9)
-    assert is_log(path)
+    assert is_journal(path)
     with pytest.raises(InputError, match=f"{name}: expected a mission's (journal|tables)"):
         read_mission(path)
 
@@ -264,9 +264,9 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "so these figures are too good" not in said and "lines found in the track" in said
     for options, words in (
-        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected with a recording only"),
+        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: for recordings only"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (lines found in the track), as "),
-        (["--margin", "5"], "--margin: expected without a mission"),
+        (["--margin", "5"], "--margin: not allowed with a mission"),
     ):
         assert main(["map", log, *options]) == 2
         assert words in capsys.readouterr().err

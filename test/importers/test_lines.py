@@ -57,7 +57,7 @@ def test_what_is_no_track_has_no_lines(tmp_path):
     rows = np.random.default_rng(1).uniform(0, 1000, (300, 2))
     path = tmp_path / "log.csv"
     path.write_text("x,y,z\n" + "".join(f"{x},{y},-3\n" for x, y in rows))
-    with pytest.raises(InputError, match="expected a track to find lines in, got 300"):
+    with pytest.raises(InputError, match="no survey lines found in the track: 300"):
         read_soundings(path, ReadOptions(by="line"))
     path.write_text("x,y,z\n" + "5,5,-3\n" * 9)  # at one place
     assert read_soundings(path, ReadOptions(by="line")).names == ("1",)

@@ -98,7 +98,7 @@ def test_other_formats_say_the_same(driver, tmp_path):
         ('{"type": "Point", "coordinates": [1, 2]}', "expected polygons of an outline, got none"),
         ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}', "three corners or more"),
         ('{"type": "Polygon", "coordinates": [[[0, 0], [9, "a"], [1, 1]]]}', "expected GeoJSON"),
-        (json.dumps(geojson([[square(100, 0, 5)]])), "expected an outline around soundings"),
+        (json.dumps(geojson([[square(100, 0, 5)]])), "expected soundings inside its polygons"),
     ],
 )
 def test_what_is_wrong_is_said(text, words, tmp_path):

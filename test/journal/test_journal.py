@@ -333,6 +333,15 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
     np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
 
 
+def test_a_disk_that_is_full_to_the_end_is_said_with_what_the_journal_lacks(kept, monkeypatch):
+    s = kept().mapped(steps=1)
+    assert kept("other").close() == ""
+    monkeypatch.setattr(JournalDatabase, "append", full)
+    s.drive(20)
+    said = s.close()
+    assert "the journal lacks 20 of" in said and "disk is full" in said
+
+
 def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(
     kept, tmp_path, monkeypatch, eventually
 ):

@@ -3,6 +3,7 @@
 import pytest
 
 from poam_ros.core.errors import InputError
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
 
@@ -142,5 +143,9 @@ def test_a_full_disk_at_the_end_is_a_warning(voyage, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ResultFolder, "write", full)
     v = voyage({"mission_dir": str(tmp_path / "m"), "max_samples": 40}).start()
+    v.until(lambda: v.state == "pilot", 200)
+    monkeypatch.setattr(JournalDatabase, "append", full)
     v.until(lambda: v.drive.finished, 200)
+    v.close()
     assert any("warning: cannot write to" in said and "No space" in said for said in v.said)
+    assert any("warning: the journal lacks" in said and "No space" in said for said in v.said)

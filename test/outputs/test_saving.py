@@ -83,7 +83,7 @@ def test_one_failing_format_does_not_stop_the_others(tmp_path):
         "config.yaml", "map.csv", "map.csv.yaml", "map.npz", "map.pgm", "map.yaml", "samples.csv",
     ]  # fmt: skip
     (fault,) = failed
-    assert fault.startswith("map.bag (to: .bag needs a place on the Earth")
+    assert fault.startswith("map.bag (to: .bag needs a georeference")
 
 
 @pytest.mark.parametrize(

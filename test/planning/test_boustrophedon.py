@@ -80,5 +80,5 @@ def test_an_area_that_no_line_meets_is_said():
     area = NavigableArea(
         WORKSPACE, keep_outs=(np.array([(-40, -30), (40, -30), (40, 18), (-40, 18)]),)
     )
-    with pytest.raises(InputError, match="expected a survey line that is allowed"):
+    with pytest.raises(InputError, match="no survey line lies in the navigable area"):
         plan(spacing=4.0, routes=Routes(area))

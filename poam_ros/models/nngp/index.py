@@ -96,9 +96,9 @@ class NumpyIndex(DataIndex):
             if not everything and len(sites) <= pool:
                 reach *= 2
                 continue
-            squared = np.square(self._x[sites] - points[:, None]).sum(-1)
+            squared = _squared_distances(points[:, None], self._x[sites])
             squared[squared <= least[:, None]] = np.inf
-            order = np.argsort(squared, axis=1, kind="stable")[:, :pool]
+            order = _first(squared, pool)
             squared = np.take_along_axis(squared, order, 1)
             # Beyond the border of the grid nothing is missed: its sites lie in the border cells.
             edges = np.where(
@@ -108,9 +108,7 @@ class NumpyIndex(DataIndex):
             if everything or (squared[:, -1] <= sure * np.abs(sure)).all():
                 break
             reach *= 2
-        missing = max(0, pool - order.shape[1])
-        near = np.pad(sites[order], ((0, 0), (0, missing)))
-        return near, np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
+        return _padded(sites[order], pool, 0), _padded(squared, pool, np.inf)
 
     def _among(self, low: np.ndarray, high: np.ndarray, share: Subset) -> np.ndarray:
         """The share's sites in a rectangle of cells, in their order."""
@@ -137,6 +135,31 @@ def _empty(cells: int) -> list[list[list[int]]]:
     return [[[] for _ in range(4**level * _cells_at(cells, level) ** 2)] for level in range(LEVELS)]
 
 
+def _padded(rows: np.ndarray, length: int, value: float) -> np.ndarray:
+    """Rows [n, m] with this value where they are shorter than the length [n, length]."""
+    missing = length - rows.shape[1]
+    return rows if missing <= 0 else np.pad(rows, ((0, 0), (0, missing)), constant_values=value)
+
+
+def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Between places [..., 2]; a sum over an axis of two would take several times as long."""
+    dx, dy = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
+    return dx * dx + dy * dy
+
+
+def _first(values: np.ndarray, count: int) -> np.ndarray:
+    """Columns of the smallest values [n, m] of each row, by value and column [n, min(count, m)]."""
+    if values.shape[1] <= count:
+        return np.argsort(values, axis=1, kind="stable")
+    columns = np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)
+    chosen = np.take_along_axis(values, columns, 1)
+    order = np.take_along_axis(columns, np.argsort(chosen, axis=1, kind="stable"), 1)
+    # Of values that tie for the last place, the partition took any.
+    ties = (values <= chosen.max(1, keepdims=True)).sum(1) > count
+    order[ties] = np.argsort(values[ties], axis=1, kind="stable")[:, :count]
+    return order
+
+
 def _deal(
     x: np.ndarray, points: np.ndarray, near: np.ndarray, squared: np.ndarray, k: int, apart: float
 ) -> np.ndarray:
@@ -152,7 +175,7 @@ def _deal(
     place = np.where(there, rank, np.iinfo(np.int64).max)
     first = np.argsort(place, axis=1, kind="stable")[:, :k]
     dealt = np.where(np.take_along_axis(there, first, 1), np.take_along_axis(near, first, 1), -1)
-    return np.pad(dealt, ((0, 0), (0, k - dealt.shape[1])), constant_values=-1)
+    return _padded(dealt, k, -1)
 
 
 def _apart(
@@ -166,7 +189,7 @@ def _apart(
     for i in range(there.shape[1]):
         rows = np.flatnonzero(free[:, i] & (chosen.sum(1) < k))
         chosen[rows, i] = True
-        near = np.square(x[rows] - x[rows, i : i + 1]).sum(-1) <= apart * apart * squared[rows]
+        near = _squared_distances(x[rows], x[rows, i : i + 1]) <= apart * apart * squared[rows]
         free[rows] &= ~near
     return chosen
 

@@ -70,7 +70,7 @@ class NeighbourOptions(Settings):
     )  # fmt: skip
     gap_share: float = setting(
         0.5, "Share of the training steps that also leave out all pings around each left-out one, "
-        "as far as the map's cells are from theirs", minimum=0.0, maximum=1.0,
+        "within a distance from a cell of the map to its nearest ping", minimum=0.0, maximum=1.0,
     )  # fmt: skip
     hidden: int = setting(64, "Width of the network's two hidden layers", minimum=1, maximum=1024)
     lattice: int = setting(

@@ -69,7 +69,7 @@ def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSett
     if given.get("origin") is not None or (found and found.origin == "refused"):
         own = {key: own[key] for key in own if key == "water_level"}
     elif "heading" in given:
-        raise InputError("heading: expected --origin LAT LON with it")
+        raise InputError("heading: needs --origin LAT LON as well")
     return ExportSettings(**{**own, **given})
 
 
@@ -118,14 +118,14 @@ def _checked(to: Path, settings: ExportSettings) -> Format:
         raise InputError(f"to: expected a file that ends with {', '.join(FORMATS)}, got {to.name}")
     found, placed = FORMATS[ending], settings.origin is not None
     if found.origin == "needed" and not placed:
-        raise InputError(f"to: {ending} needs a place on the Earth; expected --origin LAT LON")
+        raise InputError(f"to: {ending} needs a georeference; expected --origin LAT LON")
     if found.origin == "refused" and placed:
         raise InputError(f"to: {ending} is in the map's own frame; expected no --origin")
     if settings.depth and not found.depth:
         raise InputError(f"to: {ending} holds elevations, positive up; expected no --depth")
     if settings.vertical_datum is not None and found.crs and not placed:
         raise InputError(
-            f"vertical_datum: {ending} holds it in one system with the place on the Earth; "
+            f"vertical_datum: {ending} stores it together with the georeference; "
             f"expected --origin LAT LON"
         )
     return found

@@ -86,7 +86,7 @@ def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, 
     found = [_along(chart, line) for line in lines]
     tables = [rows[np.isfinite(rows[:, 3])] for rows in found]
     if not sum(map(len, tables)):
-        raise InputError("section: expected a line across the map, got none of its values there")
+        raise InputError("section: no line crosses a part of the map with values")
     numbered = [
         np.column_stack((np.full(len(rows), number), rows))
         for number, rows in enumerate(tables, start=1)

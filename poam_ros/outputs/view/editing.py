@@ -108,7 +108,7 @@ class EditPanel:
             raise InputError("expected a selection on the map")
         who, why = (part.value.strip()[:LONGEST] for part in (self.who, self.why))
         if not (who and why):
-            raise InputError("expected who leaves these soundings out, and why")
+            raise InputError("enter who leaves these soundings out, and why")
         self._edits.leave_out(*self._which, who, why)
 
     def _take_back(self) -> None:

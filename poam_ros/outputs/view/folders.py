@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ...journal.folder import LOG
+from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
@@ -23,9 +23,9 @@ from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
 
 #: Files that are read, and read again when they change.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, LOG)
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, DATABASE)
 #: The database's write-ahead log, and how often it is checked, in s.
-AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
+AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
 Versions = tuple[tuple[int, int, int] | None, ...]
@@ -121,7 +121,7 @@ def _pings(folder: Path) -> np.ndarray:
 
 def _logged(folder: Path, query: str) -> np.ndarray:
     """Places [N, 2] in the journal; none if there is no journal, or an older one."""
-    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as log:
         return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 

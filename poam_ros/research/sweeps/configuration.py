@@ -299,7 +299,7 @@ def _parse(content: Any, path: Path) -> SweepSettings:
     shared = flat({name: value for name, value in given.items() if name in groups})
     for name in ("environments", "methods"):
         if name not in given:
-            raise InputError(f"{name}: expected, but not there")
+            raise InputError(f"{name}: missing")
     sweep: dict[str, Any] = {
         "environments": _environments(given["environments"]),
         "methods": _list("methods", given["methods"], _TEXT),
@@ -328,7 +328,7 @@ def _environments(given: Any) -> dict[str, EnvironmentSettings]:
             continue
         parts = {k: v for k, v in _mapping(where, value, names).items() if v is not None}
         if "terrain" not in parts:
-            raise InputError(f"{where}.terrain: expected, but not there")
+            raise InputError(f"{where}.terrain: missing")
         for n in ("terrain", "preparation"):
             if n in parts:
                 parts[n] = _value(f"{where}.{n}", _TEXT, parts[n])

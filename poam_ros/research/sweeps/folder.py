@@ -215,7 +215,7 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
     """The sweep, with the runs of an earlier one in its folder that has the same settings."""
     if not path.exists():
         if (path.parent / "runs").exists():
-            raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
+            raise InputError(f"{path.parent}: there is no sweep.yaml beside runs/")
         return sweep
     old = read_metadata(path)
     common = (row.name for row in COMMON)

@@ -71,7 +71,7 @@ class MapperNode(ManagedNode):
                 f"method {values.method}: the time of an update is unbounded; for comparisons only"
             )
         self.session, leave = open_mission(vars(values))
-        self.on_exit.callback(leave)
+        self.on_exit.callback(lambda: self._log_missing(leave()))
         if found := recovery_message(self.session):
             self.get_logger().info(found)
         assert self.session.grid is not None  # a mission's maps are drawn
@@ -94,6 +94,10 @@ class MapperNode(ManagedNode):
         self.create_timer(1.0, self._on_timer)
         self.thread.start()
         self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
+
+    def _log_missing(self, missing: str) -> None:
+        if missing:
+            self.get_logger().error(missing)
 
     def cleanup(self) -> None:
         """Write partial results of an interrupted mission."""

@@ -129,5 +129,5 @@ def test_levels():
 
 
 def test_degrees_need_a_georeference(lake):
-    with pytest.raises(InputError, match="needs a place on the Earth; expected --origin"):
+    with pytest.raises(InputError, match="needs a georeference; expected --origin"):
         export(lake, lake / "c.kml", ExportSettings())
