@@ -32,7 +32,7 @@ from .frame import LocalFrame
 from .link import Link
 from .parameters import advice
 from .places import recorded_frame, workspace_of
-from .settings import LinkSettings, PlaceSettings
+from .settings import LinkSettings
 from .vehicle import Vehicle
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Drive:
     ) -> None:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
         settings = instance(LinkSettings, values)
-        self._max_accuracy, self._places = settings.max_accuracy, instance(PlaceSettings, values)
+        self._max_accuracy = settings.max_accuracy
         self.vehicle = vehicle = Vehicle(link, values["goal_period"])
         self.authority, self.telemetry = vehicle.authority, vehicle.telemetry
         self.parameters, self.steering = vehicle.parameters, vehicle.steering
@@ -246,9 +246,6 @@ class Drive:
             self.steering.forget(mission.station)
         given = (now.limit_s,) if word == "start" else ()
         _, answer = getattr(mission, word)(*given)
-        if word == "start" and any(self._places.home):
-            assert self._frame is not None
-            mission.set_home(np.array(self._frame.to_map(*self._places.home)))
         self._say(f"{word}: {answer}")
 
     def _run(self, now: Moment) -> None:

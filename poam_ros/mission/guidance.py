@@ -11,13 +11,14 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import instance
 from ..frontend.events import PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
-from ..planning.areas import AreaSettings
+from ..planning.areas import MAX_DISTANCE_M, AreaSettings
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
@@ -71,6 +72,8 @@ class Guidance:
         except BaseException:
             self._store.close()
             raise
+        if any(values["home_degrees"]):
+            self.mission.set_home(self._home())
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
@@ -82,6 +85,23 @@ class Guidance:
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.change(instance(WatchdogSettings, values))
         self.target.change(instance(TargetSettings, values))
+
+    def _home(self) -> np.ndarray:
+        """``home_degrees`` on the map [2], in m."""
+        values = self._values
+        latitude, longitude = values["home_degrees"]
+        if not any(values["origin"]):
+            raise InputError(
+                "home_degrees: expected also origin, the latitude and longitude of the map's (0, 0)"
+            )
+        place = GeoReference(*values["origin"], values["heading"])
+        (xy,) = place.to_map(place.local.metres(np.array([latitude]), np.array([longitude])))
+        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
+            raise InputError(
+                f"home_degrees: expected a place within {MAX_DISTANCE_M / 1e3:g} km of the origin "
+                f"{list(values['origin'])}, got {[latitude, longitude]}"
+            )
+        return xy
 
     def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
         """Take a state of the vehicle, whose position has this standard deviation in m; 0: unknown.
