@@ -90,16 +90,17 @@ class Guidance:
         """``home_degrees`` on the map [2], in m."""
         values = self._values
         latitude, longitude = values["home_degrees"]
-        if not any(values["origin"]):
+        origin = values["origin"]
+        if not any(origin):
             raise InputError(
                 "home_degrees: expected also origin, the latitude and longitude of the map's (0, 0)"
             )
-        place = GeoReference(*values["origin"], values["heading"])
+        place = GeoReference(origin[0], origin[1], values["heading"])
         (xy,) = place.to_map(place.local.metres(np.array([latitude]), np.array([longitude])))
         if not (np.abs(xy) <= MAX_DISTANCE_M).all():
             raise InputError(
                 f"home_degrees: expected a place within {MAX_DISTANCE_M / 1e3:g} km of the origin "
-                f"{list(values['origin'])}, got {[latitude, longitude]}"
+                f"{list(origin)}, got {[latitude, longitude]}"
             )
         return xy
 
