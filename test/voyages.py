@@ -53,16 +53,45 @@ class Voyage:
             "mavlink.url": f"udpin:127.0.0.1:{port}", **(values or {}),
         }  # fmt: skip
         self.values = {**DEFAULTS, **settings}
-        fields = {name: self.values[name] for name in self.values if name.startswith("mavlink.")}
-        own = {name.partition(".")[2]: value for name, value in fields.items()}
         self.said: list[str] = []
         self.closed = False
-        self.drive = Drive(self.values, Link(LinkSettings(**own)), self.said.append, False)
         terrain = load_terrain("lake")
         self.boat = SimulatedBoat(
             terrain, port, **{"sonar": SonarSettings(noise_std=0.05), **(boat or {})}
         )
-        self.drive.step(self.now)  # listens from now on
+        self.begin()
+
+    def begin(self) -> None:
+        """Listen from now on."""
+        fields = {name: self.values[name] for name in self.values if name.startswith("mavlink.")}
+        own = {name.partition(".")[2]: value for name, value in fields.items()}
+        self.drive = Drive(self.values, Link(LinkSettings(**own)), self.said.append, False)
+        self.deliver()
+
+    def deliver(self) -> None:
+        self.drive.step(self.now)
+
+    def end(self) -> None:
+        self.drive.close(self.now)
+
+    @property
+    def vehicle(self):
+        return self.drive.vehicle
+
+    @property
+    def session(self):
+        return self.drive.session
+
+    @property
+    def guidance(self):
+        return self.drive.guidance
+
+    def command(self, word: str) -> str:
+        """What a person asks for; returns the answer."""
+        self.drive.command(word)
+        said = len(self.said)
+        self.deliver()
+        return next(text for text in self.said[said:] if text.startswith(f"{word}: "))
 
     @property
     def now(self) -> Moment:
@@ -71,11 +100,11 @@ class Voyage:
 
     @property
     def mission(self):
-        return self.drive.guidance.mission
+        return self.guidance.mission
 
     @property
     def state(self) -> str:
-        return "" if self.drive.guidance is None else self.mission.state
+        return "" if self.guidance is None else self.mission.state
 
     def run(self, seconds: float) -> Voyage:
         """Go on for so long."""
@@ -85,7 +114,7 @@ class Voyage:
 
     def step(self) -> None:
         self.boat.step()
-        self.drive.step(self.now)
+        self.deliver()
 
     def until(self, condition, seconds: float = 600.0) -> Voyage:
         """Go on until a condition holds."""
@@ -93,13 +122,28 @@ class Voyage:
             if condition():
                 return self
             self.step()
-        raise AssertionError(f"not within {seconds} s: {self.state}; {self.said[-5:]}")
+        raise AssertionError(
+            f"not within {seconds} s: {self.state}; {self.said[-5:]}; "
+            f"{self.guidance and self.mission.reason}"
+        )
+
+    def skip(self, seconds: float) -> None:
+        """Let both clocks go on by so long, with a look at the link every 2 s."""
+        for _ in range(round(seconds / 2)):
+            for _ in range(20):
+                self.boat.step()
+            self.deliver()
+
+    def settled(self) -> None:
+        """Every range that the boat has sent is known."""
+        sent, known = self.balance()
+        assert sent == known, (sent, known)
 
     def start(self) -> Voyage:
         """In GUIDED and armed, started by a person, on the way to the first goal."""
         self.boat.mode, self.boat.armed = "GUIDED", True
         self.until(lambda: self.state == "waiting", 20)
-        self.drive.command("start")
+        self.until(lambda: not self.command("start").startswith("start: refused"), 5)
         return self.until(lambda: len(self.boat.targets) > 0, 20)
 
     def explore(self) -> Voyage:
@@ -115,26 +159,31 @@ class Voyage:
         due = self.boat.next_heartbeat_s
         self.boat.step()
         while self.boat.next_heartbeat_s == due:
-            self.drive.step(self.now)
+            self.deliver()
             self.boat.step()
         return self
 
     def sent_within(self, seconds: float) -> int:
-        """Targets that the drive sends within so long, from its next step on."""
-        before = self.drive.steering.sent
-        self.drive.step(self.now)
+        """Targets that are sent within so long, from the next look at the link on."""
+        before = self.vehicle.steering.sent
+        self.deliver()
         self.run(seconds)
-        return self.drive.steering.sent - before
+        return self.vehicle.steering.sent - before
+
+    @property
+    def before_frame(self) -> int:
+        """Ranges that came before anybody could take them."""
+        return self.drive.before_frame
 
     def balance(self) -> tuple[int, int]:
         """Ranges that the boat has sent, and those that the mission knows of."""
-        counts = self.drive.session.ledger.counts()
-        ignored = sum(self.drive.telemetry.left_out.values())
-        known = counts["received"] + self.drive.before_frame + ignored
+        counts = self.session.ledger.counts()
+        ignored = sum(self.vehicle.telemetry.left_out.values())
+        known = counts["received"] + self.before_frame + ignored
         assert counts["received"] == sum(counts.values()) - counts["received"]
         return self.boat.pings, known
 
     def close(self) -> None:
         self.closed = True
-        self.drive.close(self.now)
+        self.end()
         self.boat.close()

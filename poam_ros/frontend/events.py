@@ -22,6 +22,18 @@ STATES = (WAITING, PILOT, EXPLORING, PAUSED, DONE)
 #: What the vehicle does when the mission is done.
 HOLD, HOME = "hold", "home"
 ON_DONE = (HOLD, HOME)
+
+
+def mapped_state(state: str, taken_over: str) -> str:
+    """The mission state that decides which pings are mapped.
+
+    Args:
+        state: of the mission.
+        taken_over: its state before somebody else took the vehicle; empty: nobody has.
+    """
+    return taken_over if state == PAUSED and taken_over in (PILOT, EXPLORING) else state
+
+
 #: What paused a mission: an operator; the watchdog, which may resume it; or a guard (geofence,
 #: position jump, vehicle does not follow its goals), after which only an operator may resume it.
 OPERATOR, WATCHDOG, GUARD = "operator", "watchdog", "guard"

@@ -63,6 +63,11 @@ class Authority:
         self.status = None
         return self.withdraw(f"the link is lost: no heartbeat for {seconds:.0f} s")
 
+    def restarted(self) -> str:
+        """The autopilot has started again: its last heartbeat may be older. As ``heartbeat``."""
+        self.status = None
+        return self.withdraw("the autopilot has started again")
+
     def withdraw(self, reason: str) -> str:
         """Take the vehicle for this reason (empty: do not); returns it where that is new."""
         if not (reason and self.granted):

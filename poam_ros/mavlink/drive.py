@@ -18,8 +18,8 @@ from ..core.geometry import Extent
 from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
 from ..frontend import events
-from ..frontend.events import DONE, GUARD, PAUSED, WAITING, WATCHDOG
-from ..frontend.odometry import MOVED, VehicleState, largest_std
+from ..frontend.events import DONE, PAUSED, WAITING, WATCHDOG, mapped_state
+from ..frontend.odometry import VehicleState, largest_std
 from ..frontend.ranges import RawPing
 from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
@@ -32,7 +32,7 @@ from .frame import LocalFrame
 from .link import Link
 from .parameters import advice
 from .places import recorded_frame, workspace_of
-from .settings import LinkSettings, PlaceSettings
+from .settings import LinkSettings
 from .vehicle import Vehicle
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Drive:
     ) -> None:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
         settings = instance(LinkSettings, values)
-        self._max_accuracy, self._places = settings.max_accuracy, instance(PlaceSettings, values)
+        self._max_accuracy = settings.max_accuracy
         self.vehicle = vehicle = Vehicle(link, values["goal_period"])
         self.authority, self.telemetry = vehicle.authority, vehicle.telemetry
         self.parameters, self.steering = vehicle.parameters, vehicle.steering
@@ -88,7 +88,6 @@ class Drive:
         self._thread: ModelThread | None = None
         self._leave: Callable[[], str] = str
         self._now = Moment(0, 0.0)
-        self._taken = self._displaced = False  # by the pilot; and the position has jumped
         self._begins = values["autostart"] or values["autoresume"]  # without a person
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
@@ -194,11 +193,9 @@ class Drive:
         """The vehicle was taken over, for this reason; empty: it was not."""
         if not reason:
             return
-        self._taken, self._begins = True, False
+        self._begins = False
         if self.guidance is not None:
-            self.guidance.mission.pause(reason, GUARD)
-            if self.guidance.mission.returning:  # somebody else controls the vehicle
-                self.guidance.mission.discard_goals()
+            self.guidance.autopilot.refuse(self.guidance.mission, reason)
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:
@@ -207,7 +204,7 @@ class Drive:
         found = telemetry.events(message, now.ros_ns)
         if telemetry.clock.boots != self._boots:
             self._boots = telemetry.clock.boots
-            self._withdraw(self.authority.withdraw("the autopilot has started again"))
+            self._withdraw(self.authority.restarted())
             if session is not None:
                 session.handle(events.ClockSetBack(), now)
         if session is None or guidance is None:
@@ -221,10 +218,9 @@ class Drive:
                 guidance.ping(event)
             elif isinstance(event, VehicleState) and not telemetry.delayed:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
-                self._displaced |= guidance.locate(event, std, now) == MOVED
+                guidance.locate(event, std, now)
         if step := telemetry.take_origin_step():
-            self._displaced = True
-            guidance.shifted(f"the EKF's origin has moved by {step:.1f} m")
+            guidance.displace(f"the EKF's origin has moved by {step:.1f} m")
 
     def _obey(self, word: str, now: Moment) -> None:
         """Do what a person asks for."""
@@ -245,13 +241,11 @@ class Drive:
             return
         self._begins &= begins
         if begins:
-            self._begun, self._taken, self._displaced, self._over = True, False, False, False
+            self._begun, self._over = True, False
+            self.guidance.agree()
             self.steering.forget(mission.station)
         given = (now.limit_s,) if word == "start" else ()
         _, answer = getattr(mission, word)(*given)
-        if word == "start" and any(self._places.home):
-            assert self._frame is not None
-            mission.set_home(np.array(self._frame.to_map(*self._places.home)))
         self._say(f"{word}: {answer}")
 
     def _run(self, now: Moment) -> None:
@@ -296,9 +290,7 @@ class Drive:
         """Tell the session and people of the mission's state."""
         assert self.session is not None and self.guidance is not None
         mission = self.guidance.mission
-        # What the pilot drives over is mapped, unless nobody knows where it is.
-        mapped = mission.state == PAUSED and self._taken and not self._displaced
-        state = mission.state_before_pause if mapped else mission.state
+        state = mapped_state(mission.state, self.guidance.taken_over)
         if state != self.session.mission_state:
             self.session.handle(events.MissionStateChanged(state), now)
             if self._thread is not None:
@@ -332,8 +324,7 @@ class Drive:
             case events.BatchLearned():
                 self.batches += 1
             case events.PositionsShifted(text):
-                self._displaced = True
-                self.guidance.shifted(text)
+                self.guidance.displace(text)
             case events.Problem(note, _):
                 self._warnings.add(*note)
             case events.MissionFinished():

@@ -39,15 +39,6 @@ class PlaceSettings(Settings):
         maximum=180.0,
         name="workspace_degrees",
     )
-    home: tuple[float, ...] = setting(
-        (0.0, 0.0),
-        "Latitude and longitude of the place to return to when the mission is done (on_done home). "
-        "0, 0: where it began",
-        "deg",
-        minimum=-180.0,
-        maximum=180.0,
-        name="home_degrees",
-    )
 
 
 @dataclass(frozen=True)

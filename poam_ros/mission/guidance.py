@@ -11,13 +11,14 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import instance
-from ..frontend.events import GUARD, PAUSED
+from ..frontend.events import PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
-from ..planning.areas import AreaSettings
+from ..planning.areas import MAX_DISTANCE_M, AreaSettings
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
@@ -25,7 +26,7 @@ from .chooser import WaypointChooser
 from .mission import Mission
 from .store import MissionStore, MissionStoreSettings
 from .target import MapTarget, TargetSettings
-from .watchdog import MAP, SONAR, Watchdog, WatchdogSettings
+from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings, guard
 
 
 class Guidance:
@@ -37,6 +38,7 @@ class Guidance:
 
     Attributes:
         mission: the mission; a stored one is restored. ``target``: its map target.
+        autopilot: who controls the vehicle.
         found: what was restored, as text; empty: nothing.
         map: the latest map; None before the first.
         z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
@@ -62,6 +64,7 @@ class Guidance:
             on_done=values["on_done"],
         )
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
+        self.autopilot, self._displaced = Autopilot(), False
         self._jumps = JumpDetector()
         self._store = MissionStore(instance(MissionStoreSettings, values), draws)
         try:
@@ -69,6 +72,8 @@ class Guidance:
         except BaseException:
             self._store.close()
             raise
+        if any(values["home_degrees"]):
+            self.mission.set_home(self._home())
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
@@ -80,6 +85,24 @@ class Guidance:
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.change(instance(WatchdogSettings, values))
         self.target.change(instance(TargetSettings, values))
+
+    def _home(self) -> np.ndarray:
+        """``home_degrees`` on the map [2], in m."""
+        values = self._values
+        latitude, longitude = values["home_degrees"]
+        origin = values["origin"]
+        if not any(origin):
+            raise InputError(
+                "home_degrees: expected also origin, the latitude and longitude of the map's (0, 0)"
+            )
+        place = GeoReference(origin[0], origin[1], values["heading"])
+        (xy,) = place.to_map(place.local.metres(np.array([latitude]), np.array([longitude])))
+        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
+            raise InputError(
+                f"home_degrees: expected a place within {MAX_DISTANCE_M / 1e3:g} km of the origin "
+                f"{list(origin)}, got {[latitude, longitude]}"
+            )
+        return xy
 
     def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
         """Take a state of the vehicle, whose position has this standard deviation in m; 0: unknown.
@@ -100,6 +123,7 @@ class Guidance:
             return fault
         mission, results = self.mission, self.mission.goals.results
         if fault == MOVED:
+            self._displaced = True
             self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
             self._watchdog.position_jumped(mission, position, distance)
         self.z, self.yaw, self._limit_s = state.position[2], state.yaw, now.limit_s
@@ -109,11 +133,23 @@ class Guidance:
         self._watchdog.position_received(mission, std)
         return fault
 
-    def shifted(self, reason: str) -> None:
-        """Positions are displaced from earlier ones, for this reason: pause, and say so."""
+    def displace(self, text: str) -> None:
+        """The positions' origin has moved, as the text says: the map may be displaced."""
+        self._displaced = True
+        guard(self.mission, text)
+
+    def agree(self) -> None:
+        """An operator has started or resumed the mission."""
+        self.autopilot.agree()
+        self._displaced = False
+
+    @property
+    def taken_over(self) -> str:
+        """The state before somebody else took the vehicle, in which its pings are mapped; empty:
+        nobody has, or nobody knows where it is."""
         mission = self.mission
-        if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
-            mission.set_reason(f"{mission.reason}; {reason}")
+        mapped = mission.state == PAUSED and self.autopilot.taken and not self._displaced
+        return mission.state_before_pause if mapped else ""
 
     def ping(self, ping: RawPing) -> None:
         """Take a ping."""

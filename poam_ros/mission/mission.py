@@ -86,6 +86,7 @@ class Mission:
         self.budget = Budget(max_samples, max_duration)
         self.position: np.ndarray | None = None
         self.home: np.ndarray | None = None
+        self._given_home: np.ndarray | None = None  # wherever the mission begins
         self.station: np.ndarray | None = None
         self.paused_by: str | None = None
         self.track = VehicleTrack(workspace)
@@ -174,7 +175,7 @@ class Mission:
 
     def set_home(self, place: np.ndarray) -> None:
         """Set the place [2] to return to; by default it is where the mission began."""
-        self.home = place
+        self.home = self._given_home = place
 
     def replace_position(self, position: np.ndarray) -> None:
         """Set the position [2] after a jump, without following goals or track."""
@@ -226,7 +227,8 @@ class Mission:
             return False, f"the mission has already started: it is {self.state}"
         self.starts += 1
         self.budget.begin(now)
-        self.home = None if self.position is None else self.position.copy()
+        began = None if self.position is None else self.position.copy()
+        self.home = began if self._given_home is None else self._given_home
         self.station, self._returning, self.paused_by = None, False, None
         self.goals.clear()
         self.goals.add(self._pilot)

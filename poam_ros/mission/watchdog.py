@@ -205,30 +205,37 @@ class Progress:
         return f"the vehicle went {distance:.0f} m, but no nearer to its goal for {timeout:g} s"
 
 
+def guard(mission: Mission, reason: str) -> None:
+    """Pause the mission until an operator resumes it; one that is paused has one more reason."""
+    if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
+        mission.set_reason(f"{mission.reason}; {reason}")
+
+
 class Autopilot:
     """Pauses the mission if the autopilot's mode changes or the vehicle is disarmed: somebody else
     drives it. Only an operator can resume then.
 
     Attributes:
         refusal: why the vehicle may not be moved, as text; empty: it may, as far as is known.
+        taken: whether somebody else has taken the vehicle since an operator last agreed.
     """
 
     def __init__(self) -> None:
         self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
-        self.refusal = ""
+        self.refusal, self.taken = "", False
 
     def refuse(self, mission: Mission, reason: str) -> None:
         """Take why the vehicle may not be moved, from a link that knows; empty: it may."""
         self.refusal = reason
         if reason:
-            mission.pause(reason, GUARD)
+            self._take(mission, reason)
             if mission.returning:
                 mission.discard_goals()
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""
-        self._agreed = self._status
+        self._agreed, self.taken = self._status, False
 
     def update(self, mission: Mission, mode: str, armed: bool, connected: bool) -> None:
         """Take the autopilot's status; ``connected``: whether it is connected to its computer."""
@@ -237,11 +244,18 @@ class Autopilot:
             return
         agreed_mode, was_armed = self._agreed = self._agreed or self._status
         if not connected:
-            mission.pause("the autopilot is not connected any more", GUARD)
+            self._take(mission, "the autopilot is not connected any more")
         elif mode != agreed_mode:
             text = f"the autopilot's mode is {shown(mode)}, and was {shown(agreed_mode)}"
-            mission.pause(f"{text} at the start", GUARD)
+            self._take(mission, f"{text} at the start")
         elif was_armed and not armed:
-            mission.pause("the vehicle was disarmed", GUARD)
+            self._take(mission, "the vehicle was disarmed")
         else:
             self._agreed = mode, armed
+
+    def _take(self, mission: Mission, reason: str) -> None:
+        taken, self.taken = self.taken, True
+        if not taken:
+            guard(mission, reason)
+        else:
+            mission.pause(reason, GUARD)

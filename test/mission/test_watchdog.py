@@ -296,3 +296,13 @@ def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     pilot.agree()  # in the mode that it is resumed in
     pilot.update(watched.mission, "MANUAL", True, True)
     assert watched.mission.state == "pilot"
+
+
+def test_a_takeover_during_an_operators_pause_is_one_more_reason():
+    watched, pilot = Watched(), Autopilot()
+    watched.mission.pause()
+    pilot.refuse(watched.mission, "the mode is MANUAL")
+    pilot.refuse(watched.mission, "the vehicle is disarmed")
+    assert watched.mission.reason == "requested; the mode is MANUAL" and pilot.taken
+    pilot.agree()
+    assert not pilot.taken

@@ -23,11 +23,13 @@ from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 from voyages import free_port
 
+from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
 from poam_ros.ros.common import messages, qos
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.mavlink.node import NOBODY, MavlinkNode, main
 from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.planner.node import main as planner_main
 from poam_ros.simulation.world.terrain import load_terrain
 
 WORKSPACE = [-20.0, 20.0, -20.0, 20.0]
@@ -365,3 +367,21 @@ def test_targets_are_in_degrees_of_the_frame(ship, eventually):
     _, planner, crew, afloat = ship(heading=90.0)
     under_way(crew, afloat, eventually)
     eventually(lambda: sent_to(afloat, turned(planner.mission.goal)))
+
+
+def test_home_in_degrees(ship, ros, eventually):
+    """The planner's parameter, wherever the mission begins."""
+    _, _, crew, afloat = ship(planner=False)
+    home = list(LocalFrame(*HOME, 25.0).to_degrees((7.0, -7.0)))
+    place = {"origin": [*map(float, HOME)], "heading": 25.0, "home_degrees": home}
+    values = {"workspace": WORKSPACE, "pilot": "lawnmower", **place}
+    planner = ros(PlannerNode, parameter_overrides=overrides(**values))
+    under_way(crew, afloat, eventually)
+    assert math.dist(planner.mission.home, (7.0, -7.0)) < 0.01
+
+
+def test_a_home_without_an_origin_is_refused(refusal):
+    given = "-p", "home_degrees:=[47.3, 8.55]"
+    assert "home_degrees: expected also origin" in refusal(planner_main, *given)
+    given = *given, "-p", "origin:=[8.55, 47.3]"
+    assert "home_degrees: expected a place within 200 km" in refusal(planner_main, *given)

@@ -95,6 +95,11 @@ PLANNER: tuple[Setting, ...] = (
         "to the start first", choices=ON_DONE,
     ),
     Setting(
+        "home_degrees", (0.0, 0.0), "Latitude and longitude of the place to return to when the "
+        "mission is done (on_done home). 0, 0: where it began", "deg", minimum=-180.0,
+        maximum=180.0,
+    ),
+    Setting(
         "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",
         minimum=0.0, maximum=3600.0,
     ),

@@ -120,6 +120,9 @@ class MapperNode(ManagedNode):
         self._sensors.listen("odom", Odometry, self._on_odometry)
         self._sensors.listen("sonar/range", Range, self._on_range)
         self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
+        self._state = self._taken_over = ""
+        # Before the state, so that it is read first where both have come.
+        self.create_subscription(String, "mission/taken_over", self._on_taken_over, LATCHED)
         self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
         jump = self.get_clock().create_jump_callback(
             JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
@@ -163,7 +166,17 @@ class MapperNode(ManagedNode):
         self._handle_event(events.Tick())
 
     def _on_state(self, message: String) -> None:
-        self._handle_event(events.MissionStateChanged(message.data))
+        self._state = message.data
+        self._follow_mission()
+
+    def _on_taken_over(self, message: String) -> None:
+        self._taken_over = message.data
+        if self._state:
+            self._follow_mission()
+
+    def _follow_mission(self) -> None:
+        state = events.mapped_state(self._state, self._taken_over)
+        self._handle_event(events.MissionStateChanged(state))
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:

@@ -82,6 +82,7 @@ class MavlinkNode(ManagedNode):
         self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
         self._ranges = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
         self._refusals = self.create_publisher(String, "vehicle/refusal", qos.LATCHED)
+        self._displaced = self.create_publisher(String, "vehicle/displaced", qos.LATCHED)
         self._published: str | None = None  # on vehicle/refusal
         self._boots = 0
         self._requests: int | None = None  # the planner's count, as it was last received
@@ -91,7 +92,7 @@ class MavlinkNode(ManagedNode):
         super().activate()
         self._wanted, self._goal_s, self._z = Wanted(), -math.inf, 0.0
         self._position: np.ndarray | None = None
-        self._reason, self._moved = NOBODY, ""  # of the last take-over; of a moved origin
+        self._reason = NOBODY  # of the last take-over
         self._driving_s = math.inf  # when the planner began to drive; infinite: it does not
         self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
         self.create_subscription(String, "mission/state", self._on_state, qos.LATCHED)
@@ -125,6 +126,8 @@ class MavlinkNode(ManagedNode):
 
     def _taken(self, reason: str) -> None:
         self._reason = reason
+        if self._driving_s != math.inf:
+            self._driving_s = -math.inf  # the planner is told at once
         self.get_logger().warning(f"no targets are sent any more: {reason}")
 
     def _take(self, message: Any, now: Moment) -> None:
@@ -144,11 +147,10 @@ class MavlinkNode(ManagedNode):
                 )
         if telemetry.clock.boots != self._boots:
             self._boots = telemetry.clock.boots
-            text = "the autopilot has started again"
-            if self.vehicle.authority.withdraw(text):
+            if text := self.vehicle.authority.restarted():
                 self._taken(text)
         if step := telemetry.take_origin_step():  # the vehicle is still ours, and holds station
-            self._moved = f"the EKF's origin has moved by {step:.1f} m"
+            self._displaced.publish(String(data=f"the EKF's origin has moved by {step:.1f} m"))
 
     def _publish_refusal(self, now: Moment) -> None:
         """Publish why the mission may not move the vehicle, where that is new."""
@@ -163,7 +165,7 @@ class MavlinkNode(ManagedNode):
         if now.steady_s - self._driving_s > GRACE_S:
             if not authority.granted:
                 return self._reason
-            return telemetry.fault if telemetry.delayed else self._moved
+            return telemetry.fault if telemetry.delayed else ""
         status = authority.status
         return "no heartbeat of an autopilot" if status is None else status.refusal
 
@@ -184,7 +186,7 @@ class MavlinkNode(ManagedNode):
         vehicle = self.vehicle
         self._reason = vehicle.telemetry.fault or vehicle.authority.grant()
         if not self._reason:
-            self._moved = ""
+            self._displaced.publish(String(data=""))
             vehicle.steering.forget(None)
 
     def _on_goal(self, message: PoseStamped) -> None:

@@ -19,7 +19,6 @@ from std_srvs.srv import Trigger
 from ...core.errors import InputError, shown
 from ...frontend.odometry import JUMP
 from ...mission.guidance import Guidance
-from ...mission.watchdog import Autopilot
 from ..common import clouds, messages, qos
 from ..common.executor import run_node, subscribe
 from ..common.node import ManagedNode
@@ -55,7 +54,7 @@ class PlannerNode(ManagedNode):
         p = self.values
         self.guidance = Guidance(vars(p), self.warnings.add)
         self.on_exit.callback(self.guidance.close)
-        self.mission, self.autopilot = self.guidance.mission, Autopilot()
+        self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:
             self.get_logger().warning(self.guidance.found)
         self._frames = FrameTransformer(self, p.frame_id)
@@ -76,7 +75,8 @@ class PlannerNode(ManagedNode):
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         self.create_subscription(String, "vehicle/refusal", self._on_refusal, qos.KEPT)
-        self.create_subscription(String, "map/shift", self._on_shift, qos.GOAL)  # no old one
+        self.create_subscription(String, "vehicle/displaced", self._on_displaced, qos.LATCHED)
+        self.create_subscription(String, "map/shift", self._on_displaced, qos.GOAL)  # no old one
         self._requests = self.create_publisher(UInt64, "mission/requests", qos.LATCHED)
         self._requests.publish(UInt64(data=0))
         self._requested = 0  # starts and resumes that a person asked for
@@ -123,10 +123,11 @@ class PlannerNode(ManagedNode):
         self.autopilot.refuse(self.mission, message.data)
         self._announce()
 
-    def _on_shift(self, message: String) -> None:
-        """How positions are shifted from earlier ones, as the mapper has found."""
-        self.guidance.shifted(message.data)
-        self._announce()
+    def _on_displaced(self, message: String) -> None:
+        """Why positions of before and after do not agree; empty: they do."""
+        if message.data:
+            self.guidance.displace(message.data)
+            self._announce()
 
     def _on_ping(self, message: Range) -> None:
         self.guidance.ping(messages.read_range(message))
@@ -193,7 +194,7 @@ class PlannerNode(ManagedNode):
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         if response.success and service in ("start", "resume"):
-            self.autopilot.agree()
+            self.guidance.agree()
             self._requested += 1
             self._requests.publish(UInt64(data=self._requested))
         self._announce()

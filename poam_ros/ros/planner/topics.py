@@ -42,6 +42,8 @@ class MissionTopics:
         self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
+        self._takeovers = node.create_publisher(String, "mission/taken_over", qos.LATCHED)
+        self._taken_over = ""  # the last one published
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
         borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
@@ -54,8 +56,12 @@ class MissionTopics:
         mission, (state, reason, goal, hold) = self._mission, self._published
         self._published = mission.state, mission.reason, mission.goal, mission.station
         new = (mission.state, mission.reason) != (state, reason)
+        taken_over = self._guidance.taken_over
+        if taken_over:  # before the state, so that the pilot's pings are never refused as paused
+            self._announce_taken_over(taken_over)
         if new:
             self._announce_state(state)
+        self._announce_taken_over(taken_over)
         self._warn("clipped", "goals outside the navigable area were moved into it")
         self._warn("unreachable", "goals were given up because no route leads to them")
         if mission.goal is not goal:
@@ -77,6 +83,11 @@ class MissionTopics:
         if self._mission.position is not None:
             self._send(self._mission.position, self.goals.hold, self._guidance.yaw)
             self.goals.settle()
+
+    def _announce_taken_over(self, state: str) -> None:
+        if state != self._taken_over:
+            self._taken_over = state
+            self._takeovers.publish(String(data=state))
 
     def _announce_state(self, previous: str | None) -> None:
         mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()

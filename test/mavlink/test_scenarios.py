@@ -1,0 +1,363 @@
+"""What may happen to a boat, through `poam drive` and through the nodes: the same list for both.
+
+No target is sent after the heartbeat that reports a take-over, every ping that arrived is known,
+and the reason is said in words.
+"""
+
+import hashlib
+import re
+
+import pytest
+from toy import Toy, ToyOptions
+from voyages import Voyage
+
+from poam_ros.models.registry import MODELS, ModelEntry
+
+SMALL = {"workspace": (-6.0, 6.0, -6.0, 6.0), "pilot": "diagonal"}
+
+
+def pilots(mode):
+    def act(v):
+        v.boat.mode = mode
+        v.heartbeat()
+
+    return act
+
+
+def disarm(v):
+    v.boat.armed = False
+    v.heartbeat()
+
+
+def failsafe(v):
+    v.boat.fail("Radio Failsafe")
+    v.heartbeat()
+
+
+def failsafe_in_guided(v):
+    v.boat.failsafe = True
+    v.heartbeat()
+
+
+def home_by_itself(v):
+    v.boat.say("Battery 1 low")
+    v.boat.mode, v.boat.failsafe = "RTL", True
+    v.heartbeat()
+
+
+def guided_lost_and_found(v):
+    v.boat.mode = "MANUAL"
+    v.heartbeat()
+    v.boat.mode = "GUIDED"
+
+
+def cut_for_10_s(v):
+    v.boat.cut = True
+    v.run(10)
+    assert not v.vehicle.authority.granted
+    v.boat.cut = False
+
+
+def cut_for_10_min(v):
+    v.boat.cut = True
+    v.skip(600)
+    v.boat.cut = False
+
+
+def no_heartbeats(v):
+    v.boat.muted.add("HEARTBEAT")
+    v.run(7)
+
+
+def reboot(v):
+    v.run(70)  # so that the time since boot jumps back by more than its delays
+    v.boat.reboot()
+    v.heartbeat()
+
+
+def other_station(v):
+    v.run(3)
+    v.boat.command_from_elsewhere(5, 5)
+    v.run(1)
+
+
+def half_lost_and_manual(v):
+    v.boat.loss = 0.5
+    v.boat.mode = "MANUAL"
+    v.until(lambda: not v.vehicle.authority.granted, 20)
+
+
+def late_and_manual(v):
+    """The heartbeat overtakes positions that are 1 s late."""
+    v.boat.delay_s = 1.0
+    v.run(2)
+    v.boat.mode = "MANUAL"
+    v.heartbeat()
+
+
+MANUAL = "the mode is MANUAL, not GUIDED"
+LINK = "the link is lost: no heartbeat for"
+#: When, what takes the vehicle, and what the reason says.
+TAKEN = [
+    ("pilot", pilots("MANUAL"), MANUAL),
+    ("exploring", pilots("MANUAL"), MANUAL),
+    ("paused", pilots("MANUAL"), MANUAL),
+    ("without positions", pilots("MANUAL"), MANUAL),
+    ("exploring", pilots("LOITER"), "the mode is LOITER, not GUIDED"),
+    ("exploring", pilots("AUTO"), "the mode is AUTO, not GUIDED"),
+    ("exploring", disarm, "the vehicle is disarmed"),
+    ("exploring", failsafe, r"the autopilot reports a failsafe \(CRITICAL\): Radio Failsafe"),
+    ("pilot", failsafe_in_guided, r"the autopilot reports a failsafe \(CRITICAL\)"),
+    ("exploring", home_by_itself, r"the autopilot reports a failsafe \(CRITICAL\): Battery 1 low"),
+    ("exploring", guided_lost_and_found, MANUAL),
+    ("exploring", cut_for_10_s, LINK),
+    ("exploring", cut_for_10_min, LINK),
+    ("exploring", no_heartbeats, LINK),
+    ("exploring", reboot, "the vehicle is disarmed|the autopilot has started again"),
+    ("exploring", other_station, "another ground station has sent a target"),
+    ("exploring", half_lost_and_manual, MANUAL),
+    ("exploring", late_and_manual, MANUAL),
+]  # fmt: skip
+
+
+def mute(*kinds):
+    return lambda v: v.boat.muted.update(kinds)
+
+
+def ekf_lost(v):
+    v.boat.ekf_flags = 1 + 128
+
+
+def ekf_elsewhere(v):
+    v.boat.jump_ekf(9.0, 12.0)
+
+
+def ekf_elsewhere_without_a_word(v):
+    v.boat.muted.add("GPS_GLOBAL_ORIGIN")
+    v.run(2)
+    v.boat.jump_ekf(9.0, 12.0)
+
+
+#: What happens to a vehicle that the mission keeps: it holds station. Whether it resumes by itself.
+HELD = [
+    (mute("GLOBAL_POSITION_INT"), "no odometry for 5 s", True),
+    (mute("ATTITUDE"), "no odometry for 5 s", True),
+    (mute("DISTANCE_SENSOR"), "no ping for 30 s", True),
+    (ekf_lost, "no odometry for 5 s", True),
+    (ekf_elsewhere, r"the EKF's origin has moved by 15\.0 m|the position jumped by 1\d", False),
+    (ekf_elsewhere_without_a_word, r"the position jumped by 1\d", False),
+]
+
+
+def named(part):
+    return getattr(part, "__name__", None) or (part if isinstance(part, str) else "")
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """`fleet(kind, **boat)`: a voyage under way; one of each kind serves many tests."""
+    pytest.importorskip("pymavlink")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+        ready, begun = {}, []
+
+        def begin(kind, values=None, **boat):
+            if kind == "drive":
+                begun.append(Voyage({**SMALL, **(values or {})}, boat))
+                return begun[-1]
+            rclpy = pytest.importorskip("rclpy")
+            from node_voyages import NodeVoyage
+
+            if not rclpy.ok():
+                rclpy.init()
+            begun.append(NodeVoyage(patch, {**SMALL, **(values or {})}, boat))
+            return begun[-1]
+
+        def one(kind):
+            v = ready.pop(kind, None) or begin(kind).explore()
+            ready[kind] = v
+            return v
+
+        one.begin, one.ready = begin, ready
+        yield one
+        for v in begun:
+            if not v.closed:
+                v.close()
+        if any(isinstance(v, Voyage) and hasattr(v, "executor") for v in begun):
+            import rclpy
+
+            rclpy.try_shutdown()
+
+
+@pytest.fixture(params=["drive", "nodes"])
+def afloat(request, fleet):
+    """A voyage that explores; one that a test has failed with is not used again."""
+    v = fleet(request.param)
+    fleet.ready.pop(request.param)
+    v.kind = request.param
+    yield v
+    if v.state == "exploring" and not (v.boat.loss or v.boat.ekf_offset.any()):
+        fleet.ready[request.param] = v
+    else:
+        v.close()
+
+
+def bring(v, when):
+    """Into a state of the mission."""
+    if when == "pilot":
+        v.command("stop")
+        v.run(1)
+        v.command("start")
+        v.run(3)
+    elif when == "paused":
+        v.command("pause")
+        v.run(2)
+    elif when == "without positions":
+        v.boat.muted.add("GLOBAL_POSITION_INT")
+        v.until(lambda: v.state == "paused", 10)
+    return v.mission.state_before_pause if v.state == "paused" else v.state
+
+
+@pytest.mark.parametrize(("when", "act", "words"), TAKEN, ids=named)
+def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
+    v, boat = afloat, afloat.boat
+    state = bring(v, when)
+    act(v)
+    heard = len(boat.targets), boat.refused
+    assert v.sent_within(5) == 0 and (len(boat.targets), boat.refused) == heard
+    assert v.state == "paused" and re.search(words, v.mission.reason), v.mission.reason
+    if when == "without positions":
+        boat.muted.clear()
+        v.run(2)
+    before = v.session.samples
+    boat.drive_to(4, -4)
+    v.run(10)  # by hand: mapped on
+    if not (boat.loss or boat.delay_s):
+        assert v.session.samples - before > 20
+    boat.recover()  # by the pilot: not a word to the mission
+    v.heartbeat()
+    assert v.sent_within(5) == 0 and v.state == "paused"
+    sent, answer = v.vehicle.steering.sent, v.command("resume")
+    assert v.state == state, answer
+    assert v.run(3).vehicle.steering.sent > sent
+    assert not v.session.ledger.rejected.keys() - {"waiting", "paused", "no_odometry"}
+    v.settled()
+    v.until(lambda: v.state == "exploring")
+
+
+@pytest.mark.parametrize(("act", "words", "resumes"), HELD, ids=named)
+def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
+    v, boat = afloat, afloat.boat
+    v.run(2)
+    act(v)
+    v.until(lambda: v.state == "paused", 45)
+    assert re.search(words, v.mission.reason), v.mission.reason
+    v.run(6)
+    refused, samples = v.session.ledger.rejected["paused"], v.session.samples
+    assert v.sent_within(10) == 0 and v.vehicle.authority.granted  # it stays where it is
+    if not boat.muted & {"DISTANCE_SENSOR"}:
+        assert v.session.ledger.rejected["paused"] > refused  # by name
+    assert v.session.samples == samples
+    boat.recover()
+    sent = v.vehicle.steering.sent
+    if not resumes:
+        assert v.run(10).state == "paused"
+        v.command("resume")
+    v.until(lambda: v.state == "exploring", 30)
+    assert v.run(5).vehicle.steering.sent > sent
+    v.settled()
+
+
+def test_an_origin_that_moves_while_the_pilot_drives(afloat):
+    """Then nobody knows where the pings are: they are refused by name."""
+    v = afloat
+    pilots("MANUAL")(v)
+    v.run(5)
+    before = v.session.samples
+    v.run(5)
+    assert v.session.samples > before
+    v.boat.jump_ekf(9.0, 12.0)
+    v.run(4)
+    before, refused = v.session.samples, v.session.ledger.rejected["paused"]
+    v.run(10)
+    assert v.session.samples == before and v.session.ledger.rejected["paused"] > refused
+    v.boat.recover()
+    v.heartbeat().run(1)
+    v.command("resume")
+    assert v.state == "exploring"
+    v.settled()
+
+
+def test_a_mission_that_waits_is_not_started_in_another_mode(afloat):
+    v = afloat
+    v.command("stop")
+    for act, words, _ in ((pilots("MANUAL"), MANUAL, 0), (disarm, "the vehicle is disarmed", 0)):
+        act(v)
+        v.run(1)
+        assert v.command("start") == f"start: refused, as {words}" and v.state == "waiting"
+        assert v.sent_within(5) == 0
+        v.boat.recover()
+        v.heartbeat().run(1)
+    v.command("start")
+    v.until(lambda: v.state == "exploring")
+    v.settled()
+
+
+def test_a_vehicle_that_is_taken_on_its_way_home_stays_the_pilots(afloat):
+    v = afloat
+    v.until(lambda: abs(v.boat.position - v.mission.home).max() > 3)
+    v.mission.on_done = "home"
+    v.mission.end("over")
+    v.run(1)
+    assert v.mission.returning
+    pilots("LOITER")(v)
+    assert v.sent_within(3) == 0 and not v.mission.returning
+    v.boat.recover()
+    v.heartbeat()
+    assert v.sent_within(10) == 0 and v.state == "done"
+
+
+def test_a_link_that_loses_half_of_its_messages(afloat):
+    """It goes on, or pauses and resumes by itself, with what arrives."""
+    v = afloat
+    v.boat.loss = 0.5
+    arrived = v.boat.pings, v.session.ledger.counts()["received"]
+    v.run(40)
+    v.boat.loss = 0.0
+    v.settled()
+    assert v.session.ledger.counts()["received"] - arrived[1] == v.boat.pings - arrived[0] > 30
+    if v.state == "paused":
+        assert re.search("no odometry|the link is lost", v.mission.reason)
+
+
+@pytest.mark.parametrize("kind", ["drive", "nodes"])
+def test_a_signed_link(fleet, kind, tmp_path):
+    """A stranger's heartbeat is not heard; that of the boat is."""
+    phrase = tmp_path / "key"
+    phrase.write_text("harbour")
+    v = fleet.begin(
+        kind,
+        {"mavlink.key_file": str(phrase)},
+        key=hashlib.sha256(b"harbour").digest(),
+    ).start()
+    stranger = v.boat._speaker(1, 1)
+    forged = stranger.heartbeat_encode(10, 3, 1 + 128, 0, 4).pack(stranger)
+    for _ in range(10):
+        v.boat._transmit(forged)
+        v.run(0.5)
+    assert v.state == "pilot"
+    assert v.vehicle.link.left_out["unreadable or wrongly signed"] == 10
+    pilots("MANUAL")(v)
+    assert v.sent_within(5) == 0 and v.state == "paused"
+    v.close()
+
+
+def test_other_heartbeats_on_the_link_are_not_the_vehicles(afloat):
+    v, boat = afloat, afloat.boat
+    for _ in range(6):
+        for system, component, kind in ((255, 190, 6), (254, 190, 6), (1, 154, 26), (2, 1, 10)):
+            other = boat._speaker(system, component)
+            boat._transmit(other.heartbeat_encode(kind, 8, 0, 0, 4).pack(other))
+        v.run(0.5)
+    assert v.state == "exploring"
+    v.settled()
