@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import socket
 import sys
@@ -54,6 +55,7 @@ COMMON_OPTIONS = (
 #: What people type, and the first letter that will do.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
 PERIOD_S = 0.05  # between two steps, at most
+LONGEST_STEP_S = 1.0  # of simulated time between two steps in practice
 
 
 def add_arguments(parser: Parser) -> None:
@@ -146,7 +148,8 @@ def run(args: argparse.Namespace) -> int:
         configure_process(values["threads"])
     speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
     boat = None if args.practice is None else _launch(args, values)
-    link, clock = Link(instance(LinkSettings, values)), _clock(float(speed))  # type: ignore[arg-type]
+    clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
+    link = Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
         drive = Drive(values, link, display.print_line)
         for text in filter(None, (instance(LinkSettings, values).warning, _help(boat))):
@@ -176,12 +179,18 @@ def _loop(
         drive.link.wait(PERIOD_S)
 
 
-def _clock(speed: float) -> Callable[[], Moment]:
-    """Both clocks, ``speed`` times as fast; the system clock is read once, as it may be set."""
-    begun_ns, begun_s = time.time_ns(), time.monotonic()
+def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
+    """Both clocks, ``speed`` times as fast; the system clock is read once, as it may be set.
+
+    They go on by ``longest_s`` at most from one reading to the next: in practice, a machine that
+    is too slow makes time slower, and not a stalled link, which may not move the vehicle.
+    """
+    begun_ns, read_s, seconds = time.time_ns(), time.monotonic(), 0.0
 
     def now() -> Moment:
-        seconds = (time.monotonic() - begun_s) * speed
+        nonlocal read_s, seconds
+        before_s, read_s = read_s, time.monotonic()
+        seconds += min((read_s - before_s) * speed, longest_s)
         return Moment(begun_ns + round(seconds * SECOND), seconds)
 
     return now
@@ -268,7 +277,8 @@ def _progress(drive: Drive) -> Progress:
         problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
     most = mission.budget.max_samples
     counts = drive.session.samples, most, ledger.pending
-    return Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
+    left = str(drive.guidance.target.left or "")
+    return Progress(mission.state, *counts, epochs=drive.batches, left=left, problems=problems)
 
 
 def _sum_up(drive: Drive) -> None:
@@ -285,7 +295,9 @@ def _sum_up(drive: Drive) -> None:
         f"{ledger.pending + ledger.held} undecided"
     )
     if drive.before_frame:
-        print(f"{drive.before_frame} pings came before the first position: not in the mission")
+        print(
+            f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
+        )
     print(
         f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.geodesy import place_said
 from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
@@ -184,7 +184,7 @@ def _print_soundings(soundings: Soundings) -> None:
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
     kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
     print(
-        f"{len(soundings)} soundings on {width:g} x {height:g} m"
+        f"{quantity(len(soundings), 'sounding')} on {width:g} x {height:g} m"
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
@@ -207,7 +207,7 @@ def _with_outline(
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {outline.area:.6g} m^2"
-        + (f"; {beyond} soundings outside it are also in the map" if beyond else "")
+        + (f"; {quantity(beyond, 'sounding')} outside it also in the map" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
@@ -248,7 +248,8 @@ def _map(
         )  # fmt: skip
     checked = mapped.held_out
     print(
-        f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes"
+        f"{quantity(mapped.samples, 'sounding')} in the map, "
+        f"{mapped.false_echoes} refused as false echo{'' if mapped.false_echoes == 1 else 'es'}"
         + (f", {mapped.withdrawn} withdrawn" if mapped.withdrawn else "")
     )
     for sentence in mapped.sentences:
@@ -261,8 +262,8 @@ def _map(
     if checked is not None:
         scores = write_validation(folder, checked, soundings.files)
         print(
-            f"{scores.count} soundings held out: RMSE {scores.rmse:.3g} m, MAE {scores.mae:.3g} m, "
-            f"MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
+            f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
+            f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
             f"{100 * scores.coverage95:.1f} % within the 95 % interval"
         )
         if not soundings.names:

@@ -37,7 +37,7 @@ def checksum(*parts: bytes) -> str:
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
     """List the SHA-256 of these files of a folder, beside those listed before. Raises OSError."""
-    _write_listed(folder, _listed(folder) | {name: _sha256(folder / name) for name in names})
+    _write_listed(folder, _listed(folder) | {name: sha256(folder / name) for name in names})
 
 
 def verify(path: Path) -> None:
@@ -48,7 +48,7 @@ def verify(path: Path) -> None:
         InputError: its content is not what was listed.
     """
     expected = _listed(path.parent).get(path.name)
-    if expected is not None and expected != _sha256(path):
+    if expected is not None and expected != sha256(path):
         raise InputError(
             f"damaged: not what {CHECKSUMS} says; to set it aside: {pasted('repair', path.parent)}"
         )
@@ -81,11 +81,13 @@ def _write_listed(folder: Path, listed: Mapping[str, str]) -> None:
         file.writelines(f"{total}  {name}\n".encode() for name, total in sorted(listed.items()))
 
 
-def _sha256(path: Path) -> str:
+def sha256(*paths: Path) -> str:
+    """Of the concatenated content of files, a part at a time. Raises OSError."""
     total = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(2**20):
-            total.update(part)
+    for path in paths:
+        with path.open("rb") as file:
+            while part := file.read(2**20):
+                total.update(part)
     return total.hexdigest()
 
 

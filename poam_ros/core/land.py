@@ -52,17 +52,21 @@ class Land:
 
     def _cells(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of places [..., 2]."""
-        place = (xy - (self.grid.x[0], self.grid.y[0])) / self._side + 0.5
-        rows, columns = self.water.shape
-        cells = np.clip(place, 0, (columns - 1, rows - 1)).astype(np.int64)
-        return cells[..., 1], cells[..., 0]
+        # Each axis by itself: NumPy is slow where the last axis has two elements.
+        column, row = (
+            np.clip((at - axis[0]) / self._side + 0.5, 0.0, len(axis) - 1.0).astype(np.int64)
+            for at, axis in ((xy[..., 0], self.grid.x), (xy[..., 1], self.grid.y))
+        )
+        return row, column
 
     def _afloat(self, xy: np.ndarray) -> np.ndarray:
         """Places [N, 2], those on land moved to the nearest water."""
         cells = self._cells(xy)
-        row, column = self._nearest_water[:, cells[0], cells[1]]
-        there = np.column_stack((self.grid.x[column], self.grid.y[row]))
-        return np.where(self.water[cells][:, None], xy, there)
+        ashore = np.flatnonzero(~self.water[cells])
+        row, column = self._nearest_water[:, cells[0][ashore], cells[1][ashore]]
+        moved = xy.copy()
+        moved[ashore] = np.column_stack((self.grid.x[column], self.grid.y[row]))
+        return moved
 
     def hides(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether places b [N, 2] are on land, or land lies between them and a; boolean [N]."""
@@ -77,7 +81,8 @@ class Land:
         crosses = np.zeros(len(a), dtype=bool)
         # Nothing lies in between where the land is farther off than the other place.
         free = self._to_land[self._cells(a)] - 2 * self._side
-        line = np.flatnonzero(np.square(b - a).sum(1) > np.square(np.maximum(free, 0.0)))
+        dx, dy = (b - a).T
+        line = np.flatnonzero(dx * dx + dy * dy > np.square(np.maximum(free, 0.0)))
         a, b = self._afloat(a[line]), self._afloat(b[line])
         middle, half = (a + b) / 2, (b - a) / 2
         while len(line):
@@ -86,6 +91,7 @@ class Land:
             length = np.hypot(*half.T)
             near = (free - 2 * self._side < length) & (length > self._side / 4) & ~crosses[line]
             line, middle, half = line[near], middle[near], half[near] / 2
-            line, middle = np.r_[line, line], np.concatenate((middle - half, middle + half))
+            line = np.concatenate((line, line))
+            middle = np.concatenate((middle - half, middle + half))
             half = np.concatenate((half, half))
         return crosses

@@ -42,6 +42,8 @@ _SPELT = {
 
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
+#: Different places that a survey of 20 soundings has at least.
+FEWEST_PLACES = 5
 #: Median slope above which depths may be in another unit.
 STEEPEST = 1.0
 
@@ -239,6 +241,14 @@ def question(
                 f"metres: --columns x={first} y={second}"
             )
     if columns.degrees and not spelt & {"latitude", "longitude"}:
+        north = np.sort(place[:, 0])
+        gap = int(np.diff(north).argmax())
+        if north[gap + 1] - north[gap] > max(1.0, 10 * (spread[0] - north[gap + 1] + north[gap])):
+            return (
+                f"column {first} has two groups of places, up to {north[gap]:g} and from "
+                f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
+                f"Correct these; if all are right: --columns latitude={first} longitude={second}"
+            )
         for values, column in zip(place.T, (first, second), strict=True):
             size = np.abs(values)
             mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
@@ -260,6 +270,15 @@ def question(
             f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
             f"is an elevation: --columns z={name}; if it is a depth with a minus: --columns "
             f"depth={name}"
+        )
+    if (count := len(np.unique(place, axis=0))) < FEWEST_PLACES and not spelt & set(
+        sum(PLACES, ())
+    ):
+        return (
+            f"columns {first}, {second} have {count} different places for {len(height)} soundings: "
+            f"they may be rounded. If they are right: --columns "
+            f"{'latitude' if columns.degrees else 'x'}={first} "
+            f"{'longitude' if columns.degrees else 'y'}={second}"
         )
     deepest = float(np.median(np.abs(height)) * UNITS[columns.unit])
     if deepest > 12_000:

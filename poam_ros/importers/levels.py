@@ -123,7 +123,7 @@ class WaterLevels:
     def said(self) -> str:
         """Number of readings, file and range of levels, as text."""
         low, high = self.level.min(), self.level.max()
-        return f"{len(self.level)} readings in {self.path.name}, {low:g} to {high:g} m"
+        return f"{quantity(len(self.level), 'reading')} in {self.path.name}, {low:g} to {high:g} m"
 
 
 def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, requires_extra, shown
+from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.reading import MemoryMeter
 from .raw import RawSoundings, ReadOptions
 
@@ -100,7 +100,7 @@ class PositionsAndDepths:
             depth = down
         found = RawSoundings(
             place, depth, stamp_ns=stamp_ns, said=f"positions {fix}, depths {sounder} (m), {said}",
-            layout=f"{sum(self.heard.values())} messages", refused=+self.refused,
+            layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
         return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
 

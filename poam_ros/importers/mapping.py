@@ -30,7 +30,7 @@ from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
-from ..outputs.folder import make_folder, write_config, write_map, write_samples
+from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
@@ -60,6 +60,7 @@ OLD = (
     "volume.csv",
     "hypsometry.png",
     "report.html",
+    OUTLINE,
     "map.npz",
     "samples.csv",
     FILE,
@@ -264,7 +265,8 @@ def map_soundings(
     order: str = "1a",
 ) -> MappingResult:
     """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz,
-    left_out.csv, volume.csv, and where lines cross crossings.csv and lines.csv.
+    left_out.csv, volume.csv; with an outline outline.csv, and where lines cross crossings.csv and
+    lines.csv.
 
     Args:
         log: the file that they are from, for the record.
@@ -319,6 +321,7 @@ def map_soundings(
     config = describe(log, soundings, grid, workspace, settings)
     if outline is not None:
         config["outline"] = outline.described
+        outline.write(folder)
     config["order"] = order
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     if soundings.excluded:

@@ -17,6 +17,9 @@ from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.reading import parse_json, refuse_large_dataset
+from ..outputs.folder import OUTLINE as FILE
+from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
+from ..outputs.folder import write_table
 from ..planning import polygons as plane
 
 #: A polygon: its border, then its holes, each corners [K, 2].
@@ -56,6 +59,16 @@ class Outline:
             border, *holes = (abs(_area(ring)) for ring in rings)
             total += border - sum(holes)
         return total
+
+    def write(self, folder: Path) -> None:
+        """Write outline.csv: a row per corner, in m of the map."""
+        rows = (
+            (polygon, ring, *corner)
+            for polygon, rings in enumerate(self.polygons)
+            for ring, corners in enumerate(rings)
+            for corner in corners.tolist()
+        )
+        write_table(folder / FILE, COLUMNS, rows)
 
     @property
     def land(self) -> Land:

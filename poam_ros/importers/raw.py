@@ -330,8 +330,10 @@ def _no_readings(raw: RawSoundings) -> dict[str, np.ndarray]:
     other_side = np.sign(height) != np.sign(np.median(height))
     # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
     if one_way:
-        typical = np.quantile(size[~sentinel], 0.99) if (~sentinel).any() else bulk
-        refuse("no_reading", (sentinel & (other_side | (size > 2 * typical))) | (height == 0))
+        others = size[~sentinel] if (~sentinel).any() else np.array([bulk])
+        least, typical = np.quantile(others, (0.01, 0.99))
+        apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
+        refuse("no_reading", (sentinel & (other_side | apart)) | (height == 0))
     if kept.any():
         deepest = size[kept].max()
         below = size[kept & (size < deepest)]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.files import atomic_write, checksum, rename_folder, sync
+from ..core.files import atomic_write, rename_folder, sha256, sync
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .interface import JournalStep, ScreeningState
@@ -63,7 +63,7 @@ def set_aside(folder: Path, files: Sequence[Path]) -> Path:
     The same damage is copied once. Raises OSError.
     """
     there = [file for file in files if file.is_file()]
-    name = f"damaged-{checksum(*(file.read_bytes() for file in there))[:8]}"
+    name = f"damaged-{sha256(*there)[:8]}"
     place, beside = folder / name, folder / f".{name}.{os.getpid()}"
     if not place.exists():
         beside.mkdir(exist_ok=True)

@@ -53,6 +53,13 @@ def read(path: Path) -> Iterator[Line | None]:
             yield _decode(text, end)
 
 
+def has_line(path: Path) -> bool:
+    """Whether a file has a whole line, or one that is too long to be ours."""
+    with path.open("rb") as file:
+        first = file.readline(longest := allowance() // JSON_FACTOR)
+    return first.endswith(b"\n") or len(first) == longest
+
+
 def _decode(text: bytes, end: int) -> Line | None:
     total, body = text[:CHECKSUM], text[CHECKSUM + 1 : -1]
     if text[-1:] != b"\n" or text[CHECKSUM : CHECKSUM + 1] != b" ":

@@ -20,7 +20,7 @@ from .tables import (
     same,
     schema_version,
 )
-from .transactions import NONE, Line, read
+from .transactions import NONE, Line, has_line, read
 
 #: Ending of the file of transactions, beside the tables'.
 JOURNAL = ".journal"
@@ -97,7 +97,7 @@ def _of_tables(path: Path, database: _Database) -> Found | None:
 def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     """The content by the journal, or by the tables if the journal is damaged."""
     journal = path.with_suffix(JOURNAL)
-    if not (database.sequence or database.fault) and b"\n" not in journal.read_bytes():
+    if not (database.sequence or database.fault) and not has_line(journal):
         return None  # interrupted while it was created
     db, last, gaps, agree = in_memory(), NONE, False, False
     with Transaction(db):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
 from ..journal.checkpoint import NAME, Checkpoint, read_checkpoint
@@ -92,7 +92,7 @@ class Recovery:
                 self.unlearned = self._after(number)
                 text = f"step {number + 1} of {len(self.steps)} of the journal cannot be repeated"
                 failure = updater.failed(
-                    error, f"{text}: {len(self.unlearned)} pings are learned again"
+                    error, f"{text}: {quantity(len(self.unlearned), 'ping')} to be learned again"
                 )
                 self._truncate(number)
                 yield failure

@@ -186,7 +186,7 @@ class ModelUpdater:
         try:
             report = self.mapper.learn(batch, self.training.stop_condition())
         except CholeskyError as error:
-            outcome = f"its {len(batch)} pings are retried with the next batch"
+            outcome = f"{quantity(len(batch), 'ping')} will be retried with the next batch"
             return self.failed(error, outcome), True
         except Exception as error:
             return self._drop_or_retry(error, batch)
@@ -308,11 +308,12 @@ class ModelUpdater:
     def _drop_or_retry(self, error: Exception, batch: Samples) -> tuple[LoopEvent, bool]:
         """An update failed, but not by numerics: retry its batch a few times, then drop it."""
         self._tries += 1
+        pings = quantity(len(batch), "ping")
         retry = self._tries < TRIES and not isinstance(error, InputError)
         if retry:
-            outcome = f"its {len(batch)} pings are retried (try {self._tries} of {TRIES} failed)"
+            outcome = f"{pings} will be retried (try {self._tries} of {TRIES} failed)"
         else:
-            outcome = f"its {len(batch)} pings are dropped"
+            outcome = f"{pings} dropped"
             self.status.dropped[type(error).__name__] += len(batch)
             self._tries = 0
         return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), retry

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..core.reading import read_whole
 from ..core.settings import Settings, setting
 
 #: What each kind of address looks like.
@@ -111,9 +112,10 @@ class LinkSettings(Settings):
             return None
         path = Path(self.key_file).expanduser()
         try:
-            passphrase = path.read_bytes().strip()
-        except OSError as error:
-            raise InputError(f"mavlink.key_file: cannot read {path} ({error.strerror})") from None
+            passphrase = read_whole(path).strip()
+        except (OSError, InputError) as error:
+            why = getattr(error, "strerror", error)
+            raise InputError(f"mavlink.key_file: cannot read {path} ({why})") from None
         if not passphrase:
             raise InputError(f"mavlink.key_file: expected a passphrase in {path}, got nothing")
         return hashlib.sha256(passphrase).digest()

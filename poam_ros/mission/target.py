@@ -17,6 +17,7 @@ from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
 from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
 from ..planning import gaps as coverage
+from ..planning.forecast import Bottom, Left, distance_left
 from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
@@ -202,6 +203,7 @@ class MapTarget:
         settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
         status: of the newest map; None: there is none.
+        left: s until it meets target.tvu; None: unknown, or it does.
         closing_gaps: whether the vehicle is closing gaps now.
     """
 
@@ -226,6 +228,8 @@ class MapTarget:
     def forget(self) -> None:
         """Forget the map: it was cleared, or another mission began."""
         self.status: TargetStatus | None = None
+        self.left: Left | None = None
+        self._reached: list[tuple[float, float]] = []  # way in m and share, by map
         self.closing_gaps = self._met = False
         self._drawn: ElevationMap | None = None  # the assessed map
         self._checked_at = -math.inf  # time of the last check whether gaps are due, s
@@ -252,7 +256,7 @@ class MapTarget:
             return {}
         values: dict[str, object] = {"target": self.text}
         if settings.tvu:
-            values["target_share"] = status.share
+            values |= {"target_share": status.share, "target_left": str(self.left or "")}
         if settings.limits_distance:
             values |= {"target_gaps": status.gaps, "target_left_out": status.excluded}
             values["target_closing"] = str(self.closing_gaps).lower()
@@ -267,6 +271,7 @@ class MapTarget:
             self.forget()
         self.status, _ = self._measure(mission, drawn, np.empty((0, 2)))
         self._drawn, self._checked_at = drawn, -math.inf
+        self.left = self._forecast(mission, drawn, now)
         paused = mission.state == PAUSED and mission.state_before_pause == EXPLORING
         if (mission.state == EXPLORING or paused) and self._ends(mission):
             self._met = True
@@ -363,6 +368,23 @@ class MapTarget:
         """The gaps, counting places visited since the map as pings."""
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
+    def _forecast(self, mission: Mission, drawn: ElevationMap, now: float) -> Left | None:
+        """The time left at the mean speed so far; None: unknown, or the target is met."""
+        began, driven, settings = mission.budget.start_time_s, mission.track.length, self.settings
+        if mission.state != EXPLORING or began is None or driven <= 0 or not settings.tvu:
+            return None
+        self._reached.append((driven, self.status.share if self.status else 0.0))
+        try:
+            bottom = Bottom.of_map(drawn, mission.track.visited(), self._level)
+        except InputError:  # the map is too small, or known at once
+            return None
+        way = distance_left(bottom, settings.tvu, settings.share, self._reached, mission.workspace)
+        return way and way.times((now - began) / driven)
+
+    @property
+    def _level(self) -> float:
+        return self.settings.water_level if self.level is None else self.level
+
     def _within(self) -> bool:
         return self.status is not None and self.status.share >= self.settings.share
 
@@ -375,5 +397,4 @@ class MapTarget:
             reach = self._reach = ReachableCells(drawn.grid, mission.goals.routes, mission.position)
             self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
             self._visits = np.zeros(drawn.grid.shape, dtype=int)
-        level = self.settings.water_level if self.level is None else self.level
-        return assess(self.settings, level, drawn, reach, self._given_up, more)
+        return assess(self.settings, self._level, drawn, reach, self._given_up, more)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import quantity
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
 from .folder import read_map, read_table, read_truth
@@ -164,7 +165,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     count = len(samples["x"])
     axis, order = path_axis, np.arange(count)
     axis.imshow(relief.shade(truth, outside, "gray"), origin="lower", extent=outside)
-    axis.set_title(f"path: {count} pings, colour = order")
+    axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
     dots = axis.scatter(samples["x"], samples["y"], c=order, s=3, cmap="plasma")
     figure.colorbar(dots, ax=axis, shrink=0.85)
     for axis in axes[1]:

@@ -28,6 +28,8 @@ EPOCH_COLUMNS = (
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
 )  # fmt: skip
+#: A map's outline, a row per corner; rings of a polygon: its border, then its islands.
+OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
 #: Rows of a table that are converted at a time.
 ROWS = 10_000
 #: Beginnings of a cell that a spreadsheet takes for a formula.

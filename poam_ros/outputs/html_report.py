@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.geodesy import place_said
 from ..core.reading import parse_json
-from ..planning.tvu import ORDERS
+from ..planning.tvu import ORDERS, said
 from .crossings import LINE_COLUMNS, LINES, figures
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
 from .folder import atomic_write, read_records
@@ -26,6 +26,8 @@ from .volume import QUANTITIES, WaterBelow, read_water, rounded
 FILE = "report.html"
 #: Approximate number of rows in the volume table.
 ROWS = 20
+#: Lines in the table of crossings that are shown unfolded.
+WORST = 10
 UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 STYLE = """
 @page{size:A4;margin:16mm}
@@ -62,7 +64,7 @@ def write_report(folder: Path) -> Path:
         table(summary(folder, chart)),
         *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
         *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
-        table({k: v for k, v in numbers(chart).items() if k.startswith("TVU")}),
+        table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
@@ -181,7 +183,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "crossings": f"{found.crossings:,}",
         "median difference": f"{found.median:.3f} m",
         "95 % of the differences": f"up to {found.quantile95:.3f} m",
-        f"within the limit of order {order}": f"{found.within:.1%}",
+        f"within the limit of {said(order)}": f"{found.within:.1%}",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     note = (
@@ -197,6 +199,19 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
 
 
 def _line_table(lines: Sequence[Mapping[str, str]]) -> str:
+    """The lines that differ most from those that they cross, and the others folded away."""
+    ranked = sorted(lines, key=lambda row: -abs(float(row["median"] or 0)))
+    worst, rest = ranked[:WORST], ranked[WORST:]
+    if not rest:
+        return _lines_of(worst)
+    return (
+        f"<p class=note>The {WORST} lines with the largest medians:</p>{_lines_of(worst)}"
+        f"<details><summary>The other {quantity(len(rest), 'line')}</summary>{_lines_of(rest)}"
+        f"</details>"
+    )
+
+
+def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
     if not lines:
         return ""
     rows = []

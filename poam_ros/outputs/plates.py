@@ -36,14 +36,16 @@ def chart_plate(chart: Chart) -> bytes:
         chart.depth, origin="lower", extent=chart.grid.borders.bounds, cmap=_mixed(RELIEF[::-1])
     )
     axis.plot(*_some(chart.track).T, ",", color="#666666", alpha=0.35)
+    shore = _shore(axis, chart)
+    _clipped(image, shore)
     levels = contour_levels(chart)
     if levels:
         masked = np.ma.masked_invalid(chart.depth)
         lines = axis.contour(
             chart.grid.x, chart.grid.y, masked, levels, colors="#16283c", linewidths=0.5
         )
+        _clipped(lines, shore)
         axis.clabel(lines, fontsize=6, fmt="%g")
-    _shore(axis, chart)
     _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
     return _png(figure)
@@ -60,7 +62,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
         cmap=_mixed(UNCERTAINTY),
     )  # fmt: skip
     axis.plot(*_some(chart.track).T, ",", color="white")
-    _shore(axis, chart)
+    _clipped(image, _shore(axis, chart))
     _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
     return _png(figure)
@@ -106,38 +108,60 @@ def _some(track: np.ndarray) -> np.ndarray:
     return track[:: max(1, -(-len(track) // DRAWN))]
 
 
-def _shore(axis: Any, chart: Chart) -> None:
-    """Draw the border between cells with and without a value."""
+def _shore(axis: Any, chart: Chart) -> Any:
+    """Draw the outline, and return it as a patch; without one draw the border between cells with
+    and without a value, and return None."""
     known = np.isfinite(chart.depth)
+    if chart.outline:
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        rings = [np.concatenate((ring, ring[:1])) for ring in chart.outline]
+        codes = [[Path.MOVETO, *[Path.LINETO] * (len(ring) - 2), Path.CLOSEPOLY] for ring in rings]
+        path = Path(np.concatenate(rings), np.concatenate(codes))
+        return axis.add_patch(PathPatch(path, fill=False, edgecolor="#16283c", linewidth=0.9))
     if not known.all():
         outline_cells(axis, chart.grid, known)
+    return None
+
+
+def _clipped(drawn: Any, shore: Any) -> None:
+    """Draw nothing of it outside the outline, if there is one."""
+    if shore is not None:
+        drawn.set_clip_path(shore)
 
 
 def _draw_decorations(axis: Any, chart: Chart) -> None:
     """Draw a scale bar; north arrow and graticule too if the map has a georeference."""
+    from matplotlib.patches import Rectangle
+
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     axis.set_xlim(xmin, xmax)
     axis.set_ylim(ymin, ymax)
     length = _bar(0.3 * (xmax - xmin))
-    left, low = xmin + 0.04 * (xmax - xmin), ymin + 0.03 * (ymax - ymin)
-    thick = 0.008 * (ymax - ymin)
-    for number in range(4):
-        axis.barh(
-            low, length / 4, thick, left + number * length / 4, align="edge",
-            color="black" if number % 2 == 0 else "white", edgecolor="black", linewidth=0.6,
-        )  # fmt: skip
     unit = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
-    axis.text(left + length, low + 2 * thick, unit, fontsize=7, ha="right", va="bottom")
-    axis.text(left, low + 2 * thick, "0", fontsize=7, va="bottom")
+    # Above the frame: inside, it would hide the map.
+    across = axis.get_xaxis_transform()
+    for number in range(4):
+        axis.add_patch(
+            Rectangle(
+                (xmin + number * length / 4, 1.02), length / 4, 0.008, transform=across,
+                clip_on=False, facecolor="black" if number % 2 == 0 else "white",
+                edgecolor="black", linewidth=0.6,
+            )
+        )  # fmt: skip
+    for at, text in ((xmin, "0"), (xmin + length, unit)):
+        axis.text(at, 1.033, text, transform=across, fontsize=7, ha="center", va="bottom")
     if chart.place is None:
         axis.set_xlabel("x (m)", fontsize=8)
         axis.set_ylabel("y (m)", fontsize=8)
         return
     style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
     axis.annotate(
-        "", (0.95, 0.94), (0.95, 0.87), "axes fraction", "axes fraction", arrowprops=style
-    )
-    axis.text(0.95, 0.945, "N", transform=axis.transAxes, ha="center", fontsize=10)
+        "", (0.98, 1.06), (0.98, 1.01), "axes fraction", "axes fraction", arrowprops=style,
+        annotation_clip=False,
+    )  # fmt: skip
+    axis.text(0.95, 1.015, "N", transform=axis.transAxes, ha="center", fontsize=10)
     _graticule(axis, chart)
 
 

@@ -35,6 +35,7 @@ class Progress:
     epoch: files.EpochRecord | None = None
     epochs: int = 0
     speed: float = float("nan")
+    left: str = ""  # until the map target is met
     problems: dict[str, str] = field(default_factory=dict)  # by node
 
     def add_status(self, node: str, problem: str, values: Mapping[str, str]) -> None:
@@ -47,6 +48,8 @@ class Progress:
                 self.speed = float(values.get("achieved_speed", "nan"))
             elif node == "mapper":
                 self.pending = int(values.get("pending", "0"))
+            elif node == "planner":
+                self.left = values.get("target_left", "")
 
 
 class RunRecorder:

@@ -8,11 +8,13 @@ lines follows from that, and so does the way.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geometry import Extent
 from ..core.maps import ElevationMap
 from .boustrophedon import MAX_LINES, path_cost, survey_lines
 from .situation import Situation
@@ -26,6 +28,16 @@ MIN_CELLS = 12
 DISTANCES = (np.arange(24) + 0.5) / 24
 #: Draws for the probability that a survey meets its target, and for the interval of its way.
 DRAWS, SURE = 200, 0.9
+#: Draws of a forecast under way, which is made with every map.
+LIVE_DRAWS = 40
+#: Pace at which a mission under way gains, by that over the second half of its way so far (some
+#: 1.35 with path-entropy, 1 on even lines); and the standard deviation of its logarithm.
+LIVE_PACE = 1.2
+LIVE_DEVIATION = 0.4
+#: Share within the TVU from which on there is one.
+MIN_SHARE = 0.2
+#: Cells of a map that its variances are taken from, at most; of more, every Nth.
+MAX_CELLS = 20_000
 #: Standard deviation of log slope beside that between blocks: another survey learns another kernel.
 DEVIATION = 0.25
 
@@ -73,6 +85,8 @@ class Bottom:
         from scipy.spatial import cKDTree  # only for forecasts
 
         points, mean, variance = drawn.grid.points, drawn.mean.ravel(), drawn.variance.ravel()
+        every = math.ceil(len(points) / MAX_CELLS)
+        points, mean, variance = points[::every], mean[::every], variance[::every]
         distance = cKDTree(pings).query(points)[0] if len(pings) else np.full(len(points), np.nan)
         cell = math.hypot(drawn.grid.x[1] - drawn.grid.x[0], drawn.grid.y[1] - drawn.grid.y[0])
         known = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
@@ -99,12 +113,18 @@ class Bottom:
         factor = math.exp(self.deviation * rng.standard_normal())
         return replace(self, slope=factor * self.slope[part], depth=self.depth[part])
 
+    def shares(self, spacings: np.ndarray, order: str) -> np.ndarray:
+        """Share of the bottom under water within an order at each spacing of lines in m [N],
+        halfway between lines at the farthest; 0 where all is dry."""
+        away = np.multiply.outer(spacings, DISTANCES / 2)
+        grown = np.multiply.outer(self.slope, away**self.exponent)
+        good = within(order, self.depth[:, None, None], np.sqrt(grown + self.noise**2))
+        wet = self.depth > 0
+        return good[wet].mean((0, 2)) if wet.any() else np.zeros(len(spacings))
+
     def share(self, spacing: float, order: str) -> float:
-        """Share of the bottom under water within an order, halfway between lines at the farthest;
-        0 where all is dry."""
-        grown = np.multiply.outer(self.slope, (DISTANCES * spacing / 2) ** self.exponent)
-        good = within(order, self.depth[:, None], np.sqrt(grown + self.noise**2))
-        return float(good[self.depth > 0].mean()) if (self.depth > 0).any() else 0.0
+        """As ``shares``, of one spacing."""
+        return float(self.shares(np.array([spacing]), order)[0])
 
 
 def _about_mean(values: np.ndarray, block: np.ndarray) -> np.ndarray:
@@ -171,6 +191,66 @@ def forecast(
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
     low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))
     return Forecast(lines, across / lines, path, length, low, high)
+
+
+@dataclass(frozen=True)
+class Left:
+    """How much is left until a target is met, in m or s, with the limits of the 90 % interval.
+
+    ``reached``: the share within the TVU now.
+    """
+
+    reached: float
+    expected: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Of a time in s, in minutes; the share is rounded down."""
+        minutes, low, high = (round(s / 60) for s in (self.expected, self.low, self.high))
+        return f"{int(100 * self.reached)} %, {minutes} min left (90 %: {low} to {high})"
+
+    def times(self, factor: float) -> Left:
+        """As much by a factor."""
+        return Left(self.reached, *(factor * v for v in (self.expected, self.low, self.high)))
+
+
+def distance_left(
+    bottom: Bottom,
+    order: str,
+    share: float,
+    reached: Sequence[tuple[float, float]],
+    workspace: Extent,
+) -> Left | None:
+    """How far a mission under way has still to go, in m; None: that cannot be said.
+
+    A share within the TVU is worth the length of the even lines that would reach it on this bottom.
+    The mission is expected to gain ``LIVE_PACE`` times as much of it per metre as over the second
+    half of its way so far, give or take ``LIVE_DEVIATION``, and to end at the map after that.
+
+    Args:
+        bottom: from the map of the mission.
+        order: a name of ``tvu.ORDERS``.
+        share: of the workspace under water that must be within its TVU.
+        reached: length of the way in m and the share that was, for each map so far, oldest first.
+        workspace: of the mission.
+    """
+    way, shares = np.transpose([entry for entry in reached if entry[0] >= reached[-1][0] / 2])
+    if not MIN_SHARE <= shares[-1] < share:
+        return None
+    area, lines = float(workspace.size.prod()), way[-1] * np.geomspace(0.05, 50.0, 40)
+    rng, left = np.random.default_rng(0), []
+    for _ in range(LIVE_DRAWS):
+        one = bottom.drawn(rng)
+        after = np.maximum.accumulate(one.shares(area / lines, order))
+        first, now, end = np.interp((shares[0], shares[-1], share), after, lines)
+        gained = (now - first) / (way[-1] - way[0]) if way[-1] > way[0] else 0.0
+        gained = max(gained, now / way[-1] / 2)  # the share may have fallen, or stayed
+        factor = math.exp(LIVE_DEVIATION * rng.standard_normal()) / LIVE_PACE
+        rest = (end - now) / gained * factor if after[-1] >= share else math.inf
+        left.append(rest + rng.uniform() * (way[-1] - way[-2] if len(way) > 1 else 0.0))
+    limits = [float(limit) for limit in np.quantile(left, (0.5, 0.05, 0.95), method="nearest")]
+    return Left(shares[-1], *limits) if math.isfinite(max(limits)) else None
 
 
 def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:

@@ -38,6 +38,11 @@ LEVELS = ("2", "1b", "special", "exclusive")
 LEVEL_NAMES = ("none", *({"1b": "1a, 1b"}.get(name, name.capitalize()) for name in LEVELS))
 
 
+def said(order: str) -> str:
+    """An order as S-44 writes it: Exclusive Order, Order 1a."""
+    return f"{order.capitalize()} Order" if order.isalpha() else f"Order {order}"
+
+
 def allowed(order: str, depth: np.ndarray) -> np.ndarray:
     """The total vertical uncertainty of an order at depths in m, of any shape; in m, at 95 %."""
     # TVU = sqrt(a^2 + (b d)^2)

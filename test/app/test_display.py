@@ -86,3 +86,9 @@ def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     shown = screen.getvalue()
     assert "[WARN] no odometry" in shown and "expected xy [b, 2]" in shown
     assert "state" in shown and "bold" not in shown
+
+
+def test_the_time_left_until_the_target_is_shown(shown):
+    progress = Progress("exploring", 7, 9)
+    progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})
+    assert shown((1, progress))[0].endswith("target 82 %, 15 min left (90 %: 12 to 20)")

@@ -116,6 +116,16 @@ def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
     assert values["mavlink.url"] != drive.settings(args)["mavlink.url"]
 
 
+def test_in_practice_time_is_slower_on_a_machine_that_is_too_slow(monkeypatch):
+    read = iter([5.0, 5.1, 6.1, 6.2])
+    monkeypatch.setattr("time.monotonic", lambda: next(read))
+    now = drive._clock(20.0, drive.LONGEST_STEP_S)
+    assert [round(now().steady_s, 6) for _ in range(3)] == [1.0, 2.0, 3.0]
+    read = iter([5.0, 5.1, 65.1])
+    now = drive._clock(1.0)  # of a boat: whatever has passed
+    assert [round(now().steady_s, 6) for _ in range(2)] == [0.1, 60.1]
+
+
 def test_a_mission_ends_by_itself_while_a_person_could_type(tmp_path):
     """The thread that reads holds no lock that the end of the process needs."""
     pytest.importorskip("pymavlink")

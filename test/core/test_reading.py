@@ -433,3 +433,22 @@ def test_json_of_the_planner_is_bounded_too(small, tmp_path):
     path.write_text(json.dumps({"a": "x" * 2 * MIB}))
     with pytest.raises(InputError, match=r"mission\.json: expected a state"):
         read_json(path, "a state")
+
+
+def test_what_is_no_journal_is_compared_and_set_aside_in_little_memory(small, tmp_path):
+    from poam_ros.journal.database import set_aside
+    from poam_ros.journal.reader import read_mission
+
+    path = sparse(tmp_path / "pings.journal", b"", 100 * MIB)
+    with pytest.raises(InputError, match="got no intact line"):
+        read_mission(tmp_path)
+    copied = set_aside(tmp_path, [path]) / path.name
+    assert copied.stat().st_size == path.stat().st_size
+
+
+def test_a_key_file_without_an_end(small, tmp_path):
+    from poam_ros.mavlink.settings import LinkSettings
+
+    path = sparse(tmp_path / "key", b"x", 100 * MIB)
+    with pytest.raises(InputError, match=rf"key_file: cannot read .*{VARIABLE}"):
+        LinkSettings(key_file=str(path)).key  # noqa: B018

@@ -144,6 +144,26 @@ def test_readings_that_are_none_are_refused_by_name(lake, write):
     assert np.ptp(found.xy) < 200 and len(found) == COUNT - 7
 
 
+def test_places_in_two_groups_or_rounded_are_questioned(lake, write):
+    latitude, longitude, depth = lake
+    half = np.arange(COUNT) < COUNT // 2
+    turned = np.where(half, latitude, longitude), np.where(half, longitude, latitude), depth
+    with pytest.raises(InputError, match=r"two groups of places.*--columns latitude=lat"):
+        read_soundings(write("lat,lon,depth\n" + rows(turned)))
+    coarse = write("lat,lon,depth\n" + rows((latitude.round(2), longitude.round(2), depth)))
+    with pytest.raises(InputError, match=r"different places.*rounded.*--columns latitude=lat"):
+        read_soundings(coarse)
+    said = ReadOptions({"latitude": "lat", "longitude": "lon"})
+    assert len(read_soundings(coarse, said)) == COUNT
+
+
+def test_a_reading_that_is_none_may_be_the_shallowest(lake, write):
+    depth = 40_000 + 2000 * lake[2]
+    depth[[3, 9, 20]] = 9999.0
+    found = read_soundings(write("lat,lon,depth_mm\n" + rows((*lake[:2], depth))))
+    assert found.refused == {"no_reading": 3} and found.z.max() < -40
+
+
 def test_the_sonars_limit_is_no_depth(lake, write):
     depth = lake[2].copy()
     depth[10:16] = 30.0

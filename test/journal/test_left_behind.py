@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+import signal
+import subprocess
+import time
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+from conftest import LIMIT
 from kept import Kept, full
 
 from poam_ros.app.cli import main
@@ -123,3 +129,55 @@ def test_a_map_of_an_earlier_life_says_what_it_lacks(tmp_path, caplog, later):
     assert found.samples == earlier + (9 if "pings" in later else 0)
     left(Kept(tmp_path / "m").work(), tmp_path / "m")
     assert "missing" not in read_chart(tmp_path / "m", ExportSettings()).provenance
+
+
+def transactions(folder):
+    """Number of them in its journal; 0 before there is one."""
+    path = folder / "pings.journal"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL", "q", "x", "budget", "full disk"])
+def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, eventually, end):
+    pytest.importorskip("pymavlink")
+    folder = tmp_path / "m"
+    most = "700" if end == "budget" else "100000"
+    words = (
+        f"--practice 20 --autostart --autoresume --pilot diagonal --max-samples {most} "
+        f"--nngp.hidden 8 --nngp.lattice 8 --nngp.first_steps 40 --training.duty 0.3 "
+        f"--mission-dir {folder}"
+    )
+    command = [python, "-m", "poam_ros.app.cli", "drive", *words.split()]
+    pipe = {"env": ros_env, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+
+    def mapped(process, before=0):
+        """Until the model has learned some batches more."""
+        eventually(lambda: process.poll() is not None or transactions(folder) > before + 25)
+        assert process.poll() is None
+        return transactions(folder)
+
+    process = subprocess.Popen(command, **pipe)
+    if end != "budget":
+        count = mapped(process)
+    if end == "SIGKILL":
+        process.kill()
+        process.communicate()
+        process = subprocess.Popen(command, **pipe)
+        mapped(process, count)
+    elif end == "full disk":  # no file may grow beyond what it is; and then it may again
+        limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, limits[1]))
+        time.sleep(3)  # of a mission that goes on
+        full_at = transactions(folder)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
+        mapped(process, full_at)
+    if len(end) > 1:
+        if end != "budget":
+            process.send_signal(signal.SIGTERM if end == "SIGTERM" else signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+    else:
+        process.communicate(f"{end}\nq\n".encode(), timeout=LIMIT)
+    found = read_map(folder / "map.npz")
+    compare(found, of_log(folder, tmp_path))
+    print(f"{end}: {found.samples} pings")

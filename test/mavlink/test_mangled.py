@@ -1,7 +1,10 @@
 """Whatever arrives on the link, well-formed or not: the mission goes on, every ping is counted."""
 
 import math
+import os
+import socket
 import struct
+from collections import deque
 
 import numpy as np
 import pytest
@@ -72,3 +75,61 @@ def test_bytes_that_are_no_messages(voyage):
         v.resume()
     assert v.run(5).state == "exploring"
     assert v.drive.link.left_out["unreadable or wrongly signed"]
+
+
+def frame_faults(v, rng):
+    """`fault(name)` sends what a name says; frames are those that the boat has sent lately."""
+    frames, transmit = deque(maxlen=100), v.boat._transmit
+    target = "127.0.0.1", int(v.values["mavlink.url"].rpartition(":")[2])
+    stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def kept(data, kind=""):
+        frames.append(data)
+        transmit(data, kind)
+
+    def flipped(frame):
+        changed = bytearray(frame)
+        changed[rng.integers(len(changed))] ^= 1 << rng.integers(8)
+        return bytes(changed)
+
+    v.boat._transmit = kept
+    faults = {
+        "cut": lambda frame: transmit(frame[: rng.integers(len(frame))]),
+        "cut, by another": lambda frame: stranger.sendto(frame[: rng.integers(len(frame))], target),
+        "repeated": lambda frame: [transmit(frame) for _ in range(10)],
+        "replayed by another": lambda frame: stranger.sendto(frame, target),
+        "joined": lambda _: transmit(b"".join(frames)),
+        "flipped": lambda frame: transmit(flipped(frame)),
+        "giant": lambda _: stranger.sendto(rng.bytes(20_000), target),
+        "flood": lambda _: [stranger.sendto(rng.bytes(200), target) for _ in range(50)],
+        "empty": lambda _: stranger.sendto(b"", target),
+    }
+    return faults, frames, stranger
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [54, pytest.param(int(os.environ.get("POAM_SOAK_FRAMES", "5000")), marks=pytest.mark.soak)],
+)
+def test_frames_that_are_cut_doubled_joined_or_of_others(voyage, steps):
+    v, rng = voyage().start().run(3), np.random.default_rng(steps)
+    faults, frames, stranger = frame_faults(v, rng)
+    with stranger:
+        v.run(1)
+        for number in range(steps):
+            names = list(faults)
+            faults[names[number % len(names)]](frames[rng.integers(len(frames))])
+            v.step()
+            counts = v.drive.session.ledger.counts()
+            assert counts["received"] == sum(counts.values()) - counts["received"]
+            if number % 50 == 49:  # by a person, who goes on whatever comes
+                v.drive.command("resume")
+    assert v.drive.link.left_out["unreadable or wrongly signed"] > steps
+    v.boat.recover()
+    v.run(30)
+    if v.state == "paused":
+        v.resume()
+    sent, mapped = len(v.boat.targets), v.drive.session.samples
+    v.until(lambda: len(v.boat.targets) > sent and v.drive.session.samples > mapped, 120)
+    assert v.state in ("pilot", "exploring"), v.said[-5:]
+    print(f"{steps} faults: {dict(v.drive.link.left_out)}, {counts}")

@@ -362,3 +362,27 @@ def test_a_map_of_another_area_ends_no_mission(polygon):
     target.assess(mission, drawn, 1.0)
     assert mission.state == "exploring" and "no cell" in target.fault
     assert target.text == target.fault and target.next_goal(mission, drawn, 1.0) is None
+
+
+def test_a_survey_of_even_lines_is_told_how_long_it_will_take():
+    """The variance grows with the distance to the way so far, as the forecast expects."""
+    ends = np.array([(x, y) for k in range(30) for x in (0.0, 60.0)[:: 1 - 2 * (k % 2)]
+                     for y in [(k * 11 % 30 + 0.5) * 40 / 30]])  # fmt: skip
+    mission, target = Mission(ends, WORKSPACE), MapTarget(TargetSettings(tvu="1b", share=0.8))
+    at, now, told = np.zeros(2), 0.0, []
+    mission.set_planner(lambda position: ends)
+    mission.update_position(at, now)
+    mission.state = "exploring"
+    while mission.state != "done":
+        away = mission.goal - at
+        at, now = at + away * min(1.0, 1.0 / max(np.linalg.norm(away), 1e-9)), now + 1.0
+        mission.update_position(at, now)
+        if now % 50 == 0:
+            far = np.sqrt(squared_distance_to(GRID.points, mission.track.visited()))
+            std = np.sqrt(0.1**2 + 0.05 * far**1.5).reshape(GRID.shape)
+            target.assess(mission, chart(std=std), now)
+            told.append((now, target.left, target.diagnostics()["target_left"]))
+    assert told[-1][1:] == (None, "") and len(told) > 6
+    half = next(entry for entry in told if entry[0] >= now / 2)
+    assert half[1].low < now - half[0] < half[1].high < 5 * half[1].low
+    assert "min left (90 %: " in half[2]

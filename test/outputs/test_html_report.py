@@ -15,9 +15,10 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
-from poam_ros.outputs.figures import draw_hypsometry
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import write_report
-from poam_ros.outputs.plates import _angle, _bar, _round_angles
+from poam_ros.outputs.plates import _angle, _bar, _round_angles, _shore
 from poam_ros.outputs.volume import levels_of, measure, write_water
 
 
@@ -135,10 +136,36 @@ def test_crossings_have_figures_a_map_and_a_table(run):
     write_lines(run, [("<i>L2", "", bias, 0, "agrees"), ("", "2025-01-12", bias, 0, "agrees")])
     text = write_report(run).read_text(encoding="utf-8")
     assert text.count("<img") == before.count("<img") + 1
-    for said in ("<td>0.500 m</td>", "within the limit of order 1a", "<td>50.0%</td>",
+    for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0%</td>",
                  "&lt;i&gt;L2", "<td>-0.100</td><td>-0.400 to 0.200</td>",
                  "<td>day 2025-01-12</td>"):  # fmt: skip
         assert said in text, said
+
+
+def test_of_many_lines_the_worst_ten_are_shown(run):
+    crossings(left_out=False).write(run)
+    biases = [Bias(f"L{i}", 1, 0.01 * i, 0.0, 1.0, False) for i in range(13)]
+    write_lines(run, [(bias.name, "", bias, 0, "agrees") for bias in biases])
+    shown, _, folded = (
+        write_report(run).read_text(encoding="utf-8").partition("<summary>The other 3 lines")
+    )
+    assert shown.index("<td>L12<") < shown.index("<td>L3<") and "<td>L2<" not in shown
+    assert all(f"<td>L{i}<" in folded for i in range(3))
+
+
+def test_the_outline_is_drawn_as_it_is(run):
+    corners = [(16.0, 1.0), (59.0, 1.0), (40.0, 39.0)]
+    rows = [(0, 0, *corner) for corner in corners] + [(1, 0, x + 9, y) for x, y in corners]
+    files.write_table(run / files.OUTLINE, files.OUTLINE_COLUMNS, rows)
+    chart = read_chart(run, ExportSettings())
+    assert np.allclose(chart.outline[0], corners) and len(chart.outline) == 2
+    axis = blank_figure((4, 4)).subplots()
+    patch = _shore(axis, chart)
+    assert np.allclose(patch.get_path().vertices[:3], corners) and patch in axis.patches
+    files.write_config(run / "config.yaml", {"origin": [52.3, 13.0], "heading": 90.0})
+    turned = read_chart(run, ExportSettings(origin=(52.3, 13.0), heading=90.0)).outline[0]
+    assert np.allclose(np.hypot(*turned.T), np.hypot(*np.array(corners).T))
+    assert not np.allclose(turned, corners)
 
 
 def test_crossings_of_an_older_version_are_read(run):

@@ -9,7 +9,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.planning.boustrophedon import path_cost
-from poam_ros.planning.forecast import DRAWS, Bottom, forecast
+from poam_ros.planning.forecast import DRAWS, LIVE_PACE, Bottom, Left, distance_left, forecast
 from poam_ros.planning.situation import Situation
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
@@ -101,7 +101,7 @@ def test_dry_parts_do_not_count():
 
 def test_a_target_below_the_noise_is_refused():
     loud = Bottom.stated(0.1, 0.2, 10.0, noise=1.0)
-    with pytest.raises(InputError, match=r"expected one that 500 lines meet.*noise of 1 m"):
+    with pytest.raises(InputError, match=r"needs more than 500 lines, as a ping .* of 1 m"):
         survey(loud)
 
 
@@ -109,3 +109,51 @@ def test_a_target_below_the_noise_is_refused():
 def test_a_stated_range_must_be_one(limits):
     with pytest.raises(InputError, match="expected 0 < LOW <= HIGH"):
         Bottom.stated(*limits, 10.0, 0.1)
+
+
+LAKE = Extent(0, 60, 0, 40)
+#: Of one kind, so that the share within a TVU is proportional to the length of even lines.
+EVEN = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
+
+
+def test_what_is_left_follows_from_the_share_so_far():
+    steady = [(length, 0.0009 * length) for length in range(20, 501, 20)]
+    left = distance_left(EVEN, "1b", 0.9, steady, LAKE)
+    assert (
+        left.expected == pytest.approx(500 / LIVE_PACE, rel=0.15)
+        and left.low < 350 < 500 < left.high
+    )
+    nearly = distance_left(EVEN, "1b", 0.9, [*steady, (960.0, 0.88), (980.0, 0.88)], LAKE)
+    assert nearly.high < left.low
+
+
+def test_what_is_left_follows_from_the_pace_of_the_second_half():
+    """A slow beginning does not count: 0.2 in 200 m, as far again for as much."""
+    late = [(100.0, 0.02), (800.0, 0.25), (980.0, 0.43), (1000.0, 0.45)]
+    left = distance_left(EVEN, "1b", 0.9, late, LAKE)
+    assert left.expected == pytest.approx(450 / LIVE_PACE, rel=0.25)
+
+
+def test_the_mission_ends_at_a_map():
+    ready = [(300.0, 0.8), (400.0, 0.85), (500.0, 0.899)]
+    left = distance_left(EVEN, "1b", 0.9, ready, LAKE)
+    assert left.expected > 30 and 80 < left.high < 120
+
+
+@pytest.mark.parametrize("share", [0.1, 0.95])
+def test_nothing_is_said_too_early_or_after_the_target(share):
+    assert distance_left(EVEN, "1b", 0.9, [(500.0, share)], LAKE) is None
+
+
+def test_nothing_is_said_where_no_survey_meets_the_target():
+    noisy = Bottom(np.array([0.02, 0.02]), np.array([10.0, 1.0]), 1.5, 0.3, deviation=0.0)
+    assert distance_left(noisy, "1a", 0.95, [(500.0, 0.3)], LAKE) is None
+
+
+def test_a_share_that_does_not_grow_gives_a_forecast_all_the_same():
+    left = distance_left(EVEN, "1b", 0.9, [(250.0, 0.45), (500.0, 0.45)], LAKE)
+    assert 300 < left.expected < 1500
+
+
+def test_what_is_left_is_shown_in_minutes():
+    assert str(Left(0.826, 100.0, 80.0, 130.0).times(9.0)) == "82 %, 15 min left (90 %: 12 to 20)"

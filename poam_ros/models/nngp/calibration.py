@@ -2,7 +2,8 @@
 
 Training leaves single sites out, or round gaps about them. A survey line that crosses others is
 further off than that says: its soundings share errors of position and level. With what was learned
-held, each stretch of the record is predicted from the others; where intervals turn out too narrow,
+held, each stretch of the record is predicted from the others, but for what lies next to it in the
+record: a line that goes on there would share its errors. Where intervals turn out too narrow,
 they are widened as these residuals ask for (jackknife+ by groups, without its one-sidedness: see
 Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals of one stretch are alike and stretches are
 few, so the next line may well be worse than these: the limit is an upper confidence limit of their
@@ -25,6 +26,9 @@ from .visible import spread_visible
 
 #: Sites that are predicted, at most, evenly from the whole record.
 MOST = 8000
+#: On either side of a stretch, the share of its length whose sites do not predict it (Racine 2000,
+#: doi:10.1016/S0304-4076(00)00030-0).
+APART = 0.25
 #: The share of residuals within the intervals, and half the interval's width in deviations.
 COVERED, WIDTH = 0.95, 1.96
 #: One-sided confidence of the quantile's upper limit, 0.9, in deviations of a standard normal.
@@ -46,8 +50,8 @@ class VarianceCalibration(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Sites that are predicted from the other stretches: their numbers [n], neighbours [n, k] (-1
-    for none), and stretches [n], in order."""
+    """Sites that are predicted from what is not next to their stretch: their numbers [n],
+    neighbours [n, k] (-1 for none), and stretches [n], in order."""
 
     site: Tensor
     near: Tensor
@@ -71,7 +75,8 @@ def left_out(
         return None
     parts = []
     for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
-        others, asked = np.delete(np.arange(count), stretch), stretch[:: -(-count // MOST)]
+        gap, asked = int(APART * len(stretch)), stretch[:: -(-count // MOST)]
+        others = np.r_[: max(0, stretch[0] - gap), stretch[-1] + 1 + gap : count]
         index = make_index()
         index.add(sites.x[others])
         x = sites.x[asked].contiguous()
@@ -93,20 +98,16 @@ def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOut) -> tuple[Tenso
     return sites.y[left.site] - found.mean, variance
 
 
-def widening(kernel: Kernel, sites: TrainingData, left: LeftOut) -> VarianceCalibration:
-    """From the residuals of stretches.
+def widening(error: Tensor, variance: Tensor, stretch: Tensor) -> VarianceCalibration:
+    """From the errors of left-out sites [n], their variances with noise, and their stretches.
 
     First the variance to be added that has the least log loss, then the factor with which 1.96
     deviations are the upper limit of the size that 95 % of the residuals have; never one below 1.
-
-    Raises:
-        CholeskyError: a matrix is beyond repair.
     """
-    error, variance = errors_of(kernel, sites, left)
     losses = torch.stack([log_loss(error, 0.0 * error, variance + a).mean() for a in ADDED])
     added = ADDED[losses.argmin()].item()
     sizes = error.abs() / (variance + added).sqrt()
-    limit, usual = upper_limit(sizes, left.stretch), sizes.quantile(COVERED).item()
+    limit, usual = upper_limit(sizes, stretch), sizes.quantile(COVERED).item()
     return VarianceCalibration(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
 
 

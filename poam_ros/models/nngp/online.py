@@ -22,7 +22,7 @@ from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import blended, site_spacing
-from .calibration import VarianceCalibration, left_out, widening
+from .calibration import VarianceCalibration, errors_of, left_out, widening
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
@@ -148,13 +148,17 @@ class NeighbourGP:
         left = left_out(store.sites, stretches, *how, store.land)
         if left is None:
             return
+        found = None
         if options.max_position_error:
             slopes = squared_slopes(kernel, store, *how)
-            self._refit = refit(kernel, store.sites, left, slopes, options.max_position_error)
-        if self._refit is not None:
+            found = refit(kernel, store.sites, left, slopes, options.max_position_error)
+        if found is None:
+            error, variance = errors_of(kernel, store.sites, left)
+        else:
+            self._refit, error, variance = found
             store.position_noise = self._refit.position**2 * slopes
             self._kernel = None
-        self._widening = widening(self._averaged(), store.sites, left)
+        self._widening = widening(error, variance, left.stretch)
 
     def _steps(self, first: bool) -> int:
         options = self.options

@@ -10,7 +10,8 @@ An error of position becomes one of depth where the bottom slopes (McHutchon and
 "Gaussian process training with input noise"). So each site has a variance of noise of its own, too:
 that of the position times the squared slope there. Lines may differ for other reasons, which the
 fit would take for large errors of position: so these are bounded, and what was learned stays unless
-the stretches that were not fitted to say clearly otherwise.
+the stretches that were not fitted to say clearly otherwise. Where they do not, the error of
+position alone, with all else as it was learned, may still predict them better.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ TRIED = (0.0, 0.25, 0.5, 1.0)
 WORSE = 0.01
 #: Stretches that there have to be.
 FEWEST = 8
-#: One-sided confidence that a refit is better, 0.95, in deviations of a standard normal.
-CLEARLY = 1.645
+#: One-sided confidence that a refit is better, 0.99, in standard errors: of t with 16 stretches.
+CLEARLY = 2.602
 #: Step of the slopes' differences, in scaled units.
 STEP = 0.005
 #: Bounds of what is fitted: see ``Refit``; the first two against what was learned.
@@ -66,13 +67,14 @@ class Refit(NamedTuple):
 
 def refit(
     kernel: Kernel, sites: TrainingData, left: LeftOut, slopes: Tensor, largest: float
-) -> Refit | None:
-    """What has the least mean log loss; None where it is not clearly better than what was learned,
-    or there are fewer than 8 stretches.
+) -> tuple[Refit, Tensor, Tensor] | None:
+    """What has the least mean log loss; None where it predicts no better than what was learned, or
+    there are fewer than 8 stretches.
 
     That is judged by fitting every other stretch and predicting the ones between, both ways: their
-    log loss has to fall by more than 1.645 times its standard error over the stretches. What was
-    learned has the added variance that is best for all of them.
+    log loss has to fall by more than 2.602 times its standard error over the stretches. Otherwise
+    the error of position alone is fitted: it is one parameter only, so that any fall is enough.
+    What was learned has the added variance that is best for all of them.
 
     Args:
         kernel: as it was learned.
@@ -81,23 +83,31 @@ def refit(
         slopes: squared slopes at the sites [S].
         largest: bound of the standard deviation of position, in scaled units.
 
+    Returns:
+        The refit, and the errors of the left-out sites [n] and their variances with noise [n] as
+        predicted by the fits that did not see them.
+
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
     if left.stretch.max() < FEWEST - 1:
         return None
-    added, gain = widening(kernel, sites, left).added, torch.zeros_like(sites.y[left.site])
-    for odd in (0, 1):
-        mine, others = (left.part(left.stretch % 2 == side) for side in (odd, 1 - odd))
-        found = _fitted(kernel, sites, mine.thinned(MOST // 2), slopes, largest)
-        error, variance = errors_of(kernel, sites, others)
-        new = errors_of(found.applied(kernel), _noisy(sites, found.position, slopes), others)
-        none = torch.zeros_like(error)
-        before, after = log_loss(error, none, variance + added), log_loss(new[0], none, new[1])
-        gain[left.stretch % 2 != odd] = before - after
-    if gain.mean() <= CLEARLY * deviation_of_mean(gain - gain.mean(), left.stretch):
-        return None
-    return _fitted(kernel, sites, left.thinned(MOST), slopes, largest)
+    error, variance = errors_of(kernel, sites, left)
+    none = torch.zeros_like(error)
+    before = log_loss(error, none, variance + widening(error, variance, left.stretch).added)
+    for alone in (False, True):
+        error, variance = torch.empty(2, len(before), dtype=torch.float64)
+        for odd in (0, 1):
+            mine, others = (left.part(left.stretch % 2 == side) for side in (odd, 1 - odd))
+            found = _fitted(kernel, sites, mine.thinned(MOST // 2), slopes, largest, alone)
+            new = errors_of(found.applied(kernel), _noisy(sites, found.position, slopes), others)
+            error[left.stretch % 2 != odd], variance[left.stretch % 2 != odd] = new
+        gain = before - log_loss(error, none, variance)
+        least = 0.0 if alone else CLEARLY * deviation_of_mean(gain - gain.mean(), left.stretch)
+        if gain.mean() > least:
+            found = _fitted(kernel, sites, left.thinned(MOST), slopes, largest, alone)
+            return found, error, variance
+    return None
 
 
 def _noisy(sites: TrainingData, position: float, slopes: Tensor) -> TrainingData:
@@ -107,11 +117,19 @@ def _noisy(sites: TrainingData, position: float, slopes: Tensor) -> TrainingData
 
 
 def _fitted(
-    kernel: Kernel, sites: TrainingData, left: LeftOut, slopes: Tensor, largest: float
+    kernel: Kernel,
+    sites: TrainingData,
+    left: LeftOut,
+    slopes: Tensor,
+    largest: float,
+    alone: bool,
 ) -> Refit:
+    """``alone``: the error of position, with all else as in the kernel."""
     from scipy.optimize import minimize
 
-    values = np.clip([0.0, 0.0, np.log(float(kernel.noise))], *np.transpose(BOUNDS))
+    values = np.array([0.0, 0.0, np.log(float(kernel.noise) - LEAST_NOISE)])
+    bounds = [(v, v) for v in values] if alone else BOUNDS
+    values = np.clip(values, *np.transpose(bounds))
     least, best = np.inf, Refit._make([*values, 0.0])
     for position in (share * largest for share in TRIED):
         tried = _noisy(sites, position, slopes)
@@ -124,7 +142,7 @@ def _fitted(
             return found.loss, np.array([amplitude, length, noise])
 
         result = minimize(
-            loss, values, jac=True, method="L-BFGS-B", bounds=BOUNDS, options={"maxiter": STEPS}
+            loss, values, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS}
         )
         values = result.x
         if result.fun < least:

@@ -23,7 +23,7 @@ from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
 from ..crossings import CrossingTable
-from ..folder import read_map, read_table
+from ..folder import OUTLINE, OUTLINE_COLUMNS, read_map, read_table
 from ..results import UnmappedPings, read_unmapped
 
 
@@ -150,6 +150,8 @@ class Chart:
         unmapped: pings that are not in the map, in the grid's coordinates.
         crossings: of survey lines, in the grid's coordinates.
         line: names of the survey lines of the track [N]; empty where nobody knows them.
+        outline: rings [K, 2] of the polygons where the map ends, islands too, in the grid's
+            coordinates; empty without an outline.
     """
 
     grid: Grid
@@ -165,6 +167,7 @@ class Chart:
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
     crossings: CrossingTable = field(default_factory=CrossingTable.none)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
+    outline: tuple[np.ndarray, ...] = ()
 
     @property
     def place(self) -> GeoReference | None:
@@ -248,7 +251,19 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
         crossings, pings.get("line", np.empty(0, dtype=str))[: drawn.samples or None],
+        _outline(folder, place),
     )  # fmt: skip
+
+
+def _outline(folder: Path, place: GeoReference | None) -> tuple[np.ndarray, ...]:
+    """The rings of a run's outline.csv, if it has one."""
+    if not (folder / OUTLINE).exists():
+        return ()
+    table = read_table(folder / OUTLINE, OUTLINE_COLUMNS)
+    corners = np.column_stack((table["x"], table["y"]))
+    corners = corners if place is None else place.to_projected(corners)
+    changes = np.diff(table["polygon"]).astype(bool) | np.diff(table["ring"]).astype(bool)
+    return tuple(np.split(corners, np.flatnonzero(changes) + 1))
 
 
 def _missing(drawn: ElevationMap, others: UnmappedPings) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError
+from ...core.errors import InputError, quantity
 from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
@@ -89,7 +89,7 @@ class FolderView:
     def _without_map(self, curves: Curves) -> Scene:
         pings, text = _pings(self._folder), f"no map.npz in {self._folder} yet"
         if len(pings):
-            text += f"; {len(pings)} pings so far"
+            text += f"; {quantity(len(pings), 'ping')} so far"
         others = read_unmapped(self._folder, live=True)
         return Scene(
             self._title, waiting=f"waiting for the first map: {text}", samples=len(pings),

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import quantity
 from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
-from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
+from ...planning.tvu import LEVEL_NAMES, ORDERS, said, shares
 from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
 from .layers import stride
@@ -62,7 +63,7 @@ def numbers(chart: Chart) -> dict[str, str]:
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
     for order, share in wet.items():
         if np.isfinite(share):
-            found[f"TVU within {order}"] = f"{100 * share:.1f} % of the cells under water"
+            found[f"within the TVU of {said(order)}"] = f"{100 * share:.1f} % of the cells"
     if not np.isfinite(list(wet.values())).any():
         found["TVU"] = f"no cell is under a water level of {chart.settings.water_level:g} m"
     return found
@@ -83,9 +84,9 @@ def head(scene: Scene) -> str:
     details = [scene.reason] if scene.reason else []
     made = None if scene.chart is None else scene.chart.provenance.get("samples")
     if made:
-        details.append(f"map of {made} pings")
+        details.append(f"map of {quantity(int(made), 'ping')}")
     if scene.samples and str(scene.samples) != made:
-        details.append(f"{scene.samples} pings so far")
+        details.append(f"{quantity(scene.samples, 'ping')} so far")
     parts.append(f"<small>{escape(' · '.join(details))}</small>")
     return f'<div class="head">{"".join(parts)}</div>'
 

@@ -65,8 +65,9 @@ def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud
 def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointCloud2:
     """Refused pings with a known place as `pings/refused`.
 
-    ``reason``: index in ``frontend.refused_pings.REASONS``; ``age``: s from the ping to the stamp; z:
-    NaN without an elevation. Pings with other reasons, from a later version's journal, are left out.
+    ``reason``: index in ``frontend.refused_pings.REASONS``; ``age``: s from the ping to the stamp;
+    z: NaN without an elevation. Pings with other reasons, from a later version's journal, are left
+    out.
     """
     pings = refused.placed
     pings = pings[np.isin(pings.reason, REASONS)]

@@ -16,7 +16,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...core.clock import SECOND, Moment
-from ...core.errors import InputError
+from ...core.errors import InputError, quantity
 from ...core.log_throttle import LogThrottle
 from ...core.process import configure_process
 from ...frontend import events
@@ -233,7 +233,9 @@ class MapperNode(ManagedNode):
             ):  # otherwise it is the latched state of an earlier mission
                 self.get_logger().error("the mission is done without a map: too few pings")
             return
-        self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
+        self.get_logger().info(
+            f"the mission is done: {quantity(len(finished.samples), 'ping')} in the map"
+        )
         self._log_written(SessionResults(self.session, self.values.output).finish(finished))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 

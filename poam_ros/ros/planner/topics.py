@@ -14,7 +14,7 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from ...core.errors import quantity
-from ...frontend.events import DONE, OPERATOR, PAUSED, PILOT
+from ...frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT
 from ...mission.guidance import Guidance
 from ..common import messages, qos
 from ..common.markers import write_areas
@@ -126,6 +126,7 @@ def planner_status(
     """
     mission, target, failing = guidance.mission, guidance.target, guidance.failing
     text = "waiting for the first map" if mission.waits_for_map else mission.state
+    text += f", {target.left}" if target.left and mission.state == EXPLORING else ""
     fault = target.fault
     if fault:
         text = f"the target cannot be met: {fault}"

@@ -18,7 +18,7 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from visualization_msgs.msg import MarkerArray
 
-from ...core.errors import InputError
+from ...core.errors import InputError, quantity
 from ...core.maps import ElevationMap
 from ...importers.messages import bare_frame, read_odometry
 from ...outputs.exports.chart import Chart, ExportSettings
@@ -105,7 +105,7 @@ class GraphMonitor:
         if self._map is not None:
             return ""
         known = [f"mission {scene.state}" if scene.state else "", scene.reason]
-        known.append(f"{scene.samples} pings so far" if scene.samples else "")
+        known.append(f"{quantity(scene.samples, 'ping')} so far" if scene.samples else "")
         found = ", ".join(filter(None, known))
         if not found and not self._track.places.size and remarks:
             found = "; ".join(filter(None, (remarks[0].text, remarks[0].advice)))

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from poam_ros.models.data import Dataset
-from poam_ros.models.nngp.calibration import upper_limit
+from poam_ros.models.nngp import refit
+from poam_ros.models.nngp.calibration import errors_of, left_out, upper_limit
+from poam_ros.models.nngp.kernel import TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
@@ -153,3 +155,47 @@ def test_an_update_goes_on_from_what_was_learned():
     found, expected = model.predict(data.X), other.predict(data.X)
     assert torch.equal(found.mean, expected.mean)
     assert torch.equal(found.variance, expected.variance)
+
+
+def test_what_is_next_to_a_stretch_does_not_predict_it():
+    count, stretches = 160, 4
+    x = torch.stack([torch.linspace(-1, 1, count).double(), torch.zeros(count).double()], 1)
+    ones = torch.ones(count).double()
+    found = left_out(TrainingData(x, ones, ones), stretches, k=4, pool=16, apart=0.0)
+    long = count // stretches
+    assert torch.equal(found.site, torch.arange(count))
+    first = (found.stretch * long).unsqueeze(1)
+    beyond = (first - found.near).maximum(found.near - first - long + 1)
+    assert beyond.min() == long // 4 + 1
+
+
+def test_the_error_of_position_alone_is_fitted_where_all_else_is_not_clearly_better(monkeypatch):
+    monkeypatch.setattr(refit, "CLEARLY", torch.inf)
+    data = displaced(0.05)
+    kept = Dataset(data.X[KEPT], data.y[KEPT])
+    model, widened = learned(kept, POSITION), learned(kept, FEW)
+    learned_kernel, losses = model._averaged(), []
+    for each in (model, widened):
+        each.calibrate(LINES - 2)
+        found = each.predict(data.X[~KEPT])
+        error = data.y[~KEPT] - found.mean
+        losses.append((found.variance.log() + error**2 / found.variance).mean())
+    assert model._refit.position > 0
+    assert torch.equal(model._averaged().F, learned_kernel.F)
+    assert torch.allclose(model._averaged().noise, learned_kernel.noise)
+    assert losses[0] < losses[1]
+
+
+def test_intervals_come_from_fits_that_did_not_see_them():
+    data = displaced(0.05)
+    model = learned(Dataset(data.X[KEPT], data.y[KEPT]), POSITION)
+    how = POSITION.neighbours, POSITION.candidate_neighbours, 0.0
+    kernel, store = model._averaged(), model._store
+    left = left_out(store.sites, LINES - 2, *how)
+    slopes = refit.squared_slopes(kernel, store, *how)
+    _, error, variance = refit.refit(kernel, store.sites, left, slopes, 0.1)
+    even = left.stretch % 2 == 0
+    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, alone=False)
+    sites = refit._noisy(store.sites, found.position, slopes)
+    expected = errors_of(found.applied(kernel), sites, left.part(even))
+    assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])

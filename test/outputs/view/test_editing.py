@@ -98,7 +98,7 @@ def test_without_a_reason_nothing_is_written(page, run):
     choose(page, x0=0.0, x1=6.0, y0=0.0, y1=6.0)
     page.editing.why.value = " "
     press(page.editing.out)
-    assert "expected who" in page.editing.root.children[0].text
+    assert "enter who" in page.editing.root.children[0].text
     assert not (run.parent / "logs" / "edits.csv").exists()
 
 
