@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...core.land import Land
 from .conditional import Conditionals
-from .index import SiteStore
+from .sites import SiteStore
 
 #: Blocks along a side of [-1, 1]^2: those with sites are the area that was surveyed.
 BLOCKS = 16

@@ -19,8 +19,8 @@ from torch import Tensor
 from .conditional import condition
 
 if TYPE_CHECKING:
-    from .index import SiteStore
     from .kernel import Kernel
+    from .sites import SiteStore
 
 #: The median of |t| of a standard normal t.
 MEDIAN = 0.6745

@@ -26,10 +26,10 @@ from .calibration import VarianceCalibration, errors_of, left_out, widening
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
-from .index import SiteStore
 from .kernel import Kernel, along_rows, described
 from .refit import Refit, refit, squared_slopes
 from .simulation import simulate
+from .sites import SiteStore
 from .training import HyperparameterState, NngpTrainer
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from torch import Tensor
 from .calibration import LeftOut, deviation_of_mean, errors_of, widening
 from .conditional import condition, gradient, log_loss
 from .fields import LEAST_NOISE
-from .index import SiteStore, make_index
+from .index import make_index
 from .kernel import Kernel, TrainingData
+from .sites import SiteStore
 
 #: Left-out sites that are fitted to, at most, and sites whose slopes are found.
 MOST, MOST_SLOPES = 2000, 20_000

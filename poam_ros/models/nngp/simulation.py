@@ -14,8 +14,8 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from .conditional import weights
-from .index import SiteStore
 from .kernel import Kernel, TrainingData
+from .sites import SiteStore
 from .visible import hidden_by
 
 #: Neighbours among the places drawn before.

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from .conditional import Gradient, gradient
 from .fields import ParameterLayout, evaluate, exponent, noise_variance, pull_back
-from .index import LEVELS, SiteStore
+from .index import LEVELS
 from .kernel import Kernel, Subset
+from .sites import SiteStore
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions

@@ -13,8 +13,8 @@ from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, log_loss
 from poam_ros.models.nngp.contradictions import AGAIN, affected, find_contradictions
 from poam_ros.models.nngp.fields import ParameterLayout
-from poam_ros.models.nngp.index import SiteStore
 from poam_ros.models.nngp.kernel import Kernel, TrainingData
+from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 LAYOUT = ParameterLayout(hidden=4, lattice=4)

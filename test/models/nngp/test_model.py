@@ -8,7 +8,7 @@ from problems import scattered
 
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.models.data import Dataset
-from poam_ros.models.nngp.index import SiteStore
+from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=15, early_steps=3, update_steps=2, hidden=8, lattice=8)

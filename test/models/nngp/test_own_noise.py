@@ -15,8 +15,9 @@ from poam_ros.models.nngp.fields import (
     interpolate,
     noise_variance,
 )
-from poam_ros.models.nngp.index import NumpyIndex, SiteStore
+from poam_ros.models.nngp.index import NumpyIndex
 from poam_ros.models.nngp.kernel import Kernel, Subset, TrainingData, covariance, local
+from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(

@@ -1,0 +1,234 @@
+"""The pings as they came, and the sites that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.land import Land
+from ..data import Dataset, DataStore
+from .index import make_index
+from .kernel import EVERYTHING, Subset, TrainingData
+from .visible import spread_visible
+
+#: A ping this near to the one before, in scaled units, is taken at the same place.
+SAME_PLACE = 1e-9
+#: Cells a side of [-1, 1]^2: pings in one of them say little more of the fields than one does.
+CELLS = 128
+#: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); smaller ones than the
+#: negligible are none.
+KINDS, NEGLIGIBLE = 2, 1e-9
+#: Neighbours that the noise of position at a place is the mean of.
+FEW = 8
+
+
+class SiteStore:
+    """The pings as they came, the sites they make, and the index of the sites.
+
+    One site are n pings one after the other at one place whose own noises r are alike. Its target
+    is their mean, of which (s2 + mean r) / n is the variance whatever the learned noise s2. Their
+    best mean would be weighted by 1 / (s2 + r) and change with s2, so pings at one place whose
+    noises are unlike stay sites of their own; among like ones the plain mean is nearly the best
+    (its variance at most 3 % larger).
+
+    Attributes:
+        occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
+        residual: of each site when it was checked last, in standard deviations [S]; NaN before.
+        excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
+        contradicting: how many have such noise.
+        land: across which sites are no neighbours, in scaled units; None: there is none.
+        position_noise: variance of noise that errors of position make at each site [S]; None: none.
+    """
+
+    def __init__(self) -> None:
+        self.land: Land | None = None
+        self._pings: DataStore | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._index = make_index()
+        self._count = self.occupied = self.contradicting = self._turn = 0
+        self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
+        self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
+        # At the place of the last ping: the site of each kind of noise.
+        self._here: dict[int, int] = {}
+        self._place: Tensor | None = None
+        # Place, target and noise of a site side by side: conditionals fetch them from anywhere.
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own, self._residual = (
+            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
+        )
+        self._excess = torch.empty(0, dtype=torch.float64)
+        self.position_noise: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def pings(self) -> Dataset:
+        """A view of all pings; no copy."""
+        if self._pings is None:
+            return Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+        return self._pings.data
+
+    @property
+    def sites(self) -> TrainingData:
+        """Views of the sites; no copy."""
+        rows = self._rows[: len(self)]
+        silent = self.pings.noise is None and not self.contradicting
+        own = None if silent else self._own[: len(self)]
+        if self.position_noise is not None:
+            own = self.position_noise if own is None else own + self.position_noise
+        return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
+
+    @property
+    def box(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest coordinates of the sites [2]."""
+        return self._low, self._high
+
+    @property
+    def looked_at(self) -> int:
+        """Sites that searches have looked at so far."""
+        return self._index.looked_at
+
+    @property
+    def residual(self) -> Tensor:
+        """See the class; a view."""
+        return self._residual[: len(self)]
+
+    @property
+    def excess(self) -> Tensor:
+        """See the class; a view, for ``set_excess`` to change."""
+        return self._excess[: len(self)]
+
+    def measured(self, sites: Tensor) -> Tensor:
+        """Variances of noise that pings of these sites [n] came with, beside the learned one."""
+        return self._sum_own[sites] / self._pings_of[sites].square()
+
+    def position_noise_at(self, near: Tensor) -> Tensor:
+        """The noise of position of soundings with these neighbours [n, k], -1 for none [n]: the
+        mean of the first few."""
+        assert self.position_noise is not None
+        few = near[:, :FEW]
+        there = few >= 0
+        return (self.position_noise[few.clamp_min(0)] * there).sum(1) / there.sum(1).clamp_min(1)
+
+    def set_excess(self, sites: Tensor, excess: Tensor) -> None:
+        """Give sites [n] that contradict their neighbours this variance of noise; others 0."""
+        changed = (excess > 0).sum() - (self._excess[sites] > 0).sum()
+        self.contradicting += int(changed)
+        self._excess[sites] = excess
+        self._own[sites] = self.measured(sites) + excess
+
+    def next_checked(self, count: int) -> Tensor:
+        """So many sites in turn, going round [count]."""
+        turn = (self._turn + torch.arange(min(count, len(self)))) % len(self)
+        self._turn = (int(turn[-1]) + 1) % len(self)
+        return turn
+
+    def checked(self) -> dict[str, Tensor]:
+        """Copies of what checks found, for ``restore``."""
+        found = {
+            "residual": self.residual.clone(),
+            "excess": self.excess.clone(),
+            "turn": torch.tensor(self._turn),
+        }
+        if self.position_noise is not None:
+            found["position_noise"] = self.position_noise.clone()
+        return found
+
+    def append(self, new: Dataset) -> Tensor:
+        """Take new pings; returns the sites that are new or changed [n], in order."""
+        if self._pings is None:
+            self._pings = DataStore(new)
+        else:
+            self._pings.append(new)
+        return self._gather(new)
+
+    def restore(self, pings: Dataset, checked: Mapping[str, Tensor] | None = None) -> None:
+        """Hold these pings, and no others; ``checked``: as they were, None: not checked yet."""
+        self._pings = DataStore(pings) if len(pings) else None
+        self._forget()
+        self._gather(pings)
+        if checked is not None:
+            self.residual[:] = checked["residual"]
+            self.set_excess(torch.arange(len(self)), checked["excess"])
+            self._turn = int(checked["turn"])
+            self.position_noise = checked.get("position_noise")
+
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """See ``spread_visible``."""
+        sites = self._rows[:, :2]
+        return spread_visible(self._index, sites, self.land, x, k, pool, share, beyond, apart)
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """The nearest site of each place [N, 2], whatever lies in between [N]."""
+        return self._index.spread(x, 1, 1).squeeze(1)
+
+    def _gather(self, new: Dataset) -> Tensor:
+        """The new pings join sites at their place, or begin others; see ``append``."""
+        if not len(new):
+            return torch.empty(0, dtype=torch.int64)
+        old = self._count
+        own = torch.zeros_like(new.y) if new.noise is None else new.noise
+        site, begins = self._joined(new.X, own)
+        self._make_room()
+        self._rows[old : self._count, :2] = new.X[begins]
+        for buffer in (self._sum, self._sum_own, self._pings_of, self._excess):
+            buffer[old : self._count] = 0.0
+        self._residual[old : self._count] = torch.nan
+        # One by one, so that the sums are the same whatever batches the pings come in.
+        np.add.at(self._sum.numpy(), site, new.y.numpy())
+        np.add.at(self._sum_own.numpy(), site, own.numpy())
+        np.add.at(self._pings_of.numpy(), site, 1.0)
+        changed = torch.from_numpy(site)
+        pings = self._pings_of[changed]
+        self._rows[changed, 2] = self._sum[changed] / pings
+        self._rows[changed, 3] = 1.0 / pings
+        self._own[changed] = self.measured(changed) + self._excess[changed]
+        self._index.add(self._rows[old : self._count, :2])
+        self._survey(self._rows[old : self._count, :2])
+        return changed.unique()
+
+    def _survey(self, x: Tensor) -> None:
+        """Where sites are, by and large, with those at x [n, 2]."""
+        if not len(x):
+            return
+        low, high = x.aminmax(dim=0)
+        self._low, self._high = self._low.minimum(low), self._high.maximum(high)
+        column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
+        cell = (row * CELLS + column).unique()
+        self.occupied += int((~self._cells[cell]).sum())
+        self._cells[cell] = True
+
+    def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
+        """The site of each new ping [N], counting those that they begin; and which begin one."""
+        before = torch.cat([X[:1] + 1.0 if self._place is None else self._place, X[:-1]])
+        moved = ((X - before).abs().amax(1) > SAME_PLACE).tolist()
+        kinds = (KINDS * (own + NEGLIGIBLE).log2()).floor().long().tolist()
+        sites = np.empty(len(X), dtype=np.int64)
+        begins = torch.zeros(len(X), dtype=torch.bool)
+        for ping, (moves, kind) in enumerate(zip(moved, kinds, strict=True)):
+            if moves:
+                self._here = {}
+            if kind not in self._here:
+                self._here[kind], begins[ping] = self._count, True
+                self._count += 1
+            sites[ping] = self._here[kind]
+        self._place = X[-1:].clone()
+        return sites, begins
+
+    def _make_room(self) -> None:
+        room = len(self._rows)
+        if self._count <= room:
+            return
+        more = max(self._count, 2 * room) - room
+        buffers = ("_rows", "_sum", "_pings_of", "_sum_own", "_own", "_residual", "_excess")
+        for name in buffers:
+            kept = getattr(self, name)
+            setattr(self, name, torch.cat([kept, kept.new_empty(more, *kept.shape[1:])]))
