@@ -10,6 +10,7 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
 from ..journal.interface import REINSTATE, SHIFT, WITHDRAW, JournalStep, withdrawn_after
 from ..screening.blocks import PingBlocks
+from ..screening.screen import ScreeningSettings
 from ..screening.shift import ShiftWatch
 from ..screening.verdicts import LineVerdicts, Verdict
 from .recovery import Recovery
@@ -21,20 +22,22 @@ class BatchVerdicts:
 
     Args:
         updater: of the model, which follows the verdicts.
-        enabled: whether to compare lines at all.
+        settings: of the screening.
 
     Attributes:
         watch: the crossings so far, and the last shift of positions.
     """
 
-    def __init__(self, updater: ModelUpdater, enabled: bool) -> None:
-        self._updater, self._enabled = updater, enabled
+    def __init__(self, updater: ModelUpdater, settings: ScreeningSettings) -> None:
+        self._updater, self._settings = updater, settings
+        self._enabled = settings.enabled and settings.crossings
         self.clear()
 
     def clear(self) -> None:
         """Forget all pings."""
         self._blocks = PingBlocks()
-        self._verdicts, self.watch = LineVerdicts(self._blocks), ShiftWatch(self._blocks)
+        self._verdicts = LineVerdicts(self._blocks)
+        self.watch = ShiftWatch(self._blocks, self._settings.position_std)
         self._known = 0  # first pings of the next batch that were in an earlier try
 
     def recover(self, recovery: Recovery) -> None:

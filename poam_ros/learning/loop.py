@@ -85,7 +85,7 @@ class ModelLoop:
         self.journal: Journal = NoJournal()
         self._begins = begins
         self._screen = Screener(screening) if screening.enabled else None
-        self.verdicts = BatchVerdicts(self._updater, screening.enabled and screening.crossings)
+        self.verdicts = BatchVerdicts(self._updater, screening)
         self.sample_queue = SampleQueue(policy)
         self.queue = self.sample_queue if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()

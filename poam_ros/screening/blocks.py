@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
-from .evidence import PASS_RATIO
+from .evidence import PASS_RATIO, medians
+from .hypotheses import MULTIPLES
 
 BLOCK = 64  # successive pings that are compared together or not at all
+#: Ranges of this ratio to a multiple, at most, are one, and show no shift.
+MULTIPLE_TOLERANCE = 0.1
 
 
 class PingBlocks:
@@ -65,3 +71,56 @@ class PingBlocks:
         steps = np.hypot(*np.diff(data.xy[rows], axis=0).T)
         apart = PASS_RATIO * 2 * float(np.hypot(*np.ptp(data.xy[rows], axis=0)))
         return rows, piece, np.r_[0.0, np.cumsum(steps + apart * (np.diff(piece) > 0))]
+
+
+@dataclass(frozen=True)
+class LiveCrossings:
+    """Crossings of the track with itself, in the order found.
+
+    Attributes:
+        late, early: first ping of the legs that cross [C], counted from 0 in the order of
+            acceptance.
+        difference: elevation on the later leg less that on the earlier [C], in m.
+        std: standard deviation of differences that are none [C], in m.
+        ranges: on both legs [C, 2], in m.
+    """
+
+    late: np.ndarray
+    early: np.ndarray
+    difference: np.ndarray
+    std: np.ndarray
+    ranges: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.late)
+
+    def __getitem__(self, index: slice | np.ndarray) -> LiveCrossings:
+        return LiveCrossings(*(values[index] for values in vars(self).values()))
+
+    def more(self, others: LiveCrossings) -> LiveCrossings:
+        """These and others."""
+        both = zip(vars(self).values(), vars(others).values(), strict=True)
+        return LiveCrossings(*(np.concatenate(pair) for pair in both))
+
+    @classmethod
+    def none(cls) -> LiveCrossings:
+        """No crossings."""
+        index, number = np.empty(0, dtype=np.int64), np.empty(0)
+        return cls(index, index, number, number, np.empty((0, 2)))
+
+    @property
+    def worst(self) -> str:
+        """The block of pings whose crossings differ the most, by their median, in words."""
+        part = np.r_[self.late, self.early] // BLOCK
+        middle = medians(np.r_[self.difference, -self.difference], part, int(part.max()) + 1)
+        block = int(np.nanargmax(np.abs(middle)))
+        count = quantity(int((part == block).sum()), "crossing")
+        first = block * BLOCK
+        return f"pings {first} to {first + BLOCK - 1}: {count}, median {middle[block]:+.2f} m"
+
+    @property
+    def multiple(self) -> np.ndarray:
+        """Whether one leg is a multiple of the other, by their ranges [C]."""
+        ratio = self.ranges.max(1) / np.maximum(self.ranges.min(1), 1e-6)
+        times = np.array(MULTIPLES)
+        return (np.abs(ratio[:, None] / times - 1) <= MULTIPLE_TOLERANCE).any(1)

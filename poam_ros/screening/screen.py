@@ -75,6 +75,11 @@ class ScreeningSettings(Settings):
     crossings: bool = setting(
         True, "Withdraw accepted pings that crossing lines show to be multiples"
     )
+    position_std: float = setting(
+        0.35, "Standard deviation of positions over a survey: what it explains at crossings is no "
+        "shift of the origin. Raise it for fixes that wander more. 0: look for no shift",
+        "m", 0.0, 100.0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

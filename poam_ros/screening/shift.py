@@ -15,20 +15,18 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..core.clock import SECOND
-from ..core.errors import quantity
-from .blocks import BLOCK, PingBlocks
+from .blocks import BLOCK, LiveCrossings, PingBlocks
 from .crossings import cross_product
 from .evidence import PASS_RATIO, medians
-from .hypotheses import MULTIPLES
 
 GROUP = 4  # successive pings whose middle is one end of a leg
 NEAREST = 32  # blocks that a block is compared with; and those before a shift
 SINCE = 16  # blocks after a shift, the newest
 NEAR_LEGS = 12  # nearest legs of each leg that are searched for crossings
 NEWEST = 512  # crossings in which a shift is looked for
-#: Standard deviations of a position and an elevation (m), and of a range (relative): differences at
-#: crossings that they explain are none.
-POSITION_STD, ELEVATION_STD, RANGE_STD, SIGMAS = 0.35, 0.02, 0.005, 2.0
+#: Standard deviations of an elevation (m) and of a range (relative): differences at crossings that
+#: they and those of positions explain are none.
+ELEVATION_STD, RANGE_STD, SIGMAS = 0.02, 0.005, 2.0
 WORST = 2.0  # log odds, at most, against a shift from one crossing
 #: A shift is looked for if the sum over crossings of a sixth of the squared difference (in standard
 #: deviations, at most 3), less ``AGREES`` each, comes to this; and the crossings that it needs.
@@ -38,8 +36,6 @@ REACH, STEP = 20.0, 1.5
 #: Log odds by which a shift must be likelier than none; and than any other that is ``OTHER`` m
 #: away; shares of crossings that agree with it, at least, and without it, at most.
 GAIN, MARGIN, OTHER, WITH, WITHOUT = 15.0, 8.0, 5.0, 0.8, 0.6
-#: Ranges of this ratio to a multiple, at most, are one, and show no shift.
-MULTIPLE_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,59 +91,6 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class LiveCrossings:
-    """Crossings of the track with itself, in the order found.
-
-    Attributes:
-        late, early: first ping of the legs that cross [C], counted from 0 in the order of
-            acceptance.
-        difference: elevation on the later leg less that on the earlier [C], in m.
-        std: standard deviation of differences that are none [C], in m.
-        ranges: on both legs [C, 2], in m.
-    """
-
-    late: np.ndarray
-    early: np.ndarray
-    difference: np.ndarray
-    std: np.ndarray
-    ranges: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.late)
-
-    def __getitem__(self, index: slice | np.ndarray) -> LiveCrossings:
-        return LiveCrossings(*(values[index] for values in vars(self).values()))
-
-    def more(self, others: LiveCrossings) -> LiveCrossings:
-        """These and others."""
-        both = zip(vars(self).values(), vars(others).values(), strict=True)
-        return LiveCrossings(*(np.concatenate(pair) for pair in both))
-
-    @classmethod
-    def none(cls) -> LiveCrossings:
-        """No crossings."""
-        index, number = np.empty(0, dtype=np.int64), np.empty(0)
-        return cls(index, index, number, number, np.empty((0, 2)))
-
-    @property
-    def worst(self) -> str:
-        """The block of pings whose crossings differ the most, by their median, in words."""
-        part = np.r_[self.late, self.early] // BLOCK
-        middle = medians(np.r_[self.difference, -self.difference], part, int(part.max()) + 1)
-        block = int(np.nanargmax(np.abs(middle)))
-        count = quantity(int((part == block).sum()), "crossing")
-        first = block * BLOCK
-        return f"pings {first} to {first + BLOCK - 1}: {count}, median {middle[block]:+.2f} m"
-
-    @property
-    def multiple(self) -> np.ndarray:
-        """Whether one leg is a multiple of the other, by their ranges [C]."""
-        ratio = self.ranges.max(1) / np.maximum(self.ranges.min(1), 1e-6)
-        times = np.array(MULTIPLES)
-        return (np.abs(ratio[:, None] / times - 1) <= MULTIPLE_TOLERANCE).any(1)
-
-
-@dataclass(frozen=True)
 class _Legs:
     """Straight pieces of the track: begin and way [L, 2], elevation at the begin and rise along the
     way [L], range [L], first ping and distance travelled [L]."""
@@ -175,14 +118,15 @@ class ShiftWatch:
 
     Args:
         blocks: all accepted pings so far.
+        position_std: standard deviation of their positions, in m; 0: no shift is looked for.
 
     Attributes:
         found: the last shift; None: none so far.
         crossings: all so far.
     """
 
-    def __init__(self, blocks: PingBlocks) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: PingBlocks, position_std: float) -> None:
+        self._blocks, self._position_std = blocks, position_std
         self.found: Shift | None = None
         self.crossings = LiveCrossings.none()
         self._done = 0  # blocks
@@ -210,7 +154,7 @@ class ShiftWatch:
         new = None
         while (self._done + 1) * BLOCK <= len(self._blocks.data):
             self._cross_block()
-            first = self._suspected(withdrawn)
+            first = self._suspected(withdrawn) if self._position_std else None
             shift = None if first is None else self._search(first, withdrawn)
             if shift is not None and shift.sure:
                 self._accept(new := shift)
@@ -264,7 +208,7 @@ class ShiftWatch:
         if not late.any():
             return
         a = legs[np.flatnonzero(late)]
-        _, i, j, difference, std = _cross(a, legs, np.zeros((1, 1, 2)))
+        _, i, j, difference, std = _cross(a, legs, np.zeros((1, 1, 2)), self._position_std)
         step = PASS_RATIO * float(np.median(np.hypot(*legs.way.T)))
         use = legs.travelled[j] < a.travelled[i] - step
         i, j = i[use], j[use]
@@ -313,7 +257,8 @@ class ShiftWatch:
         depths = earlier.z[np.random.default_rng(0).permutation(len(earlier))] - earlier.z
         spread = 1.4826 * float(np.median(np.abs(depths)))
         passed = (later.first - first + 1) / (last + 1 - first)
-        tries = [_best(later, earlier, growth, spread) for growth in (np.ones(len(later)), passed)]
+        growths, std = (np.ones(len(later)), passed), self._position_std
+        tries = [_best(later, earlier, growth, spread, std) for growth in growths]
         grows = tries[1].value > tries[0].value
         best = tries[grows]
         seconds = float(data.stamp_ns[last] - data.stamp_ns[first]) / SECOND
@@ -336,14 +281,17 @@ class _Best:
     met: int
 
 
-def _best(later: _Legs, earlier: _Legs, growth: np.ndarray, spread: float) -> _Best:
+def _best(
+    later: _Legs, earlier: _Legs, growth: np.ndarray, spread: float, position_std: float
+) -> _Best:
     """The likeliest shift of later legs, by ``growth`` [L] of it each.
 
     The odds of a crossing are those of the two elevations being of one place to being of any two.
     """
 
     def tried(shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        s, _, _, difference, std = _cross(later, earlier, shifts[:, None] * growth[:, None])
+        moves = shifts[:, None] * growth[:, None]
+        s, _, _, difference, std = _cross(later, earlier, moves, position_std)
         amount = difference / std
         odds = np.maximum(np.log(spread / std) - 2.5 * np.log1p(amount**2 / 4), -WORST)
         agrees = np.abs(amount) <= SIGMAS
@@ -371,7 +319,7 @@ def _usual(legs: _Legs) -> float:
 
 
 def _cross(
-    a: _Legs, b: _Legs, shifts: np.ndarray
+    a: _Legs, b: _Legs, shifts: np.ndarray, position_std: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The crossings of legs a, moved by the negatives of S shifts [S, A or 1, 2], with legs b.
 
@@ -395,5 +343,5 @@ def _cross(
     s, i, j, t, u = s[hit], i[hit], j[hit], t[hit], u[hit]
     difference = a.z[i] + t * a.rise[i] - b.z[j] - u * b.rise[j]
     steep = (a.rise[i] ** 2 / (p[hit] ** 2).sum(1)) + (b.rise[j] ** 2 / (q[hit] ** 2).sum(1))
-    variance = POSITION_STD**2 * steep + (RANGE_STD * a.range[i]) ** 2 + ELEVATION_STD**2
+    variance = position_std**2 * steep + (RANGE_STD * a.range[i]) ** 2 + ELEVATION_STD**2
     return s, i, j, difference, np.sqrt(2 * variance)

@@ -15,7 +15,8 @@ from sessions import Survey
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_status
-from poam_ros.screening.shift import LiveCrossings, Shift
+from poam_ros.screening.blocks import LiveCrossings
+from poam_ros.screening.shift import Shift
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 

@@ -31,13 +31,19 @@ def jumped(east, north):
     return lambda i: np.outer(i >= JUMP, (east, north))
 
 
-def watched(samples, batch=20, withdrawn=NONE):
+def watched(samples, batch=20, withdrawn=NONE, position_std=0.35):
     blocks = PingBlocks()
-    watch, found = ShiftWatch(blocks), []
+    watch, found = ShiftWatch(blocks, position_std), []
     for begin in range(0, len(samples), batch):
         blocks.add(samples[begin : begin + batch])
         found.append(watch.decide(withdrawn))
     return watch, [shift for shift in found if shift is not None]
+
+
+def test_positions_that_may_wander_as_far_show_no_shift():
+    shifted = pings(jumped(-9.0, 12.0))
+    assert watched(shifted)[1]
+    assert not watched(shifted, position_std=0.0)[1] and not watched(shifted, position_std=10.0)[1]
 
 
 @pytest.mark.parametrize("east, north", [(4.0, 3.0), (-9.0, 12.0)])
@@ -78,7 +84,7 @@ def test_the_shift_is_the_same_with_other_batches_and_after_a_restart():
     for end in (shift.last + 1, 2500, len(samples)):
         again = PingBlocks()
         again.add(samples[:end])
-        restarted = ShiftWatch(again)
+        restarted = ShiftWatch(again, 0.35)
         restarted.recover([(shift.first, shift.last, NONE)])
         assert restarted.found == shift
         for begin in range(end, len(samples), 20):
