@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from soundings import ground
@@ -14,6 +14,12 @@ from poam_ros.frontend.ranges import RawPing
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
+
+
+class TakenOver(NamedTuple):
+    """The mission's state when somebody else took the vehicle; empty: they gave it back."""
+
+    name: str
 
 
 def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
@@ -58,7 +64,8 @@ def write_events(folder: Path, record: list, wall: bool = False) -> Path:
     kinds = {
         VehicleState: ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
         RawPing: ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
-        MissionStateChanged: ("/mission/state", "std_msgs/msg/String", _state_of),
+        MissionStateChanged: ("/mission/state", "std_msgs/msg/String", _text_of),
+        TakenOver: ("/mission/taken_over", "std_msgs/msg/String", _text_of),
     }
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         links = {
@@ -89,8 +96,8 @@ def _range_of(store: Any, ping: RawPing) -> Any:
     return message
 
 
-def _state_of(store: Any, state: MissionStateChanged) -> Any:
-    return store.types["std_msgs/msg/String"](state.name)
+def _text_of(store: Any, event: MissionStateChanged | TakenOver) -> Any:
+    return store.types["std_msgs/msg/String"](event.name)
 
 
 def place(seconds: float) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
 from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
-from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick
+from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
 from ..frontend.front_end import FrontEnd
 from ..frontend.placing import WaterLevel
 from ..frontend.settings import GateSettings
@@ -39,6 +39,10 @@ class BagSettings(Settings):
     state_topic: str = setting(
         "/mission/state", "Topic of the mission state; in some states pings are refused"
     )
+    taken_over_topic: str = setting(
+        "/mission/taken_over", "Topic that says whether somebody else took the vehicle: its pings "
+        "are mapped then"
+    )  # fmt: skip
     start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
     stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)
 
@@ -50,6 +54,7 @@ class BagSettings(Settings):
             self.range_topic: RANGE,
             self.level_topic: LEVEL,
             self.state_topic: STATE,
+            self.taken_over_topic: STATE,
         }
 
 
@@ -173,6 +178,7 @@ class _Events:
         self._path, self._settings, self._reach = path, settings, reach
         self._decoder = Decoder()
         self._frame: str | None = None
+        self._state = self._taken_over = ""
         self.heard: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
@@ -204,7 +210,15 @@ class _Events:
         except Exception:  # bytes of something else
             self.refused["unreadable_message"] += 1
             return None
-        return MissionStateChanged(message.data)
+        if raw.topic == self._settings.taken_over_topic:
+            self._taken_over = message.data
+        else:
+            self._state = message.data
+        return (
+            MissionStateChanged(mapped_state(self._state, self._taken_over))
+            if self._state
+            else None
+        )
 
     def _framed(self, message: Any) -> Event:
         """Odometry in the frame of the first message; other frames are refused, as without tf2."""

@@ -13,11 +13,12 @@ pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
 from read_only import read_only
 from recorded import recorded
-from ros_bag import place, write_bag, write_events
+from ros_bag import TakenOver, place, write_bag, write_events
 from soundings import ground
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
+from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.front_end import GateSettings
 from poam_ros.importers.bags import BagSettings, read_bag
 from poam_ros.importers.mapping import learn
@@ -146,6 +147,22 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     places = [[places[key][:2] for key in known] for places in (lived, again)]
     np.testing.assert_allclose(*places, rtol=0, atol=1e-9)
     assert len(known) > 20
+
+
+def test_pings_of_a_take_over_are_read_and_those_of_a_pause_refused(tmp_path):
+    model = ModelSettings(options=SparseOptions(num_inducing=40, steps=1, minibatch=16))
+    settings = MissionSettings(max_samples=60, policy="deployed", model=model)
+    mission = LockstepMission(load_terrain("seamounts"), settings)
+    record = recorded(mission.session)
+    list(mission.epochs())
+    half = len(record) // 2
+    pause = [(record[half][0], MissionStateChanged("paused"))]
+    taken = [(record[half][0], TakenOver("exploring"))]
+    rest = [(now, event) for now, event in record[half:] if type(event) is not MissionStateChanged]
+    for name, events, all_mapped in (("pause", pause, False), ("taken", taken + pause, True)):
+        folder = write_events(tmp_path / name, [*record[:half], *events, *rest])
+        found, _ = read_bag(folder, BagSettings(), mission.session.front_end.settings)
+        assert (len(found) == 60) == all_mapped and ("paused" in found.refused) != all_mapped
 
 
 def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
