@@ -78,7 +78,7 @@ def test_the_run_s_georeference_and_water_level_are_used(run):
     [
         (["--to", "lake.xyz"], "to: expected a file that ends with .tif, .bag"),
         (["--to", "lake.bag"], "expected --origin LAT LON"),
-        (["--to", "lake.csv", "--heading", "30"], "heading: expected --origin LAT LON"),
+        (["--to", "lake.csv", "--heading", "30"], "heading: needs --origin LAT LON"),
         (["--to", "lake.csv", "--origin", "91", "0"], "origin: expected a latitude"),
         (["--to", "/proc/nothing/lake.csv"], "cannot write to /proc/nothing"),
     ],

@@ -61,7 +61,7 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
         ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
         ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
         ([*STATED, "--speed", "0"], "speed: expected more than 0"),
-        ([*STATED, "--noise", "2"], "noise of 2 m"),
+        ([*STATED, "--noise", "2"], "standard deviation of 2 m"),
         (["plan", "--like", "nowhere"], "nowhere/map.npz: expected a map.npz"),
     ],
 )

@@ -160,7 +160,7 @@ def test_a_crop_in_time_counts_from_the_first(csv_file, times):
     (early,) = found.refused_pings.rows
     assert (early.reason, early.x, early.z) == ("outside_times", 0.0, -1.0)
     assert early.stamp_ns == found.stamp_ns[0] - 10**9
-    with pytest.raises(InputError, match=r"got none .they last 5 s"):
+    with pytest.raises(InputError, match=r"no soundings in that time .the log lasts 5 s"):
         read_soundings(path, ReadOptions(named, start=60.0))
     with pytest.raises(InputError, match="expected a column of times"):
         read_soundings(path, ReadOptions(start=0.5))

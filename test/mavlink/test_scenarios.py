@@ -170,6 +170,10 @@ def fleet():
 
             if not rclpy.ok():
                 rclpy.init()
+            for other in begun:  # its nodes have the same names and topics
+                if isinstance(other, NodeVoyage) and not other.closed:
+                    ready.pop(kind, None)
+                    other.close()
             begun.append(NodeVoyage(patch, {**SMALL, **(values or {})}, boat))
             return begun[-1]
 

@@ -63,7 +63,9 @@ def numbers(chart: Chart) -> dict[str, str]:
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
     for order, share in wet.items():
         if np.isfinite(share):
-            found[f"within the TVU of {said(order)}"] = f"{100 * share:.1f} % of the cells"
+            found[f"within the TVU of {said(order)}"] = (
+                f"{100 * share:.1f} % of the cells under water"
+            )
     if not np.isfinite(list(wet.values())).any():
         found["TVU"] = f"no cell is under a water level of {chart.settings.water_level:g} m"
     return found

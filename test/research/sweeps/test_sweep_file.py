@@ -106,7 +106,7 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
             {"environments": {"a": {"terrain": "seamounts", "size": 3}}},
             r"environments\.a\.size: un",
         ),
-        ({"environments": {"a": {"preparation": "paper"}}}, r"environments\.a\.terrain: expected"),
+        ({"environments": {"a": {"preparation": "paper"}}}, r"environments\.a\.terrain: missing"),
         (
             {"environments": {"a": {"terrain": "seamounts", "elevation_range": [3, 1]}}},
             r"environments\.a\.elevation_range: .* low < high",
