@@ -123,7 +123,7 @@ class GateSettings(Settings):
         "s",
         60.0,
         "sonar.repeat_window",
-        "ignore none",
+        "refuse none",
     )
     min_confidence: float = setting(
         0.0,
