@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,25 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, requires_extra
-from ..core.files import UNREADABLE
+from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
-from ..core.reading import parse_json, refuse_large_dataset
+from ..core.reading import parse_json
+from ..core.vectors import Rings, read_polygon_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import write_table
 from ..planning import polygons as plane
 
-#: A polygon: its border, then its holes, each corners [K, 2].
-Rings = tuple[np.ndarray, ...]
 #: Pairs of points and corners that are looked at together.
 PAIRS = 2_000_000
 #: Cells along the longer side of the raster of its land.
 CELLS = 1024
-#: Of well-known binary: what its geometries are.
-POLYGON, MULTIPOLYGON, COLLECTION = 3, 6, 7
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,8 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     if path.suffix.lower() in (".geojson", ".json"):
         found, crs = list(_of_geojson(path)), None
     else:
-        found, crs = _of_pyogrio(path)
+        layer = read_polygon_layer(path, "an outline in this format")
+        found, crs = layer.polygons, layer.crs
     polygons = [tuple(_in_metres(ring, crs, projection, path) for ring in rings) for rings in found]
     if not polygons:
         raise InputError(f"{path}: expected polygons of an outline, got none")
@@ -170,11 +165,6 @@ def _of_geojson(path: Path) -> Iterator[Rings]:
         raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
 
 
-def shown_error(error: Exception) -> str:
-    """What is wrong, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
 def _geometries(tree: Any) -> Iterator[Rings]:
     """Every polygon of a GeoJSON object, however deep in collections."""
     kind = tree["type"]
@@ -191,42 +181,3 @@ def _geometries(tree: Any) -> Iterator[Rings]:
         parts = [tree["coordinates"]] if kind == "Polygon" else tree["coordinates"]
         for rings in parts:
             yield tuple(np.array([p[:2] for p in ring], dtype=float) for ring in rings)
-
-
-def _of_pyogrio(path: Path) -> tuple[list[Rings], str | None]:
-    """Polygons of the file's first layer and its coordinate system, if it says one."""
-    with requires_extra(f"{path}: an outline in this format", "pyogrio"):
-        from pyogrio import raw
-        from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
-    if not path.exists():
-        raise InputError(f"{path}: cannot be read (No such file or directory)")
-    try:
-        refuse_large_dataset(path)
-        meta, _, geometries, _ = raw.read(path, columns=[], force_2d=True)
-    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
-        raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
-    found = [rings for data in geometries if data for rings in _of_binary(bytes(data), [0])]
-    return found, meta["crs"]
-
-
-def _of_binary(data: bytes, at: list[int]) -> Iterator[Rings]:
-    """Polygons of well-known binary (OGC 06-103r4, 8.2) in two dimensions, from ``at`` on."""
-    order = "<" if data[at[0]] else ">"
-
-    def number() -> int:
-        (found,) = struct.unpack_from(f"{order}I", data, at[0])
-        at[0] += 4
-        return found
-
-    at[0] += 1
-    kind, count = number(), number()
-    if kind == POLYGON:
-        rings = []
-        for _ in range(count):
-            corners = number()
-            rings.append(np.frombuffer(data, f"{order}f8", 2 * corners, at[0]).reshape(-1, 2))
-            at[0] += 16 * corners
-        yield tuple(ring.astype(float) for ring in rings)
-    elif kind in (MULTIPOLYGON, COLLECTION):
-        for _ in range(count):
-            yield from _of_binary(data, at)

@@ -1,4 +1,4 @@
-"""Polygons of a workspace and of keep-outs in files: GeoJSON, QGroundControl's .plan, KML."""
+"""Polygons of a workspace and of keep-outs in files: GeoJSON, GeoPackage, .plan, KML."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.reading import parse_json, read_whole
+from ..core.vectors import PolygonLayer, read_polygon_layer
 
 WORKSPACE, KEEP_OUT = KINDS = "workspace", "keep_out"
 Area = tuple[str, np.ndarray]
@@ -39,6 +40,8 @@ def read_areas(path: Path) -> tuple[list[Area], bool]:
         raise InputError(f"areas.file: cannot read {path}: it is not {name}") from None
     try:
         found = list(polygons(content))
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(f"areas.file: expected {name} with polygons in {path}") from None
     if not found:
@@ -114,11 +117,31 @@ def _corners(text: str) -> np.ndarray:
     return np.array([corner.split(",")[:2] for corner in text.split()], dtype=float)
 
 
+def _parse_layer(path: Path) -> PolygonLayer:
+    try:
+        return read_polygon_layer(path, "areas in this format", "kind")
+    except InputError as error:  # the caller names the file
+        raise InputError(str(error).removeprefix(f"{path}: ")) from None
+
+
+def _layer(layer: PolygonLayer) -> Iterator[Area]:
+    """The polygons of a layer, whose column ``kind`` is as the property of GeoJSON."""
+    if layer.crs is None:
+        raise InputError("areas.file: expected a file with a coordinate system")
+    for rings, value in zip(layer.polygons, layer.values, strict=True):
+        outer, *holes = (transformed(layer.crs, WGS84, ring) for ring in rings)
+        kind = value or KEEP_OUT
+        yield kind, outer
+        for hole in holes if kind == WORKSPACE else ():
+            yield KEEP_OUT, hole
+
+
 #: What a file is called, its reader, that of its polygons, and whether they are in degrees.
-GEOJSON: tuple[str, Callable[[Path], Any], Callable[[Any], Iterator[Area]], bool] = (
-    "GeoJSON", parse_json, _geojson, False,
-)  # fmt: skip
-FORMATS = {
+Format = tuple[str, Callable[[Path], Any], Callable[[Any], Iterator[Area]], bool]
+GEOJSON: Format = ("GeoJSON", parse_json, _geojson, False)
+FORMATS: dict[str, Format] = {
     ".plan": ("a QGroundControl plan", parse_json, _plan, True),
     ".kml": ("KML", _parse_xml, _kml, True),
+    ".gpkg": ("GeoPackage", _parse_layer, _layer, True),
+    ".shp": ("a Shapefile", _parse_layer, _layer, True),
 }

@@ -244,7 +244,8 @@ class AreaSettings(Settings):
     file: str = setting(
         "",
         "File of polygons: GeoJSON (their property kind is workspace or keep_out, the default), "
-        "the fence of a QGroundControl .plan, or KML (a polygon named workspace)",
+        "GeoPackage or Shapefile (a column kind, likewise), the fence of a QGroundControl .plan, "
+        "or KML (a polygon named workspace)",
     )
     coordinates: str = setting(
         "metres",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.geodesy import WGS84, transformed
 from poam_ros.core.geometry import Extent
 from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.plans import FORMATS, Plan
@@ -139,6 +140,32 @@ def test_what_poam_waypoints_writes_is_an_area_again(tmp_path, origin, ending):
     for found, wanted in ((areas.polygon, outer), (areas.keep_outs[0], keep_out)):
         ordered = found[np.lexsort(found.T.round(3))], wanted[np.lexsort(wanted.T)]
         np.testing.assert_allclose(*ordered, atol=1e-3)
+
+
+@pytest.mark.parametrize(("ending", "crs"), [(".gpkg", "EPSG:4326"), (".shp", "EPSG:32632")])
+def test_polygons_of_a_gis_in_any_coordinate_system(tmp_path, ending, crs):
+    """The column ``kind`` says what they are; a hole of the workspace is a keep-out."""
+    shapely, raw = pytest.importorskip("shapely"), pytest.importorskip("pyogrio").raw
+    frame = LocalFrame(47.3, 8.55)
+    outer, hole, keep_out = (
+        transformed(WGS84, crs, np.array([frame.to_degrees(corner)[::-1] for corner in ring]))
+        for ring in (OUTER, RING[:3], np.array(RING[:3]) - 8.0)
+    )
+    found = [shapely.Polygon(outer, [hole]), shapely.Polygon(keep_out)]
+    file = tmp_path / f"lake{ending}"
+    raw.write(
+        file, np.array([one.wkb for one in found], dtype=object),
+        [np.array(["workspace", "keep_out"], dtype=object)], ["kind"],
+        geometry_type="Polygon", crs=crs,
+    )  # fmt: skip
+    areas = AreaSettings(file=str(file), origin=(47.3, 8.55), margin=0.1).open(SQUARE)
+    wanted = OUTER, RING[:3], np.array(RING[:3]) - 8.0
+    for ring, expected in zip((areas.polygon, *areas.keep_outs), wanted, strict=True):
+        corners = np.unique(ring.round(2) + 0.0, axis=0)
+        np.testing.assert_allclose(corners, np.unique(np.array(expected, float), axis=0), atol=0.02)
+    (tmp_path / "bad.gpkg").write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match=r"areas.file: cannot read .*bad.gpkg: expected polygons"):
+        AreaSettings(file=str(tmp_path / "bad.gpkg")).open(SQUARE)
 
 
 def test_circles_of_a_fence(tmp_path):
