@@ -119,22 +119,33 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     """
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
-        header, *_ = islice(rows := csv.reader(lines(file)), 1)
+        rows = lines(file)
+        header, *_ = csv.reader(islice(rows, 1))
         words = {name: i for i, name in enumerate(header) if name in ("file", "line")}
         numbers = [i for i, name in enumerate(header) if name not in words]
         texts: dict[str, list[str]] = {name: [] for name in words}
         chunks = [np.empty((0, len(numbers)))]
         while chunk := list(islice(rows, ROWS)):
-            for name, i in words.items():
-                texts[name] += [row[i] for row in chunk]
-            if words:
-                chunk = [[row[i] for i in numbers] for row in chunk]
-            chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(numbers)))
+            for row in csv.reader(chunk) if words else ():
+                for name, i in words.items():
+                    texts[name].append(row[i])
+            # Text counts as 0, so that all columns are looked at: rows must be of one length.
+            values = np.loadtxt(
+                chunk, delimiter=",", comments=None, quotechar='"', ndmin=2,
+                converters=dict.fromkeys(words.values(), _no_number),
+            )  # fmt: skip
+            if values.shape[1] != len(header):
+                raise ValueError(f"rows of {values.shape[1]} values, {len(header)} columns")
+            chunks.append(values[:, numbers])
             refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
     found = {header[column]: values[:, i] for i, column in enumerate(numbers)}
     return found | {name: np.array(text) for name, text in texts.items()}
+
+
+def _no_number(text: str) -> float:
+    return 0.0
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
