@@ -36,7 +36,7 @@ PARTS = 16
 #: Descriptions of a band that holds standard deviations.
 SIGMA = re.compile(r"sigma|std|standard deviation")
 #: A trust of fewer standard errors than this is 0.
-SIGNIFICANT = 2.0
+SIGNIFICANT = 3.0
 
 
 @dataclass(frozen=True)
