@@ -41,7 +41,7 @@ SCREENING = tuple(
 GATE = tuple(
     row
     for row in rows(GateSettings)
-    if row.name not in ("margin", "sonar.base_frame", "water.level")
+    if row.name not in ("odometry.max_outside", "sonar.base_frame", "water.level")
 )
 #: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)

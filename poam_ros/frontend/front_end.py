@@ -202,7 +202,9 @@ class FrontEnd:
             self.ledger.refused.locate_pending(partial(self._find, newest, offset_ns, now))
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
-        area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
+        area = (
+            None if settings.workspace is None else settings.workspace.grown(settings.max_outside)
+        )
         rows: list[Row] = []
         still: deque[tuple[RawPing, float]] = deque()
         for ping, since in self._waiting:

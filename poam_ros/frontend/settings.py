@@ -37,8 +37,13 @@ class GateSettings(Settings):
     ``workspace``: None: no limits. ``capacity``: largest number of pings that wait for odometry.
     """
 
-    margin: float = setting(
-        5.0, "Refuse pings taken farther than this outside the workspace", "m", 0.0, 1e6
+    max_outside: float = setting(
+        5.0,
+        "Refuse pings taken farther than this outside the workspace",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+        name="odometry.max_outside",
     )
     range_time_offset: float = setting(
         0.0,

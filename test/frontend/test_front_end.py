@@ -190,7 +190,7 @@ def test_buffer_is_bounded():
 
 
 def test_area_and_mission_end():
-    gate = FrontEnd(GateSettings(margin=0.0, workspace=Extent(-1, 1, -1, 1)))
+    gate = FrontEnd(GateSettings(max_outside=0.0, workspace=Extent(-1, 1, -1, 1)))
     gate.add_odometry(state(0.0, x=0.0))
     gate.add_odometry(state(1.0, x=2.0))
     gate.add_ping(ping(0.25), at(0.0))
@@ -207,7 +207,7 @@ def test_area_and_mission_end():
 
 def test_every_ping_ends_in_exactly_one_state():
     rng = np.random.default_rng(0)
-    area = {"margin": 0.0, "workspace": Extent(-40, 40, -1, 1)}
+    area = {"max_outside": 0.0, "workspace": Extent(-40, 40, -1, 1)}
     gate = FrontEnd(GateSettings(odometry_wait=0.3, capacity=20, **area))
     specials = [math.nan, math.inf, -math.inf, 0.5, 500.0]
     handed_out, clock = 0, 0.0

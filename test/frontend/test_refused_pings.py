@@ -34,7 +34,7 @@ from poam_ros.frontend.settings import GateSettings
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
-GATE = GateSettings(workspace=SMALL, margin=0.0)
+GATE = GateSettings(workspace=SMALL, max_outside=0.0)
 SOURCES = Path(refused_pings.__file__).parents[1]
 
 

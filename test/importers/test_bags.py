@@ -102,7 +102,7 @@ def test_topics_and_times_are_chosen(tmp_path):
 
 
 def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
-    settings = GateSettings(workspace=Extent(0, 30, 0, 10), margin=0.0)
+    settings = GateSettings(workspace=Extent(0, 30, 0, 10), max_outside=0.0)
     found, _ = read_bag(bag, BagSettings(), settings)
     assert found.xy[:, 0].max() <= 30 and found.refused == {"outside_workspace": 60}
     beyond = found.refused_pings

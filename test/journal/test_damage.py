@@ -100,7 +100,7 @@ def finished(tmp_path_factory):
     session = survey.session
     now = session.journal.folder
     ResultFolder(str(now)).write(session.map, session.everything(), session.ledger.refused.newest())
-    settings = SaveSettings(save_formats="csv, ply")
+    settings = SaveSettings(formats="csv, ply")
     save(now, settings, session.map, session.everything(), 0.0, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60

@@ -144,7 +144,8 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
     folder = tmp_path / "m"
     most = "700" if end == "budget" else "100000"
     words = (
-        f"--practice 20 --autostart --autoresume --pilot diagonal --max-samples {most} "
+        f"--practice 20 --autostart --watchdog.resume-after-restart --pilot diagonal "
+        f"--max-samples {most} "
         f"--nngp.hidden 8 --nngp.lattice 8 --nngp.first_steps 40 --training.duty 0.3 "
         f"--mission-dir {folder}"
     )
