@@ -36,8 +36,9 @@ class NeighbourOptions(Settings):
         "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
     blending: float = setting(
-        0.0, "Spacing of the nodes whose neighbours a map is blended from, to avoid steps, "
-        "relative to the mean spacing of the pings. 0: every cell has neighbours of its own",
+        0.0, "Avoid steps in a map: find neighbours only at the nodes of a lattice, and blend the "
+        "predictions of the four nodes around each cell. The value is the distance between nodes "
+        "as a multiple of the mean spacing of the pings. 0: find neighbours for every cell",
         minimum=0.0, maximum=10.0,
     )  # fmt: skip
     left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
