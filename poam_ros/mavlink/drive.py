@@ -278,13 +278,14 @@ class Drive:
         """Start or resume without a person, once, if ``autostart`` or ``RESUMES`` says so."""
         assert self.guidance is not None
         mission, status = self.guidance.mission, self.authority.status
-        word = {WAITING: "start", PAUSED: "resume"}.get(mission.state, "")
+        unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
+        word, setting = unasked.get(mission.state, ("", ""))
         if not self._begins or mission.position is None or self.telemetry.fault:
             return
         if status is None or status.refusal:
             return
         self._begins = False
-        if word and self.values[f"auto{word}"]:
+        if word and self.values[setting]:
             self._obey(word, now)
 
     def _announce(self, now: Moment) -> None:
