@@ -23,7 +23,7 @@ from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing
 from .refused_pings import Xyz
-from .settings import GateSettings
+from .settings import FrontEndSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
 #: full; the place is not known.
@@ -96,7 +96,7 @@ class FrontEnd:
     """
 
     def __init__(
-        self, settings: GateSettings, pilot_samples: int = 500, screened: bool = False
+        self, settings: FrontEndSettings, pilot_samples: int = 500, screened: bool = False
     ) -> None:
         self.settings, self.screened = settings, screened
         self.ledger = Ledger()

@@ -31,7 +31,7 @@ def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no limi
 
 
 @dataclass(frozen=True)
-class GateSettings(Settings):
+class FrontEndSettings(Settings):
     """How pings are checked and placed.
 
     ``workspace``: None: no limits. ``capacity``: largest number of pings that wait for odometry.
