@@ -70,7 +70,7 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_an_interrupted_pilot_survey_leaves_no_map(tmp_path):
+def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
     survey = Kept(tmp_path / "m")
     survey.drive(9)
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
@@ -106,7 +106,7 @@ LATER = "9 of the journal's 69 pings", "12 of the journal's 24 training steps"
 
 
 @pytest.mark.parametrize("later", LATER)
-def test_a_map_of_an_earlier_life_says_what_it_lacks(tmp_path, caplog, later):
+def test_a_map_from_before_a_restart_says_which_pings_it_lacks(tmp_path, caplog, later):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     survey.session.idle_training.train(8)
     earlier = left(survey, tmp_path / "m").samples

@@ -176,7 +176,7 @@ def test_a_foreign_file_is_refused_and_left_unchanged(memory, tmp_path, text):
     assert (tmp_path / "mission.json").read_text() == text
 
 
-def test_another_workspaces_mission_is_refused(memory):
+def test_a_mission_of_another_workspace_is_refused(memory):
     under_way(memory)
     with pytest.raises(InputError, match=r"workspace .* not \[0"):
         memory().restore(Mission(PILOT, Extent(0, 9, 0, 9)))

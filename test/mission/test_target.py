@@ -112,7 +112,7 @@ def test_a_mission_ends_when_the_share_is_reached():
     assert 200 < len(found.pings) < 225 and not found.closed
 
 
-def test_the_reason_of_an_exhausted_budget_has_the_target_s_status():
+def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
     found = survey(TargetSettings(tvu="1b"), max_samples=100)
     expected = "max_samples of 100 were taken; TVU within 1b in 0.0 % of the workspace"
     assert found.mission.reason == expected
@@ -284,7 +284,7 @@ def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths,
     assert mission.state == "done" and mission.reason.startswith("every place within")
 
 
-def test_depths_of_a_map_without_water_are_a_fault():
+def test_a_depth_factor_without_any_water_is_reported():
     mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depth_factor=3.0))
     mission.update_position(np.array([5.0, 5.0]), 0.0)
     target.assess(mission, chart(bed=3.0), 1.0)
@@ -292,7 +292,7 @@ def test_depths_of_a_map_without_water_are_a_fault():
     assert mission.state == "exploring" and target.next_goal(mission, chart(bed=3.0), 1.0) is None
 
 
-def test_closing_begins_in_the_middle_of_a_long_path():
+def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission, target = (
         Mission(PILOT[:0], WORKSPACE, max_samples=300),
@@ -364,7 +364,7 @@ def test_a_map_of_another_area_ends_no_mission(polygon):
     assert target.text == target.fault and target.next_goal(mission, drawn, 1.0) is None
 
 
-def test_a_survey_of_even_lines_is_told_how_long_it_will_take():
+def test_a_survey_of_even_lines_has_a_forecast_of_its_time():
     """The variance grows with the distance to the way so far, as the forecast expects."""
     ends = np.array([(x, y) for k in range(30) for x in (0.0, 60.0)[:: 1 - 2 * (k % 2)]
                      for y in [(k * 11 % 30 + 0.5) * 40 / 30]])  # fmt: skip

@@ -70,7 +70,7 @@ def test_silence_of_the_sonar_pauses():
     assert watched.mission.state == "pilot"
 
 
-def test_an_old_map_pauses_an_exploration_alone():
+def test_an_old_map_pauses_only_an_exploration():
     watched = Watched(map_timeout=20.0)
     watched.wait(30, SONAR)
     assert watched.mission.state == "pilot"
@@ -101,7 +101,7 @@ def test_an_uncertain_position_pauses():
     assert watched.mission.state == "paused"
 
 
-def test_the_slower_clock_counts():
+def test_timeouts_count_on_the_slower_of_both_clocks():
     """A fast or stopped simulation, or a clock that is set, does not count as silence."""
     quick = Watched(speed=20.0)
     quick.wait(5, SONAR, odometry=False)
@@ -245,7 +245,7 @@ def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
     assert watched.mission.state == "pilot"  # new timeouts
 
 
-def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
+def test_a_vehicle_that_moves_away_from_its_goal_pauses_the_mission():
     watched = Watched(progress_timeout=20.0)
     for second in range(22):
         watched.wait(1, SONAR, odometry=False)
@@ -254,7 +254,7 @@ def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
     assert (watched.mission.state, watched.mission.reason) == ("paused", words)
 
 
-def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
+def test_a_slow_vehicle_that_comes_nearer_to_its_goal_does_not_pause():
     watched = Watched(progress_timeout=20.0)
     for second in range(120):
         watched.wait(1, SONAR, odometry=False)
@@ -298,7 +298,7 @@ def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     assert watched.mission.state == "pilot"
 
 
-def test_a_takeover_during_an_operators_pause_is_one_more_reason():
+def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
     watched, pilot = Watched(), Autopilot()
     watched.mission.pause()
     pilot.refuse(watched.mission, "the mode is MANUAL")
