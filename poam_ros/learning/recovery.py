@@ -91,9 +91,8 @@ class Recovery:
             except Exception as error:  # whatever it is, no ping is lost
                 self.unlearned = self._after(number)
                 text = f"step {number + 1} of {len(self.steps)} of the journal cannot be repeated"
-                failure = updater.failed(
-                    error, f"{text}: {quantity(len(self.unlearned), 'ping')} to be learned again"
-                )
+                again = f"{quantity(len(self.unlearned), 'ping')} must enter the model again"
+                failure = updater.failed(error, f"{text}: {again}")
                 self._truncate(number)
                 yield failure
                 return

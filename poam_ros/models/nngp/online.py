@@ -340,7 +340,7 @@ class NeighbourGP:
         )
 
     def restore(self, state: ModelState) -> None:
-        """Go on from a state of a model that was built alike, bit for bit."""
+        """Continue from a state of a model that was built alike, bit for bit."""
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
