@@ -134,7 +134,7 @@ class Recovery:
                     parts = [without(parts[0], pings.number)]
         samples = Samples.joined(parts)
         if len(steps) != checkpoint.steps or len(samples) != checkpoint.pings:
-            raise InputError("checkpoint: it does not fit the journal")
+            raise InputError("checkpoint: it does not match the journal")
         return samples, found
 
     def _batch(self, step: JournalStep) -> Samples:

@@ -341,7 +341,7 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     choose = Chooser([(1, 1)])
     mission.set_planner(choose)
     mission.count_samples(10)
-    assert (mission.state, mission.reason) == ("done", "max_samples of 10 were taken")
+    assert (mission.state, mission.reason) == ("done", "max_samples of 10 reached")
     assert mission.start(100.0)[0]
     assert mission.state == "pilot" and mission.station is None
     mission.count_samples(19)

@@ -675,7 +675,7 @@ class WithMavros(PlannerNode):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (State(mode="MANUAL"), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
+        (State(mode="MANUAL"), "the autopilot's mode is MANUAL; it was GUIDED at the start"),
         (State(armed=False), "the vehicle was disarmed"),
     ],
 )
