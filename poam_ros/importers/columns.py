@@ -262,7 +262,7 @@ def question(
     if not columns.down and "z" not in spelt and up > 0.95:
         return (
             f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
-            f"is a depth: --columns depth={name}; if it is an elevation above the datum: --columns "
+            f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
             f"z={name}"
         )
     if columns.down and "depth" not in spelt and (height < 0).mean() > 0.95:

@@ -56,7 +56,7 @@ def test_a_part_of_multiples_that_no_line_crosses_is_refused(factor):
 @pytest.mark.parametrize(
     "ends, false", [(-280.0, True), (-200.0, False)], ids=["before a gap", "going on"]
 )
-def test_a_short_piece_far_deeper_than_the_rest_is_refused_before_a_gap_only(ends, false):
+def test_a_short_piece_far_deeper_than_all_that_is_confirmed(ends, false):
     """At the begin of a line that nothing else crosses there: a slope from the deep stays."""
     xy, z, line = lake()
     x, y = xy[0]
