@@ -38,13 +38,9 @@ class FrontEndSettings(Settings):
     """
 
     max_outside: float = setting(
-        5.0,
-        "Refuse pings taken farther than this outside the workspace",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
+        5.0, "Refuse pings taken farther than this outside the workspace", "m", 0.0, 1e6,
         name="odometry.max_outside",
-    )
+    )  # fmt: skip
     range_time_offset: float = setting(
         0.0,
         "Add this to the stamp of a ping to get its time of measurement. -0.5 for a sonar that "

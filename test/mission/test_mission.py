@@ -128,13 +128,6 @@ def test_invalid_paths_are_refused(path):
         mission.set_planner(Chooser(path))
 
 
-def test_after_an_empty_path_the_mission_waits_for_another_map():
-    mission = make()
-    finish_pilot(mission)
-    mission.set_planner(lambda position: np.empty((0, 2)))
-    assert mission.waits_for_map
-
-
 def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
     """As in lock-step, where the model learns between the two and no time passes for the vehicle.
 
@@ -191,11 +184,12 @@ def test_a_map_during_the_pilot_survey_changes_nothing_until_its_end():
     assert mission.goal.tolist() == [1, 1]
 
 
-def test_it_holds_station_while_the_planner_finds_no_goal():
+@pytest.mark.parametrize("path", [None, np.empty((0, 2))])
+def test_it_holds_station_while_the_planner_finds_no_goal(path):
     mission = make()
     finish_pilot(mission)
-    mission.set_planner(lambda position: None)
-    assert mission.state == "exploring" and mission.goal is None
+    mission.set_planner(lambda position: path)
+    assert mission.state == "exploring" and mission.goal is None and mission.waits_for_map
     mission.set_planner(Chooser([(1, 1)]))
     assert mission.goal.tolist() == [1, 1]
 

@@ -118,7 +118,7 @@ def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
     assert found.mission.reason == expected
     # The last batch may come into the map after the end, and is told of.
     found.target.assess(found.mission, chart(std=GOOD / 2), 200.0)
-    assert found.mission.reason.endswith("taken; TVU within 1b in 100.0 % of the workspace")
+    assert found.mission.reason.endswith("reached; TVU within 1b in 100.0 % of the workspace")
     found.mission.stop()
     found.target.update_reason(found.mission)
     assert found.mission.reason == "stopped"
