@@ -22,7 +22,7 @@ from ..models.native.loader import announce
 from ..models.prior import read_prior
 from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, figures, reader
-from .map_input import GATE, MODEL, SCREENING, MappingJob, read
+from .map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ..importers.outline import Outline
@@ -95,7 +95,7 @@ def add_arguments(parser: Parser) -> None:
         help="Mission folder that belongs to the recording, to reproduce the vehicle's "
         "map.")  # fmt: skip
     add_settings(group, rows(BagSettings))
-    add_settings(group, GATE)
+    add_settings(group, FRONT_END)
 
 
 def _add_chart(group: Any) -> None:

@@ -97,7 +97,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         if given not in (None, _checksum(facts, arrays)):
             raise ValueError("damaged: the checksum differs")
         if facts.pop("schema") != SCHEMA:
-            raise ValueError(f"another layout than {SCHEMA}")
+            raise ValueError(f"a layout other than {SCHEMA}")
         return Checkpoint(**facts, arrays=arrays)
     except UNREADABLE as error:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None

@@ -12,7 +12,7 @@ from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
 from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import SettingsChanged
-from ..frontend.settings import GateSettings
+from ..frontend.settings import FrontEndSettings
 from ..journal.folder import JournalSettings, MissionFolder, identity, plain
 from ..journal.writer import JournalWriter
 from ..models.prior import FILE as PRIOR_FILE
@@ -23,15 +23,15 @@ from .recovery import Recovery
 from .session import SurveySession
 
 
-def gate_settings(values: Mapping[str, Any]) -> GateSettings:
+def front_end_settings(values: Mapping[str, Any]) -> FrontEndSettings:
     """The front end's settings; ``values`` by name."""
-    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
+    return instance(FrontEndSettings, values, workspace=Extent.of(values["workspace"]))
 
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
     """The event of changed settings; ``values`` by name."""
     batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
-    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], training)
+    return SettingsChanged(front_end_settings(values), batches, values["pilot_samples"], training)
 
 
 def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> SurveySession:
@@ -50,7 +50,7 @@ def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> 
     workspace = Extent.of(values["workspace"])
     return SurveySession(
         BathymetricMapper(workspace, ModelSettings.of(values), values["seed"], prior=prior),
-        gate_settings(values),
+        front_end_settings(values),
         instance(TimedBatches, values),
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],

@@ -112,7 +112,7 @@ class SupportsCalibration(Protocol):
 
 @runtime_checkable
 class Forgetting(Protocol):
-    """A model that data can be taken out of, without training anew."""
+    """A model that data can be taken out of, without training again."""
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""

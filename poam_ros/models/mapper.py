@@ -76,7 +76,7 @@ class BathymetricMapper:
             torch.empty(0, device=self._device)
         except (RuntimeError, AssertionError) as error:
             raise InputError(
-                f"device: expected one that torch has here, got {self.settings.device!r} ({error})"
+                f"device: expected one that torch has, got {self.settings.device!r} ({error})"
             ) from None
         self._scale = float(workspace.size.max() / 2)
         self._options = scaled(self.settings.options, self._scale)

@@ -35,7 +35,7 @@ from ..frontend.events import (
     Tick,
     WaypointReached,
 )
-from ..frontend.front_end import GateSettings, RawPing
+from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import SurveySession
 from ..mission.chooser import WaypointChooser
@@ -95,7 +95,7 @@ class LockstepMission:
         as_in_the_paper = settings.policy == "paper"
         self.session = SurveySession(
             self.mapper,
-            GateSettings(
+            FrontEndSettings(
                 workspace=workspace,
                 range_time_offset=-settings.sonar.latency,
                 max_jump=0.0,  # random initial samples are far apart
