@@ -47,6 +47,7 @@ class ReadOptions:
         settings: of a recording's front end and topics, and of a mission, by name.
         labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
         times: read the times even if nothing here needs them.
+        near: latitude and longitude of the survey's other files; None: unknown.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class ReadOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     labels: frozenset[str] = frozenset()
     times: bool = False
+    near: tuple[float, float] | None = None
 
 
 def _nothing(place: np.ndarray, height: np.ndarray) -> str:
