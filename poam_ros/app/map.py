@@ -84,6 +84,13 @@ def add_arguments(parser: Parser) -> None:
         type=_level, metavar="FILE|M",
         help="Water level above the datum (m, or as in 1482.6ft), or a gauge file with times "
         "and levels (default: 0).")  # fmt: skip
+    add(
+        "--draught",
+        type=float,
+        default=0.0,
+        metavar="M",
+        help="Depth of the sonar, added to depths that count from it (default: 0).",
+    )
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
     add_settings(parser.add_argument_group("model"), MODEL)

@@ -36,6 +36,8 @@ LONG_M, NARROW = 50_000.0, 300.0
 FEWEST_PLACES = 5
 #: Least value (s) of a column of Unix times: 1980.
 UNIX_TIME = 3.2e8
+#: So many times deeper than the next is no sounding; nothing below so many m counts.
+PARTED, LEAST = 5.0, 0.1
 #: Median slope above which depths may be in another unit.
 STEEPEST = 1.0
 
@@ -281,6 +283,13 @@ def question(
                     "places on two sides of the Earth. Remove the rows that are wrong; if all are "
                     f"right: --columns latitude={first} longitude={second}"
                 )
+    parted = _parted(np.abs(height) * UNITS[columns.unit])
+    if parted and not spelt & {"z", "depth"}:
+        return (
+            f"column {name} has two groups of values, up to {parted[0]:g} m and from "
+            f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
+            f"are right: --columns {'depth' if columns.down else 'z'}={name}"
+        )
     up = float((height > 0).mean())
     if not columns.down and "z" not in spelt and up > 0.95:
         return (
@@ -310,6 +319,18 @@ def question(
             "--units cm, or another of m, ft, fathom, mm"
         )
     return _shape(columns, place, height)
+
+
+def _parted(size: np.ndarray) -> tuple[float, float] | None:
+    """The ends of a gap between small and large depths [N], in m, that no bottom has; None where
+    there is none."""
+    ordered = np.sort(size)
+    few = max(1, len(ordered) // 20)
+    ratio = ordered[few:-few] / np.maximum(ordered[few - 1 : -few - 1], LEAST)
+    gap = int(ratio.argmax()) + few
+    if ratio.max() < PARTED:
+        return None
+    return float(ordered[gap - 1]), float(ordered[gap])
 
 
 def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:

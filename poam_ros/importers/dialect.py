@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -331,7 +332,8 @@ def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iter
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
     if separator is None:
-        return (line.split() for line in lines)
+        blanks = partial(csv.reader, delimiter=" ", skipinitialspace=True)
+        return (next(blanks([line.strip()])) if '"' in line else line.split() for line in lines)
     return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
 
 
