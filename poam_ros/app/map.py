@@ -83,8 +83,15 @@ def add_arguments(parser: Parser) -> None:
         "local metres).")  # fmt: skip
     add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
         type=_level, metavar="FILE|M",
-        help="Water level above the datum (m), or a gauge file with times and levels (default: "
-        "0).")  # fmt: skip
+        help="Water level above the datum (m, or as in 1482.6ft), or a gauge file with times "
+        "and levels (default: 0).")  # fmt: skip
+    add(
+        "--draught",
+        type=float,
+        default=0.0,
+        metavar="M",
+        help="Depth of the sonar, added to depths that count from it (default: 0).",
+    )
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
     add_settings(parser.add_argument_group("model"), MODEL)
@@ -129,6 +136,10 @@ def _add_validation(group: Any) -> None:
 
 def _level(text: str) -> Any:
     """A water level, or the file of a gauge."""
+    from ..importers.dialect import UNITS, value_with_unit
+
+    if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
+        return float(found[0]) * UNITS[found[1]]
     row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
     return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
 

@@ -149,6 +149,10 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
         raise InputError(f"--mission: for recordings only, got {args.log}")
     if args.levels and (mission or bag):
         raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
+    if args.draught and (mission or bag):
+        raise InputError(
+            f"--draught: not for recordings, where --sonar.offset says it ({args.log})"
+        )
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
         if value and not (columns or args.reader):
             raise InputError(f"--{name}: for tables of soundings only, got {args.log}")
@@ -185,7 +189,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
-        mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
+        mapping, args.by, settings.water_level, levels, args.draught, scale.sound_scale, **crop,
         units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
         times=args.calibrate or DAY in needed(args.exclusions),
     )  # fmt: skip

@@ -305,6 +305,9 @@ def map_soundings(
     shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
     if not extrapolate:
         shown &= known(drawn, mapper.xy, mapper.z)
+    counted = drawn.only(shown)
+    if not extrapolate:
+        shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))
     drawn = drawn.only(shown)
     refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
@@ -317,7 +320,7 @@ def map_soundings(
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
         sample = partial(mapper.sample, seed=settings.seed)
-        write_water(folder, measure(drawn, sample, levels))
+        write_water(folder, measure(counted, sample, levels))  # with draws of its shore
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
@@ -353,6 +356,12 @@ def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
     sounded = drawn.variance[drawn.grid.counted(xy) > 0]
     least = float(np.median(sounded)) if len(sounded) else 0.0
     return ~far & (drawn.variance - least <= z.var())
+
+
+def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:
+    """Which cells are above the water: boolean [rows, columns]; none if a sounding of elevations
+    z [N] is. No boat was there, so that their elevations are the model's alone."""
+    return (drawn.mean > surface) & bool((z < surface).all())
 
 
 def describe(

@@ -304,6 +304,10 @@ class Soundings:
         record its median."""
         return water_level if self.depth is None else float(np.median(self.z + self.depth))
 
+    def highest_surface(self, water_level: float) -> float:
+        """As ``surface``, where it changed its maximum."""
+        return water_level if self.depth is None else float((self.z + self.depth).max())
+
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
         """The batches that they are learned in: the live mapper's, where there was one."""
         if self.batch is None:
