@@ -1,4 +1,4 @@
-"""The frame of a continued mission, and the workspace in a frame."""
+"""The frame of a recovered mission, and the workspace in a frame."""
 
 from __future__ import annotations
 

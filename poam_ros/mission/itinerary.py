@@ -319,5 +319,5 @@ class Budget:
             if self.max_duration and now - self.start_time_s >= self.max_duration:
                 return f"max_duration of {self.max_duration:g} s has passed"
         if self.max_samples and self.taken >= self.max_samples:
-            return f"max_samples of {self.max_samples} were taken"
+            return f"max_samples of {self.max_samples} reached"
         return None

@@ -113,7 +113,7 @@ def test_replanning_starts_at_the_vehicle():
     goals.replan(None)
 
 
-def test_a_plain_rectangle_does_not_change_a_path():
+def test_without_keep_outs_a_path_is_unchanged():
     goals, path = make(), np.array([(20.0, 0.0), (-20.0, 3.0)])
     goals.add(path)
     goals.next(at(-99, 0))

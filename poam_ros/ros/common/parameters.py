@@ -11,7 +11,7 @@ from ...core.geometry import Extent
 from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.settings import GateSettings, water_level_setting
+from ...frontend.settings import FrontEndSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import LinkSettings
 from ...mission.store import MissionStoreSettings
@@ -64,7 +64,7 @@ MAPPER: tuple[Setting, ...] = (
         "mission/state", minimum=5, maximum=1_000_000, mutable=True,
     ),
     *rows(
-        JournalSettings, GateSettings, TimedBatches, TrainingSettings, ScreeningSettings,
+        JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
         SaveSettings,
     ),
     replace(
