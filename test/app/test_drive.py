@@ -63,7 +63,7 @@ def test_a_wrong_file_is_refused(tmp_path, text, words):
 
 def test_a_workspace_is_needed_once():
     with pytest.raises(
-        InputError, match=r"expected --workspace .*, --workspace-degrees .*, or --areas.file"
+        InputError, match=r"expected --workspace .*, --workspace-degrees .*, .* or --areas.file"
     ):
         settings()
     with pytest.raises(InputError, match="in metres or in degrees, got both"):
