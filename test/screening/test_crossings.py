@@ -54,19 +54,21 @@ def test_a_part_of_multiples_that_no_line_crosses_is_refused(factor):
 
 
 @pytest.mark.parametrize(
-    "ends, false", [(-280.0, True), (-200.0, False)], ids=["before a gap", "going on"]
+    "slope, gap, false",
+    [(0.05, 80.0, True), (0.05, 0.0, False), (0.12, 0.0, False), (0.5, 0.0, False)],
 )
-def test_a_short_piece_far_deeper_than_all_that_is_confirmed(ends, false):
-    """At the begin of a line that nothing else crosses there: a slope from the deep stays."""
+def test_a_short_piece_far_deeper_than_all_that_is_confirmed(slope, gap, false):
+    """At the begin of a line that nothing else crosses there: a slope from the deep stays, however
+    steep and deep it is."""
     xy, z, line = lake()
     x, y = xy[0]
-    beyond = np.arange(-320.0, y, 1.5)
-    deep = -ground(xy[:1]) - 0.05 * (beyond - y)
-    beyond, deep = (each[(beyond < ends) | (beyond > -200)] for each in (beyond, deep))
-    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
-    z, line = np.r_[-deep, z], np.r_[np.zeros(len(beyond), dtype=int), line]
+    beyond = np.arange(320.0, 0.0, -1.5)
+    beyond = beyond[(beyond > 280) | (beyond < 280 - gap)]
+    z = np.r_[ground(xy[:1]) - slope * beyond, z]
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), y + beyond)), xy))
+    line = np.r_[np.zeros(len(beyond), dtype=int), line]
     found = find_crossings(xy, z, line, -z).multiple != 1
-    assert (found == (false & (xy[:, 1] < ends))).all()
+    assert (found == (false & (xy[:, 1] > y + 280))).all()
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.4])

@@ -77,9 +77,9 @@ def test_bottom_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
 def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
     xy, z, _ = crossing_lines.lake()
     x, y = xy[0]
-    beyond = np.arange(-300.0, y, 1.5)
-    deep = crossing_lines.ground(xy[:1]) + 0.12 * (beyond - y)
-    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
+    beyond = np.arange(300.0, 0.0, -1.5)
+    deep = crossing_lines.ground(xy[:1]) - 0.12 * beyond
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), y + beyond)), xy))
     assert not Mission(xy, np.r_[deep, z], first=200).run().sentences
 
 

@@ -122,6 +122,17 @@ class NeighbourGP:
             raise
         self._forget_calibration()
 
+    def retarget(self, y: Tensor) -> None:
+        """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
+        pings, checked = self.data, self._store.checked()
+        try:
+            self._store.restore(_dataset(pings.X, y, pings.noise))
+            self._find_contradictions(torch.arange(len(self._store)))
+        except BaseException:
+            self._store.restore(pings, checked)
+            raise
+        self._forget_calibration()
+
     def _forget_calibration(self) -> None:
         if self._refit is not None:
             self._kernel = self._refit = None
