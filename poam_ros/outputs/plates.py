@@ -157,11 +157,10 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
         axis.set_ylabel("y (m)", fontsize=8)
         return
     style = {"arrowstyle": "<|-", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    axis.annotate(  # its head is at the text: so long in points, however high the map is
-        "", (0.98, 1.01), (0, 26), "axes fraction", "offset points", arrowprops=style,
-        annotation_clip=False,
+    axis.annotate(  # its head is at the text: as long in points, however high the map is
+        "N", (0.98, 1.01), (0, 20), "axes fraction", "offset points", arrowprops=style,
+        annotation_clip=False, ha="center", va="bottom", fontsize=10,
     )  # fmt: skip
-    axis.text(0.95, 1.015, "N", transform=axis.transAxes, ha="center", fontsize=10)
     _graticule(axis, chart)
 
 
