@@ -246,12 +246,12 @@ class NeighbourGP:
         level = logging.WARNING if limited else logging.INFO if count else 0
         if level > self._logged:
             self._logged = level
-            log.log(
-                level,
-                "%d soundings contradict those around them and count less; %d of %d predictions "
-                "are limited to the range of the soundings near them",
-                count, limited, places,
-            )  # fmt: skip
+            found = {
+                f"{count} soundings contradict those around them and count less": count,
+                f"{limited} of {places} predictions are limited to the range of the soundings near "
+                "them": limited,
+            }
+            log.log(level, "%s", "; ".join(text for text, number in found.items() if number))
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
