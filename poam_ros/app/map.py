@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError, quantity
-from ..core.geodesy import place_said
+from ..core.geodesy import GeoReference, place_said
 from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
+from ..models.prior import read_prior
 from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, figures, reader
-from .map_input import GATE, MODEL, SCREENING, MappingJob, read
+from .map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ..importers.outline import Outline
@@ -101,7 +102,7 @@ def add_arguments(parser: Parser) -> None:
         help="Mission folder that belongs to the recording, to reproduce the vehicle's "
         "map.")  # fmt: skip
     add_settings(group, rows(BagSettings))
-    add_settings(group, GATE)
+    add_settings(group, FRONT_END)
 
 
 def _add_chart(group: Any) -> None:
@@ -152,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
+    survey = _with_prior(survey)
     source = {**survey.soundings.source, "command": args.given}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
@@ -224,6 +226,16 @@ def _with_outline(
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
     survey = replace(survey, soundings=replace(soundings, land=outline.land))
     return survey, outline
+
+
+def _with_prior(survey: MappingJob) -> MappingJob:
+    """The job with the prior of its settings, unless it has its mission's."""
+    settings, origin = survey.settings, survey.soundings.projection
+    if settings.prior is not None:
+        return survey
+    place = None if origin is None else GeoReference(origin.latitude, origin.longitude)
+    prior = read_prior(settings.model.prior, survey.workspace, place)
+    return replace(survey, settings=replace(settings, prior=prior))
 
 
 def _map(

@@ -28,6 +28,7 @@ from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
+from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
 from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
@@ -61,6 +62,7 @@ OLD = (
     "hypsometry.png",
     "report.html",
     OUTLINE,
+    PRIOR,
     "map.npz",
     "samples.csv",
     FILE,
@@ -112,7 +114,7 @@ def learn(
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew of none
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land)
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, settings.prior)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:
@@ -326,6 +328,11 @@ def map_soundings(
     if outline is not None:
         config["outline"] = outline.described
         outline.write(folder)
+    sentences = crossed.sentences(order)
+    if settings.prior is not None:
+        settings.prior.write(folder)
+        config["prior_trust"] = round(mapper.trust, 3)
+        sentences.append(mapper.trust_said)
     config["order"] = order
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     if soundings.excluded:
@@ -333,9 +340,7 @@ def map_soundings(
     config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(
-        mapper.samples, len(echoes), len(withdrawn), checked, crossed.sentences(order)
-    )
+    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

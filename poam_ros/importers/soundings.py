@@ -20,6 +20,7 @@ from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
+from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
@@ -76,6 +77,7 @@ class SoundingMapSettings(Settings):
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
+    prior: PriorMap | None = None
 
     def batches(self, count: int) -> list[slice]:
         """The batches of so many soundings, in order."""
