@@ -132,7 +132,7 @@ def test_a_replay_gives_the_same_verdicts_and_map(kind, crossed, tmp_path):
     s.turn()
     s.close()
     left_out = read_unmapped(tmp_path / "m")
-    assert left_out.refused.counts["withdrawn"] == len(s.session.withdrawn)
+    assert left_out.refused.counts.get("withdrawn", 0) == len(s.session.withdrawn)
     assert left_out.logged == s.session.mapper.samples  # so that the map counts as complete
     soundings = read_journal(tmp_path / "m", ReadOptions())
     past = read_mission(tmp_path / "m").settings
