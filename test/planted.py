@@ -1,6 +1,7 @@
 """Faults planted in records, and what screening makes of them: errors of held-out sound soundings.
 
-``python test/planted.py RECORD [CASE ...]``, with a CSV file of soundings or a lake of ``LAKES``.
+``python test/planted.py RECORD [CASE ...]``, with a CSV file of soundings or a lake of ``LAKES``
+(``rough:2``: of another seed).
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from poam_ros.importers.soundings import SoundingMapSettings, Soundings, find_li
 from poam_ros.outputs.held_out import split_off
 
 #: Kinds of simulated lakes.
-LAKES = ("smooth", "rough", "terraces", "shoals")
+LAKES = ("smooth", "rough", "terraces", "shoals", "river")
 FAULTS = (
     "none", "line2", "line3", "lines2", "half2", "parts2", "parts3", "mixed", "shallow", "noise",
     "zeros", "offset", "metre", "wander", "level", "isolated5", "isolated20", "isolated40", "fish",
     "weed", "cliff", "wall", "wreck", "pit",
+    "crossed2", "zeroruns", "stuck", "swapped", "gaps", "alternate", "feet", "ringing", "bursts",
+    "deep",
 )  # fmt: skip
 #: Length in m, and height relative to the depth, of bottom that only one line crosses.
 FEATURES = {
     "cliff": (40, 80, -0.65), "wall": (8, 12, 0.5), "wreck": (20, 40, 0.4), "pit": (20, 40, -0.6),
+    "deep": (60, 120, -2.0),
 }  # fmt: skip
 
 
@@ -75,6 +79,9 @@ def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
     def bottom(p: np.ndarray) -> np.ndarray:
         f = (amplitude * np.cos(p @ k.T * np.pi + phase)).sum(1) / np.sqrt((amplitude**2).sum() / 2)
         x, y = p.T
+        if kind == "river":  # its banks fall by 1 m per metre
+            away = np.abs(y - 250 - 60 * np.sin(x / 95))
+            return -np.clip(np.minimum(46 - away, 6 + 1.5 * f + 2 * np.cos(x / 60)), 0.4, None)
         shore = np.clip(np.minimum.reduce([x, 600 - x, y, 500 - y]) / 60, 0.08, 1)
         d = 13 + 4 * f
         if kind == "terraces":
@@ -88,6 +95,14 @@ def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
     for i, y in enumerate(np.linspace(30, 470, 5)):
         x = np.arange(8, 592, 1.4)
         parts.append(np.column_stack((x[:: 1 - 2 * (i % 2)], y + 4 * np.sin(x / 60 + i))))
+    if kind == "river":
+        parts = []
+        for i, x in enumerate(np.linspace(15, 585, 30)):
+            y = np.linspace(-45, 45, 65)[:: 1 - 2 * (i % 2)] + 60 * np.sin(x / 95) + 250
+            parts.append(np.column_stack((x + 2 * np.sin(y / 9), y)))
+        for i, away in enumerate((-38, -20, 0, 20, 38)):
+            x = np.arange(8, 592, 1.4)[:: 1 - 2 * (i % 2)]
+            parts.append(np.column_stack((x, 250 + away + 60 * np.sin(x / 95))))
     line = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
     z = np.concatenate([bottom(p + rng.normal(0, off, 2)) for p in parts])
     z += rng.normal(size=len(z)) * (0.05 - 0.005 * z)
@@ -192,12 +207,47 @@ def plant(r: Record, name: str, among: np.ndarray, seed: int = 5) -> Case:
             near = (np.hypot(*(r.xy - centre).T) < 30) & (rng.uniform(size=len(z)) < 0.7)
             these = np.flatnonzero(near)
             false(these, r.z[these] * (1 - rng.uniform(0, 0.5, len(these))))
+    elif name == "crossed2":  # the line that the most others come near
+
+        def met(line: int) -> int:
+            return len(np.unique(r.line[cKDTree(r.xy[rows(line)]).query(r.xy)[0] < 3.0]))
+
+        multiply(rows(max(np.unique(r.line[among]), key=met)), 2)
+    elif name == "zeroruns":
+        for part in [*parts(10, 50, 200), *lines(1)]:
+            false(part, np.zeros(len(part)))
+    elif name == "stuck":
+        for part in parts(10, 20, 150):
+            false(part, np.full(len(part), r.z[part[0]]))
+    elif name == "swapped":  # another channel, such as a temperature
+        days, counts = np.unique(r.day, return_counts=True)
+        these = np.flatnonzero(r.day == days[np.argsort(counts)[len(days) // 2 - 1]])
+        false(these, -11 + 0.5 * np.sin(np.arange(len(these)) / 300))
+    elif name == "gaps":
+        for part in parts(8, 20, 100):
+            multiply(part, 2)
+        for part in parts(40, 10, 60):
+            false(part, np.full(len(part), np.nan))
+    elif name == "alternate":
+        for part in parts(8, 50, 150):
+            multiply(part[::2], 2)
+    elif name == "feet":
+        these = lines(1)[0]
+        false(these, r.z[these] / 0.3048)
+    elif name == "ringing":
+        these = np.flatnonzero(rng.uniform(size=len(z)) < 0.3)
+        false(these, -0.6 + 0.03 * rng.normal(size=len(these)))
+    elif name == "bursts":
+        for begin in rng.integers(len(z) - 8, size=len(z) // 40):
+            multiply(np.arange(begin, begin + rng.integers(3, 9)), int(rng.integers(2, 4)))
     elif name in FEATURES:
         low, high, height = FEATURES[name]
         for part in alone(5, low, high):
             shape = height * rng.uniform(0.85, 1.15) * np.ones(len(part))
             if name == "wreck":
                 shape *= 1 + 0.25 * np.sin(np.linspace(0, 9, len(part)))
+            if name == "deep":  # by steep slopes
+                shape *= np.clip(3 * (1 - np.abs(np.linspace(-1, 1, len(part)))), 0, 1)
             z[part] = truth[part] = np.minimum(r.z[part] * (1 - shape), -0.3)
             feature[part] = True
     elif name != "none":
@@ -254,8 +304,8 @@ def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 def measure(r: Record, cases: list[str]) -> None:
     """Print mean absolute errors, in m, of held-out sound soundings: without the fault; with it;
-    with it and screened. Of the screening: cost, change, soundings of the fault accepted, and of
-    sound soundings and of the feature refused."""
+    with it and screened. Of the screening: cost, and the least, without the fault's soundings;
+    change; soundings of the fault accepted; and of sound soundings and of the feature, refused."""
     line = np.unique(r.line, return_inverse=True)[1]
     r = replace(r, line=line)
     block_map = BlockMap(r)
@@ -263,26 +313,33 @@ def measure(r: Record, cases: list[str]) -> None:
     kept = np.flatnonzero(~held)
     print(f"{len(r.z)} soundings, {line.max() + 1} lines", flush=True)
     print(f"{'case':<11}{'sound':>8}{'fault':>8}{'screen':>8}{'cost %':>8}"
-        f"{'change %':>9}{'accepted':>12}{'lost %':>8}{'feature %':>10}", flush=True)  # fmt: skip
+        f"{'least %':>8}{'change %':>9}{'accepted':>12}{'lost %':>8}{'feature %':>10}",
+        flush=True)  # fmt: skip
     costs = []
     for name in cases:
         case = plant(r, name, ~held)
         test = np.flatnonzero(held & case.sound & ~case.feature)
-        out = refused(r, case.z, kept)
-        runs = (case.truth, kept), (case.z, kept), (case.z, kept[~out[kept]])
-        sound, fault, screen = (float(block_map.errors(r, z, use, test).mean()) for z, use in runs)
-        bad, good = ~case.sound[kept], case.sound[kept]
-        accepted, lost = (bad & ~out[kept]).sum(), (good & out[kept]).mean()
+        there = kept[np.isfinite(case.z[kept])]
+        out = refused(r, case.z, there)
+        runs = (case.truth, kept), (case.z, there), (case.z, there[~out[there]])
+        runs += ((case.z, there[case.sound[there]]),)  # without the fault's soundings
+        sound, fault, screen, without = (
+            float(block_map.errors(r, z, use, test).mean()) for z, use in runs
+        )
+        bad, good = ~case.sound[there], case.sound[there]
+        accepted, lost = (bad & ~out[there]).sum(), (good & out[there]).sum() / good.sum()
         share = (case.feature & out)[kept].sum() / max(1, case.feature[kept].sum())
         cost, change = 100 * (screen / sound - 1), 100 * (screen / fault - 1)
         costs.append(cost)
         print(f"{name:<11}{sound:8.3f}{fault:8.3f}{screen:8.3f}{cost:8.1f}"
-            f"{change:9.1f}{accepted:6d}/{bad.sum():<5d}{100 * lost:8.2f}{100 * share:10.1f}",
+            f"{100 * (without / sound - 1):8.1f}{change:9.1f}{accepted:6d}/{bad.sum():<5d}"
+            f"{100 * lost:8.2f}{100 * share:10.1f}",
             flush=True)  # fmt: skip
     print(f"median cost {np.median(costs):.1f} %")
 
 
 if __name__ == "__main__":
     log, *names = sys.argv[1:]
-    found = simulated(log) if log in LAKES else recorded(Path(log), 2)
+    kind, _, number = log.partition(":")
+    found = simulated(kind, int(number or 1)) if kind in LAKES else recorded(Path(log), 2)
     measure(found, names or list(FAULTS))

@@ -32,8 +32,8 @@ ROUNDS, LEAST = 3, 6
 ALIKE = 0.95
 ALTERNATIVES = {"along": "latency", "scale": "level"}
 WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
-#: A constant of a line is applied from so many standard deviations, in m from so much.
-SURE, LEAST_CONSTANT = 3.0, 0.02
+#: A smaller constant of a line is not corrected, in m.
+LEAST_CONSTANT = 0.02
 MAX_CROSSINGS = 4000
 
 
@@ -286,19 +286,54 @@ class _Fit:
                 self.kinds, total.tolist(), half.tolist(), strict=True
             )
         ] + left_out[::-1]
-        columns = self.line.names, found.constants.tolist(), found.std.tolist(), found.counts
-        for name, value, std, count in zip(*columns, strict=True):
-            if count >= LEAST and abs(value) > max(SURE * std, LEAST_CONSTANT):
-                wide = CONFIDENCE_95 * std
-                effects.append(Effect("line", name, value, value - wide, value + wide, True))
+        size = np.bincount(self.line.code, minlength=len(self.line.names))
+        known = found.counts > 0
+        constants = np.where(known, found.constants, 0.0)
+        if known.any():
+            constants[known] -= _common(constants[known], size[known])
+        wide = CONFIDENCE_95 * found.std
+        off = np.flatnonzero(known & (np.abs(constants) > np.maximum(wide, LEAST_CONSTANT)))
+        effects += [
+            Effect("line", self.line.names[i], value, value - half, value + half, True)
+            for i, value, half in zip(
+                off.tolist(), constants[off].tolist(), wide[off].tolist(), strict=True
+            )
+        ]
         remarks = list(self.remarks)
         for each in left_out:
             if each.kind == "scale" and ("level", each.name) in self.kinds:
                 remarks.append(
                     f"part of the level of {each.name} may be a scale within the interval above"
                 )
+        for side in (off[constants[off] < 0], off[constants[off] > 0]):
+            if len(side) > 1:
+                remarks.append(_group(constants[side], size[side], len(self.line.code)))
         if not self.timed:
             remarks.append("without times, a latency cannot be told from an antenna's offset")
         if len(self.day.names) > 1:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
         return Calibration(tuple(effects), tuple(remarks))
+
+
+def _common(constants: np.ndarray, size: np.ndarray) -> float:
+    """What lines with half of the soundings have in common: the mean of the constants [L] in the
+    shortest interval with half of them, by the number of soundings [L] (Rousseeuw 1984)."""
+    order = np.argsort(constants, kind="stable")
+    constants, size = constants[order], size[order]
+    total = np.cumsum(size)
+    last = np.searchsorted(total, total - size + total[-1] / 2)
+    first = np.flatnonzero(last < len(total))
+    k = int(first[np.argmin(constants[last[first]] - constants[first])])
+    part = slice(k, int(last[k]) + 1)
+    return float(np.average(constants[part], weights=size[part]))
+
+
+def _group(constants: np.ndarray, size: np.ndarray, count: int) -> str:
+    """In words: lines that are off to one side, by constants [L], with so many soundings each."""
+    middle = float(np.median(constants))
+    where = "lower" if middle < 0 else "higher"
+    return (
+        f"{len(size)} lines with {100 * size.sum() / count:.0f} % of the soundings lie {where} than "
+        f"most, by {abs(middle):.2f} m (median): brought to the level of most, though crossings "
+        "cannot tell which are right"
+    )

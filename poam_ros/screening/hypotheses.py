@@ -131,8 +131,8 @@ class _Paths:
         self.depth = ranges[:, None] / FACTORS  # [N, S]
         self.evidence = _across(self.depth, forecast)
         step = np.hypot(*np.diff(xy, axis=0).T)
-        usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
-        self.reach = np.maximum(ranges / 2, GAP_STEPS * usual)
+        self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+        self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
 
@@ -197,11 +197,16 @@ class _Paths:
         low = np.minimum(now, past)
         same = np.eye(len(FACTORS), dtype=bool)
         grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP
-        steps = self.scatter[rows, None] ** 2 * -back + (SLOPE * away) ** 2
-        variance = grain**2 + steps[..., None, None] / FACTORS**2
+        away = away[..., None, None]
+        away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
+        steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (SLOPE * away) ** 2
+        variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
         jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
-        jump[..., RUN, :RUN] = jump[..., :RUN, RUN] = -self.wide
+        beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
+        jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
+        jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
+        jump[..., RUN, RUN] += CHANGES[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
         change = np.where(gap, np.maximum(CHANGES, BEGINS), CHANGES)
         none = self.r[rows] <= NO_READING

@@ -21,7 +21,7 @@ def test_a_line_of_multiples_is_refused_and_nothing_else(factor):
     np.testing.assert_allclose(found.difference[own], (factor - 1) * ground(found.xy[own]), atol=1)
 
 
-def test_a_part_of_a_line_is_refused():
+def test_multiples_on_a_part_of_a_line_are_refused():
     xy, z, line = lake()
     false = (line == 9) & (xy[:, 0] > 60) & (xy[:, 0] < 180)
     z[false] *= 2
@@ -54,19 +54,21 @@ def test_a_part_of_multiples_that_no_line_crosses_is_refused(factor):
 
 
 @pytest.mark.parametrize(
-    "ends, false", [(-280.0, True), (-200.0, False)], ids=["before a gap", "going on"]
+    "slope, gap, false",
+    [(0.05, 80.0, True), (0.05, 0.0, False), (0.12, 0.0, False), (0.5, 0.0, False)],
 )
-def test_a_short_piece_far_deeper_than_all_that_is_confirmed(ends, false):
-    """At the begin of a line that nothing else crosses there: a slope from the deep stays."""
+def test_a_short_piece_far_deeper_than_all_that_is_confirmed(slope, gap, false):
+    """At the begin of a line that nothing else crosses there: a slope from the deep stays, however
+    steep and deep it is."""
     xy, z, line = lake()
     x, y = xy[0]
-    beyond = np.arange(-320.0, y, 1.5)
-    deep = -ground(xy[:1]) - 0.05 * (beyond - y)
-    beyond, deep = (each[(beyond < ends) | (beyond > -200)] for each in (beyond, deep))
-    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
-    z, line = np.r_[-deep, z], np.r_[np.zeros(len(beyond), dtype=int), line]
+    beyond = np.arange(320.0, 0.0, -1.5)
+    beyond = beyond[(beyond > 280) | (beyond < 280 - gap)]
+    z = np.r_[ground(xy[:1]) - slope * beyond, z]
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), y + beyond)), xy))
+    line = np.r_[np.zeros(len(beyond), dtype=int), line]
     found = find_crossings(xy, z, line, -z).multiple != 1
-    assert (found == (false & (xy[:, 1] < ends))).all()
+    assert (found == (false & (xy[:, 1] > y + 280))).all()
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
@@ -87,7 +89,7 @@ def test_where_half_of_the_lines_are_multiples_the_deeper_ones_are_refused():
     assert (found[false] == 2).mean() > 0.97 and (found[~false] == 1).all()
 
 
-def test_no_readings_are_refused_but_a_shore_stays():
+def test_depths_of_zero_are_refused_but_a_shore_stays():
     xy, z, line = lake()
     z *= np.clip(xy[:, 1] / 100, 0, 1)  # a shore
     zero = np.random.default_rng(3).random(len(z)) < 0.03
@@ -111,7 +113,7 @@ def test_lines_that_differ_by_a_constant_stay():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 60])
-def test_short_records_are_not_tested(count):
+def test_short_records_are_not_screened(count):
     xy, z, line = (values[:count] for values in lake())
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all() and len(found.multiple) == count and not len(found.row)
@@ -141,7 +143,7 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
-def test_one_line_of_doubles_in_a_long_record_is_refused():
+def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     xy, z, line = lake()
     shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
     xy = np.concatenate([xy + shift for shift in shifts])
