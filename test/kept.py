@@ -9,6 +9,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
+import crossing_lines
 import numpy as np
 
 from poam_ros.core.clock import SECOND, Moment
@@ -243,10 +244,6 @@ def main(folder, begin, end):
     sys.stdout.write(f"{session.samples} {kept.stamp}\n")
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-
-
 class Shifted(Crossed):
     """Along lines north, then east, whose positions are shifted; every ping is of the bottom."""
 
@@ -269,3 +266,33 @@ class Shifted(Crossed):
         self.session.handle(VehicleState(ns, (*place.tolist(), 0.0)), self.now)
         self.session.handle(RawPing(ns, float(depth), 0.1, 100.0), self.now)
         self.session.handle(Tick(), self.now)
+
+
+class Reinstated(Crossed):
+    """The first two lines that cross a true one are shallow and false; those after them are not."""
+
+    _XY, _Z, _LINE = crossing_lines.lake()
+    _ORDER = np.concatenate(list(map(np.flatnonzero, np.equal.outer(np.r_[3, 8:12], _LINE))))[::2]
+    PLACES, LINES, DEPTHS = _XY[_ORDER], _LINE[_ORDER], -_Z[_ORDER]
+
+    def __init__(self, folder, begin=0, **changed):
+        workspace = {
+            "workspace": [-5.0, 245.0, -5.0, 205.0],
+            "resolution": 20.0,
+            "screening.echo_ratio": 10.0,
+        }
+        super().__init__(folder, begin, pilot_samples=60, **workspace, **changed)
+
+    def ping(self):
+        place, line, depth = (
+            each[self.stamp].tolist() for each in (self.PLACES, self.LINES, self.DEPTHS)
+        )
+        self.stamp += 1
+        ns = self.stamp * SECOND // 10
+        self.session.handle(VehicleState(ns, (*place, 0.0)), self.now)
+        self.session.handle(RawPing(ns, depth / (1 + (line in (8, 9))), 0.1, 100.0), self.now)
+        self.session.handle(Tick(), self.now)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -332,8 +332,9 @@ def _group(constants: np.ndarray, size: np.ndarray, count: int) -> str:
     """In words: lines that are off to one side, by constants [L], with so many soundings each."""
     middle = float(np.median(constants))
     where = "lower" if middle < 0 else "higher"
+    share = 100 * size.sum() / count
     return (
-        f"{len(size)} lines with {100 * size.sum() / count:.0f} % of the soundings lie {where} than "
-        f"most, by {abs(middle):.2f} m (median): brought to the level of most, though crossings "
-        "cannot tell which are right"
+        f"{len(size)} lines with {share:.0f} % of the soundings are {where} than "
+        f"most, by {abs(middle):.2f} m (median): corrected to the level of most. Crossings cannot "
+        "tell which lines are right"
     )

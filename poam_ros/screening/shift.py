@@ -36,6 +36,7 @@ REACH, STEP = 20.0, 1.5
 #: Log odds by which a shift must be likelier than none; and than any other that is ``OTHER`` m
 #: away; shares of crossings that agree with it, at least, and without it, at most.
 GAIN, MARGIN, OTHER, WITH, WITHOUT = 15.0, 8.0, 5.0, 0.8, 0.6
+NEARLY = 12.0  # log odds: shifts so much less likely than the likeliest may be the true one
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Shift:
     Attributes:
         first, last: numbers of the first such ping, and of the last one that was compared.
         seconds: from the first to the last.
-        east, north: the shift in the map's x and y that explains the differences, in m; if it
-            grows, at the end.
-        grows: whether a shift that grows from 0 on explains them better.
+        east, north: the shift at the end, in the map's x and y, that explains the differences
+            best, in m.
+        low, high: between these is its size, in m: of all shifts that are nearly as likely.
         agreeing, crossings: crossings that agree after such a shift, of how many.
         agreed, met: the same without it.
         gain, margin: log odds beyond no shift, and beyond the likeliest other shift.
@@ -58,7 +59,8 @@ class Shift:
     seconds: float
     east: float
     north: float
-    grows: bool
+    low: float
+    high: float
     agreeing: int
     crossings: int
     agreed: int
@@ -80,10 +82,9 @@ class Shift:
     @property
     def sentence(self) -> str:
         """The shift in words."""
-        size = float(np.hypot(self.east, self.north))
-        what = "drifted" if self.grows else "jumped"
         return (
-            f"positions have {what} by about {size:.0f} m ({self.east:+.0f}, {self.north:+.0f}) "
+            f"positions have shifted by {self.low:.0f} to {self.high:.0f} m (likeliest: "
+            f"{self.east:+.0f}, {self.north:+.0f}) "
             f"since ping {self.first} at the latest, {self.seconds:.0f} s before: with this shift "
             f"{self.agreeing} of {self.crossings} crossings with earlier lines agree, "
             f"without it {self.agreed} of {self.met}"
@@ -259,17 +260,21 @@ class ShiftWatch:
         passed = (later.first - first + 1) / (last + 1 - first)
         growths, std = (np.ones(len(later)), passed), self._position_std
         tries = [_best(later, earlier, growth, spread, std) for growth in growths]
-        grows = tries[1].value > tries[0].value
-        best = tries[grows]
+        best = max(tries, key=lambda each: each.value)
+        near = np.concatenate([each.size[each.values >= best.value - NEARLY] for each in tries])
+        size = float(np.hypot(*best.shift))
+        low = max(0.0, min(size, near.min(initial=size)) - STEP / 2)
+        high = max(size, near.max(initial=size)) + STEP / 2
         seconds = float(data.stamp_ns[last] - data.stamp_ns[first]) / SECOND
         begin, end = data.number[[first, last]].tolist()
-        return Shift(begin, end, seconds, *best.shift, bool(grows), best.agreeing, best.crossings,
+        return Shift(begin, end, seconds, *best.shift, low, high, best.agreeing, best.crossings,
             best.agreed, best.met, best.gain, best.margin)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Best:
-    """The likeliest shift, its log odds, those beyond no shift, and beyond other shifts."""
+    """The likeliest shift, its log odds, those beyond no shift, and beyond other shifts; and sizes
+    and log odds of all that were tried [S]."""
 
     shift: tuple[float, float]
     value: float
@@ -279,6 +284,8 @@ class _Best:
     crossings: int
     agreed: int
     met: int
+    size: np.ndarray
+    values: np.ndarray
 
 
 def _best(
@@ -310,7 +317,8 @@ def _best(
     east, north = fine[k].tolist()
     top = float(finer[k])
     return _Best((east, north), top, top - float(value[0]), top - float(others),
-        int(agreeing[k]), int(crossings[k]), int(agreed[0]), int(met[0]))  # fmt: skip
+        int(agreeing[k]), int(crossings[k]), int(agreed[0]), int(met[0]),
+        np.hypot(*coarse.T), value)  # fmt: skip
 
 
 def _usual(legs: _Legs) -> float:

@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import POAM, Crossed, Shifted, rows, surveys
+from kept import POAM, Crossed, Reinstated, Shifted, rows, surveys
 
+from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import map_grid
 from poam_ros.frontend.events import MissionStateChanged, PositionsShifted, Problem, ResetRequested
@@ -27,7 +28,7 @@ from poam_ros.outputs.folder import read_records
 from poam_ros.outputs.results import read_unmapped
 from poam_ros.screening.screen import ScreeningSettings
 
-CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate')"
+CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate', 'shift')"
 
 
 @pytest.fixture
@@ -71,7 +72,13 @@ def test_without_screening_crossings_nothing_is_withdrawn(crossed):
     assert s.session.ledger.accepted == s.session.mapper.samples + len(s.session.sample_queue)
 
 
-def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(crossed, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "kind, changes",
+    [(Crossed, ["withdraw"]), (Reinstated, ["withdraw", "reinstate"])],
+)
+def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
+    kind, changes, crossed, tmp_path, monkeypatch
+):
     """Also with a checkpoint from before or after the verdict, or without any."""
     draw, images, append = random.Random(5), [], JournalDatabase.append
 
@@ -83,17 +90,20 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(crossed, tmp_path
 
     with monkeypatch.context() as patch:
         patch.setattr(JournalDatabase, "append", pictured)
-        whole = crossed().until()
+        whole = crossed(kind=kind).until()
         whole.close()
+    assert [change for change, *_ in rows(tmp_path / "m", CHANGES)] == changes
     everything, last = whole.session.everything(), images[-1]
     some = draw.sample(images[:-1], 4) + [last]
     shutil.copytree(last, bare := tmp_path / "bare")
     (bare / "checkpoint.npz").unlink(missing_ok=True)
     for at in [*some, bare]:
-        placed = len(rows(at)) + len(rows(at, "SELECT * FROM waiting"))
-        placed += len(rows(at, "SELECT * FROM held"))
-        again = crossed(at.name)
-        again.stamp = placed
+        last_ns = max(
+            rows(at, f"SELECT COALESCE(MAX(stamp_ns), 0) FROM {table}")[0][0]
+            for table in ("pings", "waiting", "held")
+        )
+        again = crossed(at.name, kind)
+        again.stamp = last_ns * 10 // SECOND
         again.turn()
         again.until()
         np.testing.assert_array_equal(
@@ -107,13 +117,14 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(crossed, tmp_path
         assert rows(at, CHANGES) == rows(tmp_path / "m", CHANGES), at
 
 
-def test_a_replay_gives_the_same_verdicts_and_map(crossed, tmp_path):
-    s = crossed().until()
+@pytest.mark.parametrize("kind", [Crossed, Reinstated])
+def test_a_replay_gives_the_same_verdicts_and_map(kind, crossed, tmp_path):
+    s = crossed(kind=kind).until()
     s.session.handle(MissionStateChanged("done"), s.now)
     s.turn()
     s.close()
     left_out = read_unmapped(tmp_path / "m")
-    assert left_out.refused.counts["withdrawn"] == len(s.session.withdrawn)
+    assert left_out.refused.counts.get("withdrawn", 0) == len(s.session.withdrawn)
     assert left_out.logged == s.session.mapper.samples  # so that the map counts as complete
     soundings = read_journal(tmp_path / "m", ReadOptions())
     past = read_mission(tmp_path / "m").settings

@@ -641,9 +641,9 @@ def test_a_shift_that_the_mapper_finds_pauses_until_a_person_resumes(guided, eve
     eventually(lambda: planner.mission.goal is not None)
     mapper = vehicle.create_publisher(String, "map/shift", qos.LATCHED)
     eventually(lambda: mapper.get_subscription_count() == 1)
-    mapper.publish(String(data="positions have jumped by about 6 m"))
+    mapper.publish(String(data="positions have shifted by 5 to 8 m"))
     eventually(lambda: vehicle.states[-1] == "paused")
-    assert planner.mission.reason == "positions have jumped by about 6 m"
+    assert planner.mission.reason == "positions have shifted by 5 to 8 m"
     some_reports(vehicle, eventually)
     assert planner.mission.state == "paused"
     assert call(vehicle, eventually, "resume").success
