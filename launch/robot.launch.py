@@ -6,9 +6,9 @@
 
 Nothing moves before the second command. The nodes keep running when the mission is done, so that
 the latched maps remain. A node that dies is started again. With mission_dir:=DIR the mission is
-stored there and recovered: the planner is paused until /planner/resume, unless autoresume:=true.
-Without it the map starts empty, and the planner waits for /planner/start. rviz:=true shows the
-mission on this machine; view.launch.py does so on another one.
+stored there and recovered: the planner is paused until /planner/resume, unless
+watchdog.resume_after_restart:=true. Without it the map starts empty, and the planner waits for
+/planner/start. rviz:=true shows the mission on this machine; view.launch.py does so on another one.
 """
 
 from functools import partial

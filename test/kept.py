@@ -58,7 +58,7 @@ class Kept:
         return distance
 
     def ping(self):
-        """Odometry and a ping at the next stamp; the ground is rough."""
+        """Odometry and a ping at the next stamp; the bottom is rough."""
         self.stamp += 1
         ns, (x, y, z) = self.stamp * SECOND // 10, self.place(self.stamp)
         ground = 20 + 10 * np.sin(x / 8) * np.cos(y / 6) + np.sin(self.stamp**2 % 97)
@@ -84,6 +84,26 @@ class Kept:
             self.outcomes += self.session.work(self.now)
         return self
 
+    def turn(self):
+        """Screen, store and model all that is due."""
+        self.work()
+        self.settle()
+        self.work()
+
+    def until(self, stamp):
+        """Drive to a ping; the model has its turn whenever something is due."""
+        while self.stamp < stamp:
+            self.ping()
+            if self.session.due(self.now):
+                self.turn()
+        return self
+
+    def written(self):
+        """Wait until all that was journalled is on the disk."""
+        journal = self.session.journal
+        journal._next_checkpoint = -1.0
+        assert journal.checkpoint_due(self.now).reached.wait(300)
+
     def mapped(self, steps=6, pings=20):
         """A pilot survey and some batches, with training between them."""
         self.drive(40)
@@ -102,8 +122,21 @@ class Kept:
         return np.stack((predicted.mean, predicted.variance))
 
 
+def surveys(folder, kind=Kept):
+    """For a fixture: ``begin(name="m", **settings)`` begins a survey, closed at the end."""
+    begun = []
+
+    def begin(name="m", kind=kind, **settings):
+        begun.append(kind(folder / name, **settings))
+        return begun[-1]
+
+    yield begin
+    for survey in begun:
+        survey.close()
+
+
 class Echoing(Kept):
-    """Over ground with a pit, with false echoes, and screened: some pings are always held."""
+    """Over a bottom with a pit, with false echoes, and screened: some pings are always held."""
 
     def __init__(self, folder, begin=0, **changed):
         super().__init__(folder, begin, **{"screening.enabled": True}, **changed)
@@ -159,18 +192,8 @@ class Crossed(Kept):
         self.session.handle(RawPing(ns, float(depth) * (1 + false), 0.1, 100.0), self.now)
         self.session.handle(Tick(), self.now)
 
-    def turn(self):
-        """Screen, store and learn all that is due."""
-        self.work()
-        self.settle()
-        self.work()
-
     def until(self, stamp=None):
-        while self.stamp < (stamp or len(self.PLACES)):
-            self.ping()
-            if self.session.due(self.now):
-                self.turn()
-        return self
+        return super().until(stamp or len(self.PLACES))
 
     @property
     def withdrawn_lines(self):

@@ -11,7 +11,7 @@ from poam_ros.core.maps import ElevationMap, Predicted, StopCondition, UpdateRep
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import Tick
-from poam_ros.frontend.front_end import GateSettings, RawPing
+from poam_ros.frontend.front_end import FrontEndSettings, RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.session import SurveySession
 
@@ -85,8 +85,8 @@ class Survey:
         self.mapper = Mapper()
         options.setdefault("policy", TimedBatches(batch_size=20, batch_period=3600.0))
         options.setdefault("grid", map_grid(WORKSPACE, 10.0))
-        gate = options.pop("gate", GateSettings(workspace=WORKSPACE))
-        self.session = SurveySession(self.mapper, gate, **options)
+        front_end = options.pop("front_end", FrontEndSettings(workspace=WORKSPACE))
+        self.session = SurveySession(self.mapper, front_end, **options)
         self.now = Moment(0, 0.0)
         self.samples: list[Samples] = []
         self.notes: list[str] = []

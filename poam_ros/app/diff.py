@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         for path, name in ((args.before, "before"), (args.after, "after"))
     )
     configure_process(before.settings.model.threads)
-    with work_progress("learning", len(before.soundings) + len(after.soundings)) as report:
+    with work_progress("mapping", len(before.soundings) + len(after.soundings)) as report:
         change = change_between(before, after, args.resolution, args.offset, report)
     print(f"table:   {write_change(folder, change)}")
     try:

@@ -175,7 +175,7 @@ def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[F
         advice = "give all nodes the same use_sim_time, and synchronise the machines' clocks"
         yield problem(f"the nodes' times differ ({text} from this machine's)", advice)
     elif ages and abs(min(ages.values(), key=abs)) > MAX_CLOCK_DIFFERENCE_S:
-        yield Finding("the nodes use another time than this machine: simulated or recorded")
+        yield Finding("the nodes use a different time from this machine: simulated or recorded")
 
 
 def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:

@@ -94,12 +94,13 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if degrees and "workspace" in given:
         raise InputError("workspace: expected it in metres or in degrees, got both")
     if not (degrees or metres or args.practice is not None):
-        if not values["areas.file"]:
+        if not (values["areas.file"] or values["areas.polygon_degrees"]):
             raise InputError(
                 "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
-                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', or --areas.file"
+                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', --areas.polygon-degrees or "
+                "--areas.file"
             )
-        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that in the file
+        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that of the areas
     if not values["mission_dir"]:
         values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
     for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):

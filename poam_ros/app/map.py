@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError, quantity
-from ..core.geodesy import place_said
+from ..core.geodesy import GeoReference, place_said
 from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
+from ..models.prior import read_prior
 from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, figures, reader
-from .map_input import GATE, MODEL, SCREENING, MappingJob, read
+from .map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ..importers.outline import Outline
@@ -82,8 +83,15 @@ def add_arguments(parser: Parser) -> None:
         "local metres).")  # fmt: skip
     add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
         type=_level, metavar="FILE|M",
-        help="Water level above the datum (m), or a gauge file with times and levels (default: "
-        "0).")  # fmt: skip
+        help="Water level above the datum (m, or as in 1482.6ft), or a gauge file with times "
+        "and levels (default: 0).")  # fmt: skip
+    add(
+        "--draught",
+        type=float,
+        default=0.0,
+        metavar="M",
+        help="Depth of the sonar, added to depths that count from it (default: 0).",
+    )
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
     add_settings(parser.add_argument_group("model"), MODEL)
@@ -94,7 +102,7 @@ def add_arguments(parser: Parser) -> None:
         help="Mission folder that belongs to the recording, to reproduce the vehicle's "
         "map.")  # fmt: skip
     add_settings(group, rows(BagSettings))
-    add_settings(group, GATE)
+    add_settings(group, FRONT_END)
 
 
 def _add_chart(group: Any) -> None:
@@ -128,6 +136,10 @@ def _add_validation(group: Any) -> None:
 
 def _level(text: str) -> Any:
     """A water level, or the file of a gauge."""
+    from ..importers.dialect import UNITS, value_with_unit
+
+    if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
+        return float(found[0]) * UNITS[found[1]]
     row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
     return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
 
@@ -141,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
+    survey = _with_prior(survey)
     source = {**survey.soundings.source, "command": args.given}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
@@ -213,6 +226,16 @@ def _with_outline(
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
     survey = replace(survey, soundings=replace(soundings, land=outline.land))
     return survey, outline
+
+
+def _with_prior(survey: MappingJob) -> MappingJob:
+    """The job with the prior of its settings, unless it has its mission's."""
+    settings, origin = survey.settings, survey.soundings.projection
+    if settings.prior is not None:
+        return survey
+    place = None if origin is None else GeoReference(origin.latitude, origin.longitude)
+    prior = read_prior(settings.model.prior, survey.workspace, place)
+    return replace(survey, settings=replace(settings, prior=prior))
 
 
 def _map(

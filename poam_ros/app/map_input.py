@@ -12,11 +12,12 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
 from ..core.settings import instance, rows
-from ..frontend.settings import GateSettings
+from ..frontend.settings import FrontEndSettings
 from ..importers.bags import BagSettings
 from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..journal.folder import MAY_DIFFER
 from ..journal.reader import RecordedMission, read_mission
+from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
 from ..ros.common.parameters import ROBOT_DEFAULTS
 from ..screening.screen import ScreeningSettings
@@ -38,10 +39,10 @@ SCREENING = tuple(
 )
 #: The front end's settings for recordings. `poam map` has a margin and a water level of its own for
 #: every log; frames are looked up in tf2, which needs a live graph.
-GATE = tuple(
+FRONT_END = tuple(
     row
-    for row in rows(GateSettings)
-    if row.name not in ("margin", "sonar.base_frame", "water.level")
+    for row in rows(FrontEndSettings)
+    if row.name not in ("odometry.max_outside", "sonar.base_frame", "water.level")
 )
 #: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
@@ -97,7 +98,7 @@ def read(args: argparse.Namespace) -> MappingJob:
             f"{past.path}: its model {shown(method)} comes from another package; to load it, give "
             f"--method {shown(method)}"
         )
-    settings = _settings(values, args)
+    settings = replace(_settings(values, args), prior=_prior(args, past, values))
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _read_journal(args, past) if mission else _read_recording_and_journal(args, past)
@@ -113,6 +114,26 @@ def read(args: argparse.Namespace) -> MappingJob:
     return MappingJob(soundings, workspace, settings, past.mapper.get("resolution"))
 
 
+def _prior(
+    args: argparse.Namespace, past: RecordedMission, values: Mapping[str, Any]
+) -> PriorMap | None:
+    """The prior that the mission had, unless another is given.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    if "prior" in vars(args) or not values.get("prior"):
+        return None
+    folder = past.path.parent
+    folder = folder.parent if folder.name.startswith("reset-") else folder
+    if (found := PriorMap.of_folder(folder)) is None:
+        raise InputError(
+            f"{folder}: expected the prior of the mission, prior.npz, which is not there; to map "
+            "without one, give --prior ''"
+        )
+    return found
+
+
 def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) -> None:
     """Refuse options that do not fit this kind of log.
 
@@ -120,7 +141,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
         InputError: one does not.
     """
     given = vars(args)
-    recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
+    recording = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
         raise InputError(f"{spelling(name)}: for recordings only, got {args.log}")
@@ -128,6 +149,10 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
         raise InputError(f"--mission: for recordings only, got {args.log}")
     if args.levels and (mission or bag):
         raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
+    if args.draught and (mission or bag):
+        raise InputError(
+            f"--draught: not for recordings, where --sonar.offset says it ({args.log})"
+        )
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
         if value and not (columns or args.reader):
             raise InputError(f"--{name}: for tables of soundings only, got {args.log}")
@@ -159,12 +184,12 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     from ..importers.readers import read_soundings
 
     given = vars(args)
-    scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
+    scale = instance(FrontEndSettings, {name: given[name] for name in OF_TABLES if name in given})
     crop = {name: given[name] for name in CROP if name in given}
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
-        mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
+        mapping, args.by, settings.water_level, levels, args.draught, scale.sound_scale, **crop,
         units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
         times=args.calibrate or DAY in needed(args.exclusions),
     )  # fmt: skip

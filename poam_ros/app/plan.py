@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import InputError, quantity
 from ..core.geometry import Extent
 from ..planning.tvu import ORDERS
+from .graph import place_in_metres
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
+    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
+        help="The same around its own middle (deg).")  # fmt: skip
     add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty is to be met (default: 1b).")  # fmt: skip
     add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
@@ -84,9 +87,16 @@ def _bottom(args: argparse.Namespace) -> tuple:
     from ..planning.forecast import Bottom
 
     workspace = None if args.workspace is None else Extent.of(args.workspace)
+    if (degrees := args.workspace_degrees) is not None:
+        if workspace is not None:
+            raise InputError("workspace: expected it in metres or in degrees, got both")
+        place = place_in_metres(tuple(degrees), (0.0, 0.0), 0.0)
+        workspace = Extent.of(place["workspace"])
     if args.like is None:
         if args.depth is None or workspace is None:
-            raise InputError("expected --depth and --workspace with --deviation")
+            raise InputError(
+                "expected --depth and --workspace (or --workspace-degrees) with --deviation"
+            )
         low, high = args.deviation
         return Bottom.stated(low, high, args.depth, args.noise), workspace
     drawn = read_map(args.like / "map.npz")

@@ -1,4 +1,5 @@
-"""`poam waypoints`: write survey lines or a pilot survey as a plan for a ground station."""
+"""`poam waypoints`: write survey lines, a pilot survey, or where the planner would drive next, as a
+plan for a ground station."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from ..core.errors import InputError
 from ..core.files import atomic_write
 from ..core.settings import Setting, instance, rows
 from ..mavlink.settings import PlaceSettings
-from ..planning.areas import AreaSettings
+from ..planning.areas import AreaSettings, NavigableArea
 from ..planning.boustrophedon import BoustrophedonOptions, boustrophedon
 from ..planning.pilots import PILOTS, path_length
+from ..planning.planners import PLANNERS, planner_rows
 from ..planning.routes import Routes
 from ..planning.situation import Situation
 from . import graph
@@ -22,15 +24,23 @@ from .command import Parser, add_settings
 
 SURVEYS = ("boustrophedon", *PILOTS)
 SURVEY = Setting("survey", "boustrophedon", "Survey to write", choices=SURVEYS)
+AFTER = Setting(
+    "after", "", "Folder of a mission, a run or a mapped log: write where the planner would drive "
+    "next by its map, instead of a survey",
+)  # fmt: skip
+DURATION = Setting(
+    "duration", 3600.0, "Time of a plan with --after, at max_speed", "s", minimum=1.0, maximum=1e6
+)
 ENDINGS = ".plan (QGroundControl), .waypoints (ArduPilot), .kml, .gpx"
 #: Settings of the workspace and of what a plan says of the vehicle.
-PLACES = ("workspace", "origin", "heading", "seed", "max_speed")
+PLACES = ("workspace", "origin", "heading", "seed", "max_speed", "capture_radius", "planner")
 
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE",
         help=f"File to write. Its ending selects the format: {ENDINGS}.")  # fmt: skip
-    table = (SURVEY, *rows(BoustrophedonOptions, AreaSettings))
+    areas = [r for r in rows(AreaSettings) if r.name not in PLACES]
+    table = (SURVEY, AFTER, DURATION, *areas, *planner_rows())
     own = [graph.ROBOT_ROWS[name] for name in PLACES]
     degrees = [row for row in rows(PlaceSettings) if row.name == "workspace_degrees"]
     add_settings(parser, {row.name: row for row in (*degrees, *own, *table)}.values())
@@ -39,12 +49,21 @@ def add_arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the plan; returns the exit status."""
     from ..mavlink.places import given_frame, workspace_of
-    from ..mavlink.plans import FORMATS, Plan, routed
+    from ..mavlink.plans import FORMATS, Plan, planned_ahead, routed
+    from ..outputs.exports.chart import recorded
+    from ..outputs.folder import read_map, read_table
 
-    values: dict[str, Any] = {name: graph.ROBOT_ROWS[name].default for name in PLACES} | {
-        "areas.file": ""
-    }
-    values |= {"workspace": (0.0,) * 4, SURVEY.name: SURVEY.default, **vars(args)}
+    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings))
+    values: dict[str, Any] = {row.name: row.default for row in known}
+    values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
+    values |= {"workspace": (0.0,) * 4}
+    folder = Path(vars(args).get(AFTER.name, ""))
+    if after := AFTER.name in vars(args):
+        if SURVEY.name in vars(args):
+            raise InputError("survey: not with --after, which writes where the planner would drive")
+        drawn = read_map(folder / "map.npz")
+        values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
+    values |= vars(args)
     path: Path = args.file
     if path.suffix not in FORMATS:
         raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
@@ -52,18 +71,27 @@ def run(args: argparse.Namespace) -> int:
     frame = given_frame(values)
     if frame is None:
         raise InputError("expected --workspace-degrees 'SOUTH WEST NORTH EAST', or --origin")
-    if not (any(degrees) or any(values["workspace"]) or values["areas.file"]):
+    values |= frame.values
+    placed = values["areas.file"] or values["areas.polygon_degrees"]
+    if not (any(degrees) or any(values["workspace"]) or placed):
         raise InputError("expected --workspace, --workspace-degrees or --areas.file")
     workspace = workspace_of(values, frame)
     areas = instance(AreaSettings, values).open(workspace)
     draws = np.random.default_rng(values["seed"])
-    if values["survey"] == "boustrophedon":
-        begin = Situation(workspace.lower, workspace, routes=Routes(areas))
-        options = instance(BoustrophedonOptions, values)
-        lines = boustrophedon(None, begin, options, draws)  # type: ignore[arg-type]
+    if after:
+        pings = read_table(folder / "samples.csv", ("x", "y"))
+        planner = PLANNERS[values["planner"]]
+        options = instance(planner.options, values)
+        driven = planned_ahead(
+            lambda view, situation: planner.path(view, situation, options, draws),
+            drawn,
+            np.column_stack((pings["x"], pings["y"])),
+            areas,
+            values["capture_radius"] / 2,
+            values[DURATION.name] * values["max_speed"],
+        )
     else:
-        lines = PILOTS[values["survey"]](workspace, draws)
-    driven = routed(lines, areas)
+        driven = routed(_survey(values, areas, draws), areas)
     if not len(driven):
         raise InputError("areas: no waypoint of the survey can be reached")
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
@@ -85,3 +113,13 @@ def run(args: argparse.Namespace) -> int:
     hours = length / values["max_speed"] / 3600
     print(f"{path}: {len(driven)} waypoints, {length:.0f} m, {hours:.2f} h")
     return 0
+
+
+def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:
+    """The waypoints of a survey that needs no map [K, 2], in m."""
+    workspace = areas.workspace
+    if values[SURVEY.name] != "boustrophedon":
+        return PILOTS[values[SURVEY.name]](workspace, draws)
+    begin = Situation(workspace.lower, workspace, routes=Routes(areas))
+    options = instance(BoustrophedonOptions, values)
+    return boustrophedon(None, begin, options, draws)  # type: ignore[arg-type]

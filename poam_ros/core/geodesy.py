@@ -227,6 +227,11 @@ def coordinate_system(where: str, name: str) -> Any:
         raise InputError(f"{where}: expected a code such as EPSG:25833, got '{name}'") from None
 
 
+def is_in_feet(where: str, name: str) -> bool:
+    """Whether a coordinate system counts feet. Raises as ``coordinate_system``."""
+    return "foot" in coordinate_system(where, name).axis_info[0].unit_name
+
+
 def _wrapped(degrees: np.ndarray | float) -> np.ndarray:
     """The same angles from -180 to 180 degrees."""
     return (np.asarray(degrees) + 180.0) % 360.0 - 180.0

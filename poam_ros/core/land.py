@@ -31,20 +31,21 @@ class Land:
         return Land(Grid(x, y), self.water)
 
     @property
-    def _side(self) -> float:
+    def side(self) -> float:
+        """Of a cell."""
         return float(self.grid.x[1] - self.grid.x[0])
 
     @cached_property
-    def _to_land(self) -> np.ndarray:
+    def to_land(self) -> np.ndarray:
         """Distance of each cell to the nearest land [rows, columns]; 0 on land."""
         from scipy.ndimage import distance_transform_edt
 
         if self.water.all():
             return np.full(self.water.shape, np.inf)
-        return distance_transform_edt(self.water, self._side)
+        return distance_transform_edt(self.water, self.side)
 
     @cached_property
-    def _nearest_water(self) -> np.ndarray:
+    def nearest_water(self) -> np.ndarray:
         """Row and column of the water nearest to each cell [2, rows, columns]."""
         from scipy.ndimage import distance_transform_edt
 
@@ -54,7 +55,7 @@ class Land:
         """Rows and columns of places [..., 2]."""
         # Each axis by itself: NumPy is slow where the last axis has two elements.
         column, row = (
-            np.clip((at - axis[0]) / self._side + 0.5, 0.0, len(axis) - 1.0).astype(np.int64)
+            np.clip((at - axis[0]) / self.side + 0.5, 0.0, len(axis) - 1.0).astype(np.int64)
             for at, axis in ((xy[..., 0], self.grid.x), (xy[..., 1], self.grid.y))
         )
         return row, column
@@ -63,7 +64,7 @@ class Land:
         """Places [N, 2], those on land moved to the nearest water."""
         cells = self._cells(xy)
         ashore = np.flatnonzero(~self.water[cells])
-        row, column = self._nearest_water[:, cells[0][ashore], cells[1][ashore]]
+        row, column = self.nearest_water[:, cells[0][ashore], cells[1][ashore]]
         moved = xy.copy()
         moved[ashore] = np.column_stack((self.grid.x[column], self.grid.y[row]))
         return moved
@@ -80,16 +81,16 @@ class Land:
         """
         crosses = np.zeros(len(a), dtype=bool)
         # Nothing lies in between where the land is farther off than the other place.
-        free = self._to_land[self._cells(a)] - 2 * self._side
+        free = self.to_land[self._cells(a)] - 2 * self.side
         dx, dy = (b - a).T
         line = np.flatnonzero(dx * dx + dy * dy > np.square(np.maximum(free, 0.0)))
         a, b = self._afloat(a[line]), self._afloat(b[line])
         middle, half = (a + b) / 2, (b - a) / 2
         while len(line):
-            free = self._to_land[self._cells(middle)]
+            free = self.to_land[self._cells(middle)]
             crosses[line[free == 0]] = True
             length = np.hypot(*half.T)
-            near = (free - 2 * self._side < length) & (length > self._side / 4) & ~crosses[line]
+            near = (free - 2 * self.side < length) & (length > self.side / 4) & ~crosses[line]
             line, middle, half = line[near], middle[near], half[near] / 2
             line = np.concatenate((line, line))
             middle = np.concatenate((middle - half, middle + half))

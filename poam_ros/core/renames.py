@@ -78,7 +78,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "training_duty": ("training.duty",),
     "training_rate": ("training.rate",),
     "screening": ("screening.enabled",),
-    **_grouped("screening", "echo_ratio confirm_pings confirm_radius held_pings"),
+    **_grouped("screening", "echo_ratio confirm_pings"),
     **_moved("screening", echo_deviations="map_sigmas"),
     "workspace_polygon": ("areas.polygon",),
     "keep_outs": ("areas.keep_outs",),
@@ -97,6 +97,10 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "geofence_margin": ("watchdog.geofence_margin",),
     "watchdog_resumes": ("watchdog.auto_resume",),
     "watchdog.resumes": ("watchdog.auto_resume",),
+    "autoresume": ("watchdog.resume_after_restart",),
+    "margin": ("odometry.max_outside",),
+    "save_formats": ("save.formats",),
+    "vertical_datum": ("save.vertical_datum",),
     "most_cells": ("max_cells",),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from .batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from .odometry import VehicleState
 from .placing import SonarMount, WaterLevel
 from .ranges import RawPing
-from .settings import GateSettings
+from .settings import FrontEndSettings
 
 #: The mission states as published.
 WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
@@ -79,7 +79,7 @@ class ClockSetBack:
 class SettingsChanged:
     """New settings for placing pings, batches, the pilot survey and training."""
 
-    gate: GateSettings
+    front_end: FrontEndSettings
     policy: BatchPolicy
     pilot_samples: int
     training: TrainingSettings = DEFAULT_TRAINING

@@ -23,7 +23,7 @@ from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing
 from .refused_pings import Xyz
-from .settings import GateSettings
+from .settings import FrontEndSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
 #: full; the place is not known.
@@ -96,7 +96,7 @@ class FrontEnd:
     """
 
     def __init__(
-        self, settings: GateSettings, pilot_samples: int = 500, screened: bool = False
+        self, settings: FrontEndSettings, pilot_samples: int = 500, screened: bool = False
     ) -> None:
         self.settings, self.screened = settings, screened
         self.ledger = Ledger()
@@ -202,7 +202,9 @@ class FrontEnd:
             self.ledger.refused.locate_pending(partial(self._find, newest, offset_ns, now))
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
-        area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
+        area = (
+            None if settings.workspace is None else settings.workspace.grown(settings.max_outside)
+        )
         rows: list[Row] = []
         still: deque[tuple[RawPing, float]] = deque()
         for ping, since in self._waiting:

@@ -15,7 +15,7 @@ from ..core.geometry import MAX_COORDINATE, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
 from .ranges import MAX_FRAMES, RawPing, refusal_reason
 from .refused_pings import NOWHERE, Xyz
-from .settings import MAX_LEVEL, GateSettings
+from .settings import MAX_LEVEL, FrontEndSettings
 
 #: Largest distance of a bottom from the datum: a sample beyond would ruin the model's scaling.
 MAX_ELEVATION = 1e5
@@ -48,7 +48,7 @@ class WaterLevelTracker:
         self._last = level, now.limit_s
         return True
 
-    def level(self, settings: GateSettings, now: Moment) -> float | None:
+    def level(self, settings: FrontEndSettings, now: Moment) -> float | None:
         """The level in m; None: none is known, or the last one is stale."""
         if self._last is None:
             return None if settings.await_water_level else settings.water_level
@@ -73,7 +73,7 @@ class SonarMount:
     beam: tuple[float, float, float]
 
 
-def mount_of(settings: GateSettings) -> SonarMount:
+def mount_of(settings: FrontEndSettings) -> SonarMount:
     """The mount in the settings: down, rotated by roll about x, then by pitch about y."""
     pitch, roll = settings.sonar_tilt
     x, y, z = settings.sonar_offset
@@ -105,7 +105,7 @@ def place(
 
 
 def noise_of(
-    settings: GateSettings, ping: RawPing, variance: tuple[float, float, float], distance: float
+    settings: FrontEndSettings, ping: RawPing, variance: tuple[float, float, float], distance: float
 ) -> float:
     """Standard deviation of a ping's elevation from its known error sources, m; NaN: none known.
 
@@ -169,7 +169,7 @@ class PingPlacer:
         ping: RawPing,
         stamp_ns: int,
         area: Extent | None,
-        settings: GateSettings,
+        settings: FrontEndSettings,
         now: Moment,
     ) -> tuple[float, ...] | str:
         """x, y, z, noise, range and the applied corrections of a ping, or why it is refused."""
@@ -193,7 +193,7 @@ class PingPlacer:
         water = settings.sound_speed_assumed, settings.sound_speed, level
         return *point, noise, ping.range, *water, *beam
 
-    def xyz(self, ping: RawPing, stamp_ns: int, settings: GateSettings, now: Moment) -> Xyz:
+    def xyz(self, ping: RawPing, stamp_ns: int, settings: FrontEndSettings, now: Moment) -> Xyz:
         """Where a refused ping was, as far as known.
 
         Without a valid range it is the place of the sonar; without a mount that of the vehicle.
@@ -213,15 +213,15 @@ class PingPlacer:
         known = measured and level is not None and abs(z) <= MAX_COORDINATE
         return x, y, z if known else math.nan
 
-    def _state(self, stamp_ns: int, settings: GateSettings) -> VehicleState | None:
+    def _state(self, stamp_ns: int, settings: FrontEndSettings) -> VehicleState | None:
         return self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
 
-    def _mount(self, ping: RawPing, settings: GateSettings) -> SonarMount | None:
+    def _mount(self, ping: RawPing, settings: FrontEndSettings) -> SonarMount | None:
         return self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)
 
 
 def _noise(
-    settings: GateSettings, ping: RawPing, state: VehicleState, distance: float
+    settings: FrontEndSettings, ping: RawPing, state: VehicleState, distance: float
 ) -> float | str:
     """The ping noise (standard deviation, m; NaN: not used), or why the ping is refused."""
     if not (settings.ping_noise or settings.max_noise_std or settings.max_position_std):

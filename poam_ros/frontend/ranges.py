@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..core.clock import SECOND
-from .settings import GateSettings
+from .settings import FrontEndSettings
 
 MAX_FRAMES = 16  # sonars that are distinguished
 MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
@@ -71,7 +71,7 @@ class RangeFilter:
         self._past: deque[tuple[int, float, str]] = deque(maxlen=MAX_REMEMBERED)
         self._first: dict[str, RawPing] = {}  # by frame: the first ping with the current value
 
-    def refusal_reason(self, ping: RawPing, settings: GateSettings) -> str | None:
+    def refusal_reason(self, ping: RawPing, settings: FrontEndSettings) -> str | None:
         """Why a ping is refused; None if it is taken."""
         reason = refusal_reason(ping, settings.min_range, settings.max_range)
         if reason is not None:

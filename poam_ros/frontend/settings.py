@@ -31,15 +31,16 @@ def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no limi
 
 
 @dataclass(frozen=True)
-class GateSettings(Settings):
+class FrontEndSettings(Settings):
     """How pings are checked and placed.
 
     ``workspace``: None: no limits. ``capacity``: largest number of pings that wait for odometry.
     """
 
-    margin: float = setting(
-        5.0, "Refuse pings taken farther than this outside the workspace", "m", 0.0, 1e6
-    )
+    max_outside: float = setting(
+        5.0, "Refuse pings taken farther than this outside the workspace", "m", 0.0, 1e6,
+        name="odometry.max_outside",
+    )  # fmt: skip
     range_time_offset: float = setting(
         0.0,
         "Add this to the stamp of a ping to get its time of measurement. -0.5 for a sonar that "

@@ -19,7 +19,7 @@ from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
 from ..frontend.front_end import FrontEnd
 from ..frontend.placing import WaterLevel
-from ..frontend.settings import GateSettings
+from ..frontend.settings import FrontEndSettings
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
 from .raw import ReadOptions
@@ -97,7 +97,7 @@ class Decoder:
 def read_bag(
     path: Path,
     settings: BagSettings,
-    gate: GateSettings,
+    placing: FrontEndSettings,
     policy: BatchPolicy = TimedBatches(),  # noqa: B008
     pilot_samples: int = 500,
 ) -> tuple[Soundings, ReadProgress]:
@@ -106,7 +106,7 @@ def read_bag(
     Args:
         path: a rosbag2 folder, .mcap or .db3.
         settings: topics, and the part to be read.
-        gate: how pings are placed; without a workspace, pings anywhere are accepted.
+        placing: how pings are placed; without a workspace, pings anywhere are accepted.
         policy: when the live mapper's batches closed.
         pilot_samples: samples of its first batch, if no mission state was recorded.
 
@@ -117,7 +117,7 @@ def read_bag(
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    reach, front_end, queue = ReadProgress(), FrontEnd(gate, pilot_samples), SampleQueue(policy)
+    reach, front_end, queue = ReadProgress(), FrontEnd(placing, pilot_samples), SampleQueue(policy)
     events = _Events(path, settings, reach)
     batches: list[Samples] = []
     now: Moment | None = None
@@ -129,7 +129,7 @@ def read_bag(
             if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
                 batches.append(queue.take())
     if now is not None:  # pings that waited for odometry that never came
-        later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)
+        later = Moment(now.ros_ns, now.steady_s + 2 * placing.odometry_wait)
         queue.add(front_end.handle(Tick(), later).samples, now.ros_ns)
         batches.append(queue.take())
     refused = +(front_end.ledger.rejected + events.refused)
@@ -141,7 +141,7 @@ def read_bag(
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
         )
-    given = values_of(gate).items()
+    given = values_of(placing).items()
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given}
     source = {
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
@@ -153,17 +153,17 @@ def read_bag(
 
 
 def read_recording(path: Path, options: ReadOptions) -> Soundings:
-    """As ``read_bag``, by the options' settings: of ``GateSettings``, ``BagSettings``, and
+    """As ``read_bag``, by the options' settings: of ``FrontEndSettings``, ``BagSettings``, and
     ``workspace`` (xmin xmax ymin ymax, in m). ``source`` says how far the file could be read."""
     given = options.settings
     bounds = given.get("workspace")
-    gate = instance(
-        GateSettings,
+    placing = instance(
+        FrontEndSettings,
         {name: value for name, value in given.items() if name != "sonar.base_frame"},
         workspace=Extent.of(bounds) if bounds else None,
     )
     crop = {"start": options.start, "stop": options.stop}
-    found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), gate)
+    found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), placing)
     said = [
         f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
     ]

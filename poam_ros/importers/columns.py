@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import UNITS, Dialect, angle, is_clock, is_date
+from .dialect import SPELT, UNITS, Dialect, angle, is_clock, is_date
 
 #: Meanings of columns, and the names that they are found by if no option names them: in lower
 #: case, without units, underscores and blanks.
@@ -30,20 +30,14 @@ MEANINGS = {
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: Spellings of units.
-_SPELT = {
-    "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
-    "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
-    "ftm": "fathom", "cm": "cm", "centimeters": "cm", "centimetres": "cm", "mm": "mm",
-    "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
-    "°": "deg", "utc": "", "wgs84": "",
-}  # fmt: skip
-
-
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
 #: Different places that a survey of 20 soundings has at least.
 FEWEST_PLACES = 5
+#: Least value (s) of a column of Unix times: 1980.
+UNIX_TIME = 3.2e8
+#: So many times deeper than the next is no sounding; nothing below so many m counts.
+PARTED, LEAST = 5.0, 0.1
 #: Median slope above which depths may be in another unit.
 STEEPEST = 1.0
 
@@ -119,7 +113,13 @@ class Columns:
             )
         name = known[height[0]]
         index = list(header).index(name)
-        own = unit or unit_of(name) or (_SPELT.get(units[index], "") if units else "")
+        beside, own = SPELT.get(units[index], "") if units else "", unit_of(name)
+        if not unit and own and beside in UNITS and beside != own:
+            raise InputError(
+                f"{where}: column {shown(name)} has values in {beside}: give --units {own} or "
+                f"--units {beside}"
+            )
+        own = unit or own or beside
         return cls(
             known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
             known.get("time", ""), known.get("date", ""), own if own in UNITS else "m",
@@ -141,8 +141,19 @@ class Columns:
         return f"{where}, {height} {self.height} ({self.unit}){when}"
 
 
-def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[str, str]:
+def guess(
+    dialect: Dialect,
+    rows: Sequence[Sequence[str]],
+    where: str,
+    near: tuple[float, float] | None = None,
+) -> dict[str, str]:
     """Meanings of the columns of a table without a header, from the values of its first rows.
+
+    Args:
+        dialect: of the table.
+        rows: its first rows.
+        where: start of error messages.
+        near: latitude and longitude of the other files of the survey; None: unknown.
 
     Raises:
         InputError: the values allow more than one meaning; the message gives the options to decide.
@@ -160,7 +171,11 @@ def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[s
         else:
             numbers = np.array([angle(cell, dialect.comma) for cell in cells])
             if np.isfinite(numbers).mean() > 0.9 and np.ptp(numbers[np.isfinite(numbers)]) > 0:
-                values[name] = numbers[np.isfinite(numbers)]
+                known = numbers[np.isfinite(numbers)]
+                if known.min() > UNIX_TIME and (np.diff(known) >= 0).all():
+                    found.setdefault("time", name)
+                else:
+                    values[name] = known
     if "date" in found and "time" not in found:
         found["time"] = found.pop("date")
     digits = dict(zip(dialect.header, dialect.decimals, strict=True))
@@ -176,9 +191,19 @@ def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[s
             found |= {"latitude": second, "longitude": first}
         elif np.abs(values[second]).max() > 90:
             found |= {"latitude": first, "longitude": second}
-        heights = [n for n in others if digits[n] > 0 and (values[n] > 0).mean() > 0.9]
+        elif near is not None:
+            middle = np.median(values[first]), np.median(values[second])
+            straight, swapped = (
+                bool((np.abs(np.subtract(place, near)) < 1).all())
+                for place in (middle, middle[::-1])
+            )
+            if straight != swapped:
+                latitude, longitude = (first, second) if straight else (second, first)
+                found |= {"latitude": latitude, "longitude": longitude}
+        below = {n: (values[n] > 0).mean() for n in others if digits[n] > 0}
+        heights = [n for n, share in below.items() if not 0.1 <= share <= 0.9]
         if "latitude" in found and len(heights) == 1:
-            return {**found, "depth": heights[0]}
+            return {**found, ("depth" if below[heights[0]] > 0.9 else "z"): heights[0]}
         fewer = heights or others or fine
         raise InputError(
             f"{where}: no header, and the values do not say which column is what. Columns {first} "
@@ -258,12 +283,19 @@ def question(
                     "places on two sides of the Earth. Remove the rows that are wrong; if all are "
                     f"right: --columns latitude={first} longitude={second}"
                 )
+    parted = _parted(np.abs(height) * UNITS[columns.unit])
+    if parted and not spelt & {"z", "depth"}:
+        return (
+            f"column {name} has two groups of values, up to {parted[0]:g} m and from "
+            f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
+            f"are right: --columns {'depth' if columns.down else 'z'}={name}"
+        )
     up = float((height > 0).mean())
     if not columns.down and "z" not in spelt and up > 0.95:
         return (
             f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
             f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
-            f"z={name}"
+            f"z={name} and --water-level, the elevation of the water (in feet: also --units ft)"
         )
     if columns.down and "depth" not in spelt and (height < 0).mean() > 0.95:
         return (
@@ -287,6 +319,18 @@ def question(
             "--units cm, or another of m, ft, fathom, mm"
         )
     return _shape(columns, place, height)
+
+
+def _parted(size: np.ndarray) -> tuple[float, float] | None:
+    """The ends of a gap between small and large depths [N], in m, that no bottom has; None where
+    there is none."""
+    ordered = np.sort(size)
+    few = max(1, len(ordered) // 20)
+    ratio = ordered[few:-few] / np.maximum(ordered[few - 1 : -few - 1], LEAST)
+    gap = int(ratio.argmax()) + few
+    if ratio.max() < PARTED:
+        return None
+    return float(ordered[gap - 1]), float(ordered[gap])
 
 
 def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
@@ -333,9 +377,9 @@ def plain_column_name(name: str) -> str:
     """A column's name without units, underscores and blanks, in lower case."""
     name = re.sub(r"[\[(].*?[\])]", "", name.lower())
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
-    while len(parts) > 1 and parts[-1] in _SPELT:
+    while len(parts) > 1 and (parts[-1] in SPELT or parts[-1] in ("e6", "e7", "1e6", "1e7")):
         parts.pop()
-    return "".join(parts)
+    return re.sub(r"^(lat|lon|latitude|longitude)e[67]$", r"\1", "".join(parts))
 
 
 def unit_of(name: str) -> str:
@@ -343,7 +387,7 @@ def unit_of(name: str) -> str:
     lower = name.lower()
     bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)
     parts = [bracket.group(1)] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
-    return next((_SPELT[part] for part in reversed(parts) if _SPELT.get(part) in UNITS), "")
+    return next((SPELT[part] for part in reversed(parts) if SPELT.get(part) in UNITS), "")
 
 
 def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""The layout of a text table: encoding, comments, separator, decimal mark, header, units.
+"""The layout of a text table: encoding, comments, separator, marks in numbers, header, units.
 
 The meaning of columns is left to ``columns``.
 """
@@ -8,18 +8,29 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
+
+import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
 
 #: Units of depths and elevations, in m.
 UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: Spellings of units.
+SPELT = {
+    "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
+    "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
+    "ftm": "fathom", "cm": "cm", "centimeters": "cm", "centimetres": "cm", "mm": "mm",
+    "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
+    "°": "deg", "utc": "", "wgs84": "",
+}  # fmt: skip
 #: Values that instruments write where they have no reading, of either sign.
 NO_READING = (
     0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
@@ -31,6 +42,12 @@ COMMENTS = ("#", "%", "//", "!")
 #: Number of lines that the layout is detected from.
 HEAD = 200
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+#: Digits in groups of three, as in 1,234.5 and 5 969 106.
+_GROUPS = re.compile(r"[+-]?\d{1,3}([,.' ’\u00a0\u2009\u202f])\d{3}(\1\d{3})*((?!\1)[.,]\d+)?")
+_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
+#: What a spreadsheet reads the separator from; it is detected anyway.
+_EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+_MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
 _ANGLE = re.compile(
     r"([NSEWO]?)\s*([+-]?\d+(?:\.\d*)?)\s*[°d:\s]?\s*(?:(\d+(?:\.\d*)?)\s*['′m:\s]?\s*)?"
     r"(?:(\d+(?:\.\d*)?)\s*[\"″s]?\s*)?([NSEWO]?)",
@@ -49,8 +66,11 @@ class Dialect:
         skipped: lines, without comments and blank ones, before the first row of data.
         header: names of the columns; 1, 2, 3 ... if the table has none.
         named: whether the table has a header.
-        units: of each column, from a row of units below the header; empty without one.
+        units: of each column, from a row of units below the header or beside the values; empty
+            without any.
         decimals: usual number of digits after the decimal mark in each column.
+        grouping: marks between thousands.
+        beside: columns by index whose values have their unit beside them, with that unit.
     """
 
     encoding: str
@@ -61,15 +81,24 @@ class Dialect:
     named: bool
     units: tuple[str, ...] = ()
     decimals: tuple[int, ...] = ()
+    grouping: str = ""
+    beside: Mapping[int, str] = field(default_factory=dict)
 
     def rows(self, path: Path) -> Iterator[list[str]]:
-        """The rows of data, as text.
+        """The rows of data, as text; numbers without marks of thousands and units.
 
         Raises:
             InputError: a line is too long for a table.
         """
         with path.open(newline="", encoding=self.encoding, errors="replace") as file:
-            yield from _split(islice(_useful(file, path), self.skipped, None), self.separator)
+            rows = _split(islice(_useful(file, path), self.skipped, None), self.separator)
+            yield from map(self._plain, rows) if self.grouping or self.beside else rows
+
+    def _plain(self, row: list[str]) -> list[str]:
+        for i, unit in self.beside.items():
+            if i < len(row) and (found := value_with_unit(row[i])) and found[1] == unit:
+                row[i] = found[0]
+        return [_ungrouped(cell, self.grouping) for cell in row]
 
 
 def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
@@ -102,14 +131,78 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
         str(i + 1) for i in range(width)
     )
     data = rows[first:]
-    cells = [cell for row in data for cell in row if _NUMBER.fullmatch(cell.strip())]
-    comma = sum("," in cell for cell in cells) > sum("." in cell for cell in cells)
+    beside = {}
+    for i in range(width):
+        column = [row[i] for row in data if i < len(row) and row[i].strip()]
+        found = {unit[1] for cell in column if (unit := value_with_unit(cell))}
+        if found and all(map(value_with_unit, column)):
+            if len(found) > 1:
+                raise InputError(
+                    f"{path}: column {shown(names[i])} has values in {' and '.join(sorted(found))};"
+                    " write all of them in one unit"
+                )
+            [beside[i]] = found
+    if beside:
+        units = tuple(beside.get(i, units[i] if i < len(units) else "") for i in range(width))
+    layout = Dialect(encoding, separator, False, first, names, named, units, beside=beside)
+    data = [layout._plain(row) for row in data]
+    comma, grouping = _marks(path, names, data)
+    data = [[_ungrouped(cell, grouping) for cell in row] for row in data]
     mark = "," if comma else "."
     decimals = []
     for i in range(len(names)):
         digits = Counter(len(row[i].strip().partition(mark)[2]) for row in data if i < len(row))
         decimals.append(digits.most_common(1)[0][0] if digits else 0)
-    return Dialect(encoding, separator, comma, first, names, named, units, tuple(decimals)), data
+    layout = replace(layout, comma=comma, decimals=tuple(decimals), grouping=grouping)
+    return layout, data
+
+
+def _marks(path: Path, names: Sequence[str], rows: list[list[str]]) -> tuple[bool, str]:
+    """Whether numbers have a decimal comma, and the marks between their thousands.
+
+    Raises:
+        InputError: one mark may be either.
+    """
+    cells = [cell.strip() for row in rows for cell in row]
+    grouping = ""
+    for cell in cells:
+        found = _GROUPS.fullmatch(cell)
+        if found is None or found[1] in grouping:
+            continue
+        one_mark = found[1] in ",." and sum(map(cell.count, ",.")) == 1  # 1,234 may be a decimal
+        if not one_mark and not (found[1] == " " and np.isfinite(angle(cell, True))):
+            grouping += found[1]
+    plain = [cell for cell in cells if _NUMBER.fullmatch(cell)]
+    comma = sum("," in cell for cell in plain) > sum("." in cell for cell in plain)
+    comma = "," not in grouping and (comma or "." in grouping)
+    if "," not in grouping:
+        for i, name in enumerate(names):
+            column = [row[i].strip() for row in rows if i < len(row)]
+            marked = [cell for cell in column if "," in cell and _NUMBER.fullmatch(cell)]
+            rest = [cell for cell in column if cell.isdigit()]
+            thousands = all(_GROUPS.fullmatch(cell) and cell[0] != "0" for cell in marked)
+            if marked and thousands and 3 in map(len, rest):  # as 987 beside 1,002
+                if not comma:
+                    return comma, grouping + ","
+                raise InputError(
+                    f"{path}: column {shown(name)}: {marked[0]} beside {rest[0]} may be "
+                    f"{marked[0].replace(',', '')} or {marked[0].replace(',', '.')}. Write numbers "
+                    "without marks of thousands"
+                )
+    return comma, grouping
+
+
+def _ungrouped(cell: str, marks: str) -> str:
+    """A number without its marks of thousands, if they are among these."""
+    found = _GROUPS.fullmatch(cell.strip()) if marks else None
+    return cell.replace(found[1], "") if found and found[1] in marks else cell
+
+
+def value_with_unit(cell: str) -> tuple[str, str] | None:
+    """The number and the unit, a key of ``UNITS``, in a cell such as 8.2 m; None without them."""
+    found = _WITH_UNIT.fullmatch(cell.strip())
+    unit = SPELT.get(found[2].lower(), "") if found else ""
+    return (found[1], unit) if found and unit in UNITS else None
 
 
 def number(cell: str, comma: bool = False) -> float:
@@ -231,20 +324,24 @@ def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iter
         if line.lstrip().startswith(COMMENTS):
             if comments is not None:
                 comments.append(line.strip().lstrip("#%/! "))
+        elif count == 1 and _EXCEL.fullmatch(line):
+            continue
         elif line.strip(" \t\r\n,;|"):
-            yield line
+            yield line if line.isascii() else _MINUS.sub("-", line)
 
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
     if separator is None:
-        return (line.split() for line in lines)
+        blanks = partial(csv.reader, delimiter=" ", skipinitialspace=True)
+        return (next(blanks([line.strip()])) if '"' in line else line.split() for line in lines)
     return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
 
 
 def _numeric(row: Sequence[str]) -> int:
     """Number of cells that are numbers, angles or times."""
     return sum(
-        bool(_NUMBER.fullmatch(cell.strip())) or is_clock(cell) or is_date(cell)
+        bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
+        or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
         or (any(c.isdigit() for c in cell) and angle(cell, True) == angle(cell, True))
         for cell in row
     )  # fmt: skip

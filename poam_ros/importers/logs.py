@@ -29,6 +29,8 @@ EARTH_M = 6_371_000.0
 LAST = 4.1e9
 #: Sentences with positions and with depths, the preferred first; and those with the date.
 FIXES, DEPTHS, DATES = ("GGA", "RMC"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
+#: Where depths count from, if that is not the surface.
+FROM = {"DBT": " below the transducer; --draught adds its depth"}
 LONGEST_SENTENCE = 4096  # of a line, with the text before the sentence
 _SENTENCE = re.compile(r"\$[A-Z]{2}([A-Z]{3}),[^$*]*\*[0-9A-Fa-f]{2}")
 _BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
@@ -99,7 +101,8 @@ class PositionsAndDepths:
             place[:, 0] += north / degree
             depth = down
         found = RawSoundings(
-            place, depth, stamp_ns=stamp_ns, said=f"positions {fix}, depths {sounder} (m), {said}",
+            place, depth, stamp_ns=stamp_ns,
+            said=f"positions {fix}, depths {sounder} (m{FROM.get(sounder, '')}), {said}",
             layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
         return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})

@@ -28,6 +28,7 @@ from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
+from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
 from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
@@ -61,6 +62,7 @@ OLD = (
     "hypsometry.png",
     "report.html",
     OUTLINE,
+    PRIOR,
     "map.npz",
     "samples.csv",
     FILE,
@@ -112,7 +114,7 @@ def learn(
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew of none
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land)
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, settings.prior)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:
@@ -303,6 +305,9 @@ def map_soundings(
     shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
     if not extrapolate:
         shown &= known(drawn, mapper.xy, mapper.z)
+    counted = drawn.only(shown)
+    if not extrapolate:
+        shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))
     drawn = drawn.only(shown)
     refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
@@ -315,13 +320,18 @@ def map_soundings(
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
         sample = partial(mapper.sample, seed=settings.seed)
-        write_water(folder, measure(drawn, sample, levels))
+        write_water(folder, measure(counted, sample, levels))  # with draws of its shore
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
     if outline is not None:
         config["outline"] = outline.described
         outline.write(folder)
+    sentences = crossed.sentences(order)
+    if settings.prior is not None:
+        settings.prior.write(folder)
+        config["prior_trust"] = round(mapper.trust, 3)
+        sentences.append(mapper.trust_said)
     config["order"] = order
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     if soundings.excluded:
@@ -329,9 +339,7 @@ def map_soundings(
     config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(
-        mapper.samples, len(echoes), len(withdrawn), checked, crossed.sentences(order)
-    )
+    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -348,6 +356,12 @@ def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
     sounded = drawn.variance[drawn.grid.counted(xy) > 0]
     least = float(np.median(sounded)) if len(sounded) else 0.0
     return ~far & (drawn.variance - least <= z.var())
+
+
+def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:
+    """Which cells are above the water: boolean [rows, columns]; none if a sounding of elevations
+    z [N] is. No boat was there, so that their elevations are the model's alone."""
+    return (drawn.mean > surface) & bool((z < surface).all())
 
 
 def describe(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import WGS84, LocalProjection, transformed
+from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.reading import parse_json
@@ -124,6 +124,11 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     else:
         layer = read_polygon_layer(path, "an outline in this format")
         found, crs = layer.polygons, layer.crs
+        if projection is None and crs is not None and is_in_feet(str(path), crs):
+            raise InputError(
+                f"{path}: is in feet ({crs}), and the soundings are in no known coordinate system. "
+                f"If they are in this one: --crs {crs}"
+            )
     polygons = [tuple(_in_metres(ring, crs, projection, path) for ring in rings) for rings in found]
     if not polygons:
         raise InputError(f"{path}: expected polygons of an outline, got none")

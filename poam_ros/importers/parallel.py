@@ -22,6 +22,7 @@ from ..core.process import configure_process
 from ..core.samples import Samples
 from ..models.mapper import BathymetricMapper, MapperState
 from ..models.packing import Packed, pack, unpack
+from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
 from .mapping import OnProgress, assembled, draw, validate_fold
@@ -94,6 +95,8 @@ class MapperSnapshot:
     deviation: float
     sample: Samples
     land: Land | None = None
+    prior: PriorMap | None = None
+    trust: tuple[float, int] = (1.0, 0)
 
     @classmethod
     def of(cls, mapper: BathymetricMapper) -> MapperSnapshot:
@@ -101,15 +104,15 @@ class MapperSnapshot:
         state = mapper.state()
         return cls(
             mapper.workspace, mapper.settings, pack(state.model), state.offset, state.deviation,
-            state.samples[:1], mapper.land,
+            state.samples[:1], mapper.land, mapper.prior, state.trust,
         )  # fmt: skip
 
     @cached_property
     def mapper(self) -> BathymetricMapper:
         """The mapper, rebuilt once per worker: workers cache what was sent for all their tasks."""
-        mapper = BathymetricMapper(self.workspace, self.settings, land=self.land)
+        mapper = BathymetricMapper(self.workspace, self.settings, land=self.land, prior=self.prior)
         model = unpack(self.packed)
-        mapper.restore(MapperState(model, self.offset, self.deviation, self.sample))
+        mapper.restore(MapperState(model, self.offset, self.deviation, self.sample, self.trust))
         return mapper
 
 

@@ -39,6 +39,7 @@ class ReadOptions:
             of the name ``line`` they are found in the track.
         water_level: elevation of the water's surface, from which depths are counted, in m.
         levels: the same over time; goes before ``water_level``.
+        draught: depth of the sonar, which is added to depths, in m.
         sound_scale: true metres per recorded metre of depth, which corrects for sound speed.
         start, stop: as of ``Soundings.between``, in s.
         units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
@@ -47,12 +48,14 @@ class ReadOptions:
         settings: of a recording's front end and topics, and of a mission, by name.
         labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
         times: read the times even if nothing here needs them.
+        near: latitude and longitude of the survey's other files; None: unknown.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     by: str | None = None
     water_level: float = 0.0
     levels: WaterLevels | None = None
+    draught: float = 0.0
     sound_scale: float = 1.0
     start: float = 0.0
     stop: float = 0.0
@@ -61,6 +64,7 @@ class ReadOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     labels: frozenset[str] = frozenset()
     times: bool = False
+    near: tuple[float, float] | None = None
 
 
 def _nothing(place: np.ndarray, height: np.ndarray) -> str:
@@ -161,6 +165,10 @@ class RawSoundings:
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
+        if options.draught and not kept.down:
+            raise InputError(
+                f"{path}: --draught: applies to depths only, got elevations ({kept.said})"
+            )
         if asked := self.question(kept.place, kept.height):
             raise InputError(f"{path}: {asked}")
         if options.levels is None:
@@ -374,4 +382,4 @@ def _elevation(
     if not raw.down and options.sound_scale == 1:
         return metres  # to the last bit
     under = metres if raw.down else level - metres
-    return level - options.sound_scale * under
+    return level - options.draught - options.sound_scale * under

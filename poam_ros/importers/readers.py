@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from ..core.errors import InputError, PoamError
 from ..core.extensions import Table
@@ -132,6 +134,10 @@ def read_soundings(
         name = find_reader(path, reader)
         if path in found:
             raise InputError(f"{path}: this file was given twice")
+        degrees = [raw.place for raw in found.values() if raw.degrees]
+        if degrees:
+            latitude, longitude = np.median(degrees[0], axis=0).tolist()
+            options = replace(options, near=(latitude, longitude))
         soundings = _read_by(path, options, name)
         if isinstance(soundings, Soundings):
             if len(paths) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.settings import flat, instance
 from ..models.mapper import BathymetricMapper
+from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
 from ..outputs.exports.chart import read_config, recorded
@@ -75,7 +76,7 @@ class Survey:
             mapped,
             Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
             Extent.of(bounds),
-            _settings(values),
+            replace(_settings(values), prior=PriorMap.of_folder(folder)),
             None if origin is None else GeoReference(origin[0], origin[1], known["heading"]),
         )
 

@@ -20,6 +20,7 @@ from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
+from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
@@ -76,6 +77,7 @@ class SoundingMapSettings(Settings):
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
+    prior: PriorMap | None = None
 
     def batches(self, count: int) -> list[slice]:
         """The batches of so many soundings, in order."""
@@ -301,6 +303,10 @@ class Soundings:
         """Elevation of the water's surface, in m: the given one, or where it changed over the
         record its median."""
         return water_level if self.depth is None else float(np.median(self.z + self.depth))
+
+    def highest_surface(self, water_level: float) -> float:
+        """As ``surface``, where it changed its maximum."""
+        return water_level if self.depth is None else float((self.z + self.depth).max())
 
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
         """The batches that they are learned in: the live mapper's, where there was one."""

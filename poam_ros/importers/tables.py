@@ -19,11 +19,13 @@ import numpy as np
 
 from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE
+from ..core.geodesy import is_in_feet
 from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
-from .columns import MEANINGS, Columns, guess, question
+from .angles import Angles
+from .columns import MEANINGS, Columns, guess, question, unit_of
 from .dialect import UNITS, Dialect, Times, angle, number, said, sniff
 from .raw import RawSoundings, ReadOptions
 from .soundings import LINE, Labels
@@ -46,6 +48,7 @@ class _Rows:
     places: tuple[int, ...]
     times: tuple[int, ...]
     clock: Times
+    angles: Angles
     codes: dict[str, int] = field(default_factory=dict)
     values: dict[str, dict[str, int]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
@@ -56,12 +59,15 @@ class _Rows:
 
     def add(self, chunk: list[list[str]]) -> None:
         """Parse rows; keep those that are soundings."""
-        width = 1 + max(*self.places, *self.times, self.by or 0, *self.labels.values())
+        places = self.places + (self.angles.sides or ())
+        width = 1 + max(*places, *self.times, self.by or 0, *self.labels.values())
         self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
         numbers = [[row[i] for i in self.places] if row else [""] * 3 for row in cells]
         values = self._numbers(numbers)
+        if self.columns.degrees:
+            values[:, :2] = self.angles.degrees(values[:, :2], cells)
         groups = np.zeros(len(chunk), dtype=np.int64)
         if self.by is not None:
             groups = self._coded(cells, self.by, self.codes)
@@ -163,8 +169,9 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
     return RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
-        labels, columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
-        partial(question, columns, decimals=decimals), {"columns": asdict(columns)},
+        labels, columns.said + rows.angles.said, said(rows.dialect), +rows.refused,
+        rows.refused_pings, partial(question, columns, decimals=decimals),
+        {"columns": asdict(columns)},
     )  # fmt: skip
 
 
@@ -173,13 +180,23 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     header, by = list(dialect.header), options.by
     given = dict(options.columns)
     if not dialect.named and not set(given) & {"x", "y", "latitude", "longitude", "z", "depth"}:
-        given = {**guess(dialect, sample[:SAMPLE], str(path)), **given}
+        given = {**guess(dialect, sample[:SAMPLE], str(path), options.near), **given}
     units = options.units
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     columns = Columns.of(header, given, str(path), dialect.units, units)
     if not dialect.named:  # a guess is questioned like a header
         columns = replace(columns, given=tuple(options.columns))
+    said_unit = (
+        units
+        or unit_of(columns.height)
+        or (dialect.units and dialect.units[header.index(columns.height)])
+    )
+    if options.crs and not said_unit and is_in_feet("--crs", options.crs):
+        raise InputError(
+            f"{path}: {options.crs} is in feet, and column {columns.height} does not say its unit. "
+            "If it is in feet, too: --units ft; if not: --units m"
+        )
     if by is not None and by not in header:
         if by != LINE:
             raise InputError(
@@ -205,14 +222,19 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         columns = replace(columns, date="")  # `day` beside times that have a date
         times, texts = _times(columns, header, sample)
         clock = Times(texts)
+    places = tuple(header.index(name) for name in columns.names)
+    angles = Angles()
+    if columns.degrees:
+        angles = Angles.of(header, places[:2], sample, dialect.comma, str(path))
     rows = _Rows(
         columns,
         dialect,
         None if by is None else header.index(by),
         labels,
-        tuple(header.index(name) for name in columns.names),
+        places,
         times,
         clock,
+        angles,
         memory=MemoryMeter(f"{path}: its content"),
     )
     if times and rows.clock.ambiguous:

@@ -7,7 +7,7 @@ after a failure the one before is still there.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _FACTS = "facts.json"
 class Checkpoint:
     """A model's state after ``steps`` steps of the journal, with ``pings`` pings in it.
 
-    ``offset``, ``deviation``: scaling of the training targets, m. Others: see ``Packed``.
+    ``offset``, ``deviation``, ``trust``: see ``MapperState``. Others: see ``Packed``.
     """
 
     steps: int
@@ -39,6 +39,7 @@ class Checkpoint:
     deviation: float
     values: dict[str, Any]
     arrays: dict[str, np.ndarray]
+    trust: Sequence[float] = (1.0, 0)
 
     def restore(self, mapper: RestorableModel, samples: Samples) -> None:
         """Restore a mapper; ``samples``: the pings in the model.
@@ -51,7 +52,11 @@ class Checkpoint:
 
         try:
             model = unpack(Packed(self.arrays, self.values))
-            mapper.restore(MapperState(model, self.offset, self.deviation, samples))
+            trust, count = self.trust
+            state = MapperState(
+                model, self.offset, self.deviation, samples, (float(trust), int(count))
+            )
+            mapper.restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"checkpoint: another model's state ({error})") from None
 
@@ -68,7 +73,7 @@ def write_checkpoint(folder: Path, mapper: RestorableModel, steps: int) -> None:
     packed = pack(state.model)
     facts: dict[str, Any] = {
         "schema": SCHEMA, "steps": steps, "pings": len(state.samples), "offset": state.offset,
-        "deviation": state.deviation, "values": dict(packed.values),
+        "deviation": state.deviation, "trust": state.trust, "values": dict(packed.values),
     }  # fmt: skip
     facts["checksum"] = _checksum(facts, packed.arrays)
     arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
@@ -92,7 +97,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         if given not in (None, _checksum(facts, arrays)):
             raise ValueError("damaged: the checksum differs")
         if facts.pop("schema") != SCHEMA:
-            raise ValueError(f"another layout than {SCHEMA}")
+            raise ValueError(f"a layout other than {SCHEMA}")
         return Checkpoint(**facts, arrays=arrays)
     except UNREADABLE as error:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None

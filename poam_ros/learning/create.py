@@ -6,33 +6,40 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import quantity
+from ..core.errors import InputError, quantity
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
 from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import SettingsChanged
-from ..frontend.settings import GateSettings
+from ..frontend.settings import FrontEndSettings
 from ..journal.folder import JournalSettings, MissionFolder, identity, plain
 from ..journal.writer import JournalWriter
+from ..models.prior import FILE as PRIOR_FILE
+from ..models.prior import PriorMap, read_prior
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
 from .recovery import Recovery
 from .session import SurveySession
 
 
-def gate_settings(values: Mapping[str, Any]) -> GateSettings:
+def front_end_settings(values: Mapping[str, Any]) -> FrontEndSettings:
     """The front end's settings; ``values`` by name."""
-    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
+    return instance(FrontEndSettings, values, workspace=Extent.of(values["workspace"]))
 
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
     """The event of changed settings; ``values`` by name."""
     batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
-    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], training)
+    return SettingsChanged(front_end_settings(values), batches, values["pilot_samples"], training)
 
 
-def create_session(values: Mapping[str, Any]) -> SurveySession:
+def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> SurveySession:
     """Create a session with its model; nothing is written.
+
+    Args:
+        values: settings by name.
+        prior: map from before the survey, if any.
 
     Raises:
         InputError: a value is wrong.
@@ -42,14 +49,45 @@ def create_session(values: Mapping[str, Any]) -> SurveySession:
 
     workspace = Extent.of(values["workspace"])
     return SurveySession(
-        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
-        gate_settings(values),
+        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"], prior=prior),
+        front_end_settings(values),
         instance(TimedBatches, values),
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],
         instance(TrainingSettings, values),
         screening=instance(ScreeningSettings, values),
     )
+
+
+def _prior(values: Mapping[str, Any]) -> PriorMap | None:
+    """The prior of these settings, on the Earth where they say the map lies; None: none."""
+    place, (latitude, longitude) = None, values.get("origin", (0.0, 0.0))
+    if latitude or longitude:
+        place = GeoReference(latitude, longitude, values.get("heading", 0.0))
+    return read_prior(ModelSettings.of(values).prior, Extent.of(values["workspace"]), place)
+
+
+def _prior_of_mission(folder: MissionFolder, values: Mapping[str, Any]) -> PriorMap | None:
+    """The prior that the mission began with, which is in its folder from then on.
+
+    Raises:
+        InputError: it is missing or damaged, or cannot be read or written.
+    """
+    found = PriorMap.of_folder(folder.path)
+    if found is not None or not ModelSettings.of(values).prior:
+        return found
+    if folder.journal.contents.steps:
+        raise InputError(
+            f"prior: expected the one that the mission began with, got no {PRIOR_FILE} in "
+            f"{folder.path}"
+        )
+    found = _prior(values)
+    assert found is not None
+    try:
+        found.write(folder.path)
+    except OSError as error:
+        raise InputError(f"mission_dir: cannot write to {folder.path} ({error.strerror})") from None
+    return found
 
 
 def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], str]]:
@@ -64,10 +102,10 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
     """
     journal = instance(JournalSettings, values)
     if not journal.mission_dir:
-        return create_session(values), str
+        return create_session(values, _prior(values)), str
     folder = MissionFolder(Path(journal.mission_dir).expanduser(), identity(values), plain(values))
     try:
-        session = create_session(values)
+        session = create_session(values, _prior_of_mission(folder, values))
     except BaseException:
         folder.close()
         raise

@@ -1,4 +1,4 @@
-"""What crossing lines say of accepted pings and their positions, before each batch is learned."""
+"""What crossing lines say of accepted pings and positions, before each batch of the model."""
 
 from __future__ import annotations
 

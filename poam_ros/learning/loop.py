@@ -238,7 +238,7 @@ class ModelLoop:
             return self.queue.batch_due(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[LoopEvent]:
-        """Screen and learn the batch that is due, and draw the map; yields the events."""
+        """Screen the batch that is due, update the model and draw the map; yields the events."""
         updater = self._updater
         with self._lock:
             resetting, self._resetting = self._resetting, False
@@ -345,7 +345,7 @@ class ModelLoop:
         yield PingsScreened(accepted, held, refused)
 
     def _take(self) -> Samples | None:
-        """The batch to learn; None: some accepted pings are not stored yet."""
+        """The batch of the update; None: some accepted pings are not stored yet."""
         if self._screen is not None and self.journal.unstored_count:
             return None
         self._unlearned = False

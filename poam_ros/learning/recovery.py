@@ -91,9 +91,8 @@ class Recovery:
             except Exception as error:  # whatever it is, no ping is lost
                 self.unlearned = self._after(number)
                 text = f"step {number + 1} of {len(self.steps)} of the journal cannot be repeated"
-                failure = updater.failed(
-                    error, f"{text}: {quantity(len(self.unlearned), 'ping')} to be learned again"
-                )
+                again = f"{quantity(len(self.unlearned), 'ping')} must enter the model again"
+                failure = updater.failed(error, f"{text}: {again}")
                 self._truncate(number)
                 yield failure
                 return
@@ -135,7 +134,7 @@ class Recovery:
                     parts = [without(parts[0], pings.number)]
         samples = Samples.joined(parts)
         if len(steps) != checkpoint.steps or len(samples) != checkpoint.pings:
-            raise InputError("checkpoint: it does not fit the journal")
+            raise InputError("checkpoint: it does not match the journal")
         return samples, found
 
     def _batch(self, step: JournalStep) -> Samples:

@@ -9,7 +9,7 @@ from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from ..frontend.events import EXPLORING, PILOT, Event, EventResult, Tick
 from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
-from ..frontend.settings import GateSettings
+from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal
 from ..screening.screen import ScreeningSettings
 from .loop import NO_SCREENING, ModelLoop
@@ -25,7 +25,7 @@ class SurveySession(ModelLoop):
     ``pilot_samples``.
 
     Args:
-        gate: how pings are placed.
+        front_end: how pings are placed.
         pilot_samples: see above.
         mapper, policy, grid, training, screening: see ``ModelLoop``.
 
@@ -36,14 +36,14 @@ class SurveySession(ModelLoop):
     def __init__(
         self,
         mapper: MapModel,
-        gate: GateSettings,
+        front_end: FrontEndSettings,
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
         training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
-        self.front_end = FrontEnd(gate, pilot_samples, screening.enabled)
+        self.front_end = FrontEnd(front_end, pilot_samples, screening.enabled)
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
         super().__init__(mapper, ledger, policy, grid, training, screening, begins)

@@ -1,4 +1,4 @@
-"""Which accepted pings the model shall learn: the verdicts by crossing lines, applied."""
+"""Which accepted pings enter the model: the verdicts by crossing lines, applied."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Withdrawals:
             self.withdrawn, self._reinstated = withdrawn, Samples.joined([reinstated, missing])
 
     def to_learn(self, batch: Samples) -> Samples:
-        """What is to be learned with a batch: reinstated pings, then those not withdrawn."""
+        """What enters the model with a batch: reinstated pings, then those not withdrawn."""
         if not (len(self.withdrawn) or len(self._reinstated)):
             return batch
         others = np.concatenate((self.withdrawn.number, self._reinstated.number))
         return Samples.joined([self._reinstated, without(batch, others)])
 
     def learned(self) -> None:
-        """What was to be learned is in the model."""
+        """The reinstated pings are in the model."""
         self._reinstated = Samples.empty()
 
 

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 TICK_PERIOD_S = 1.0
 NODES = ("mapper", "planner")  # whose settings config.yaml has
+RESUMES = "watchdog.resume_after_restart"
 COMMANDS = ("start", "pause", "resume", "stop", "quit")
 
 
@@ -88,7 +89,7 @@ class Drive:
         self._thread: ModelThread | None = None
         self._leave: Callable[[], str] = str
         self._now = Moment(0, 0.0)
-        self._begins = values["autostart"] or values["autoresume"]  # without a person
+        self._begins = values["autostart"] or values[RESUMES]  # without a person
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
         self._boots, self.disk_problem, self._advised = 0, "", False
@@ -155,7 +156,7 @@ class Drive:
         values = self.values = {**self.values, **frame.values}
         values["workspace"] = workspace_of(values, frame).bounds
         # Only a person, or ``_begin_unasked``, lets the vehicle move.
-        waiting = {**values, "autostart": False, "autoresume": False}
+        waiting = {**values, "autostart": False, RESUMES: False}
         guidance = Guidance(waiting, self._warnings.add)
         if guidance.mission.state == PAUSED:  # by a watchdog, perhaps, which would resume it
             guidance.mission.pause("the process was restarted")
@@ -274,16 +275,17 @@ class Drive:
         self.finished |= self._over and self.steering.idle(mission)
 
     def _begin_unasked(self, now: Moment) -> None:
-        """Start or resume without a person, once, if ``autostart`` or ``autoresume`` says so."""
+        """Start or resume without a person, once, if ``autostart`` or ``RESUMES`` says so."""
         assert self.guidance is not None
         mission, status = self.guidance.mission, self.authority.status
-        word = {WAITING: "start", PAUSED: "resume"}.get(mission.state, "")
+        unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
+        word, setting = unasked.get(mission.state, ("", ""))
         if not self._begins or mission.position is None or self.telemetry.fault:
             return
         if status is None or status.refusal:
             return
         self._begins = False
-        if word and self.values[f"auto{word}"]:
+        if word and self.values[setting]:
             self._obey(word, now)
 
     def _announce(self, now: Moment) -> None:

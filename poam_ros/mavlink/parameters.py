@@ -14,6 +14,11 @@ WANTED = (
     "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
     "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
 )  # fmt: skip
+#: The parameters of each node that they are compared with.
+CHECKED = {
+    "planner": ("workspace", "goal_radius", "capture_radius", "max_speed"),
+    "mapper": ("sonar.min_range", "sonar.max_range"),
+}
 TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
 DOWN, CIRCLE = 25, 2  # RNGFND1_ORIENT; a bit of FENCE_TYPE
 #: Share by which max_speed may differ from the vehicle's speed.
@@ -61,10 +66,13 @@ class ParameterReader:
     @property
     def range_limits(self) -> tuple[float, float]:
         """Shortest and longest range of the rangefinder in m; 0 and infinity where unknown."""
-        v = self.values
-        low = v.get("RNGFND1_MIN", v.get("RNGFND1_MIN_CM", 0.0) / 100)
-        high = v.get("RNGFND1_MAX", v.get("RNGFND1_MAX_CM", 0.0) / 100)
-        return low, high or math.inf
+        return _range_limits(self.values)
+
+
+def _range_limits(found: Mapping[str, float]) -> tuple[float, float]:
+    low = found.get("RNGFND1_MIN", found.get("RNGFND1_MIN_CM", 0.0) / 100)
+    high = found.get("RNGFND1_MAX", found.get("RNGFND1_MAX_CM", 0.0) / 100)
+    return low, high or math.inf
 
 
 def advice(
@@ -74,7 +82,7 @@ def advice(
 
     Args:
         found: the autopilot's parameters, by name; those that are missing are not checked.
-        values: the mission's settings by name.
+        values: those of ``CHECKED`` by name.
         workspace: the rectangle to be mapped.
         home: the vehicle's position [2] in m, which stands for the autopilot's home.
     """
@@ -92,6 +100,17 @@ def advice(
         yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to match"
     if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
         yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
+    low, high = _range_limits(found)
+    if low > values["sonar.min_range"] > 0:
+        yield (
+            f"RNGFND1_MIN is {low:g} m, and sonar.min_range {values['sonar.min_range']:g} m: "
+            f"shorter ranges than {low:g} m are refused as too close"
+        )
+    if high < values["sonar.max_range"]:
+        yield (
+            f"RNGFND1_MAX is {high:g} m, and sonar.max_range {values['sonar.max_range']:g} m: "
+            f"deeper water than {high:g} m counts as no echo"
+        )
     yield from _fence(found, workspace, home)
     if found.get("FS_GCS_ENABLE") == 0:
         yield "FS_GCS_ENABLE is 0: the boat does not react when its ground station is lost"

@@ -1,4 +1,4 @@
-"""The frame of a continued mission, and the workspace in a frame."""
+"""The frame of a recovered mission, and the workspace in a frame."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
 
 def workspace_of(values: Mapping[str, Any], frame: LocalFrame) -> Extent:
     """The rectangle to be mapped: that in degrees, else that of ``workspace``, else (four zeros)
-    the one around the workspace in ``areas.file``.
+    the one around the workspace polygon of the areas.
 
     Raises:
         InputError: there is none, or it is far from the frame's origin.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.maps import ElevationMap
 from ..mission.itinerary import GoalQueue
 from ..planning.areas import NavigableArea
+from ..planning.path_entropy import thinned
 from ..planning.routes import Routes
+from ..planning.situation import GridView, MapView, Situation
 
 Place = tuple[float, float]  # latitude, longitude, degrees
 
@@ -53,6 +58,59 @@ def routed(path: np.ndarray, areas: NavigableArea) -> np.ndarray:
             return np.array(found).reshape(-1, 2)
         position = queue.current
         found.append(position)
+
+
+def planned_ahead(
+    choose: Callable[[MapView, Situation], np.ndarray],
+    drawn: ElevationMap,
+    pings: np.ndarray,
+    areas: NavigableArea,
+    turning_radius: float,
+    length: float,
+) -> np.ndarray:
+    """Where a planner drives from the last ping on, with the turns around keep-outs [K, 2], in m.
+
+    Each leg counts as measured when the next one is chosen, as between two maps of a mission; the
+    map's mean and lengthscales stay as they are.
+
+    Args:
+        choose: the planner: waypoints [K, 2] from a view of the map and a situation.
+        drawn: the latest map.
+        pings: in the map, oldest first [N, 2], in m.
+        areas: where waypoints may lie.
+        turning_radius: of the vehicle, in m.
+        length: of the way, in m.
+
+    Raises:
+        InputError: there are no pings, or the planner finds no waypoint with a route.
+    """
+    if not len(pings):
+        raise InputError("expected a map with pings, got none")
+    workspace, routes, found = areas.workspace, Routes(areas), list[np.ndarray]()
+    cell = float(drawn.grid.x[1] - drawn.grid.x[0])
+    position, before, since = pings[-1], thinned(pings, workspace, cell), np.empty((0, 2))
+    yaw, left = math.atan2(*(pings[-1] - pings[max(0, len(pings) - 2)])[::-1]), length
+    while left > 0:
+        known = np.vstack((before, since))
+        situation = Situation(
+            position, workspace, yaw, turning_radius=turning_radius, distance_left=left,
+            recent_track=since, visited=known, routes=routes,
+        )  # fmt: skip
+        begun = left
+        for waypoint in choose(GridView(drawn, since, before), situation):
+            for turn in () if (route := routes.route(position, waypoint)) is None else route:
+                leg = turn - position
+                distance = math.hypot(*leg)
+                if left <= 0 or not distance:
+                    continue
+                leg *= min(1.0, left / distance)
+                steps = np.linspace(0, 1, math.ceil(distance / cell) + 1)[1:, None]
+                since = np.vstack((since, position + steps * leg))
+                position, yaw, left = position + leg, math.atan2(leg[1], leg[0]), left - distance
+                found.append(position)
+        if left == begun:
+            raise InputError("areas: no waypoint of the planner can be reached")
+    return np.array(found)
 
 
 def qgroundcontrol(plan: Plan) -> str:

@@ -11,14 +11,13 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
-from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import instance
 from ..frontend.events import PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
-from ..planning.areas import MAX_DISTANCE_M, AreaSettings
+from ..planning.areas import AreaSettings, in_metres, read_polygons
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
@@ -53,7 +52,7 @@ class Guidance:
         # Separate random generators for pilot survey and waypoints.
         pilot, draws = map(np.random.default_rng, np.random.SeedSequence(values["seed"]).spawn(2))
         self.mission = Mission(
-            PILOTS[values["pilot"]](workspace, pilot),
+            _given_goals(values, PILOTS[values["pilot"]](workspace, pilot)),
             workspace,
             areas=areas,
             clearance=instance(ClearanceSettings, values),
@@ -73,7 +72,10 @@ class Guidance:
             self._store.close()
             raise
         if any(values["home_degrees"]):
-            self.mission.set_home(self._home())
+            place = np.array([values["home_degrees"]])
+            self.mission.set_home(
+                in_metres("home_degrees", place, values["origin"], values["heading"])[0]
+            )
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
@@ -85,24 +87,6 @@ class Guidance:
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.change(instance(WatchdogSettings, values))
         self.target.change(instance(TargetSettings, values))
-
-    def _home(self) -> np.ndarray:
-        """``home_degrees`` on the map [2], in m."""
-        values = self._values
-        latitude, longitude = values["home_degrees"]
-        origin = values["origin"]
-        if not any(origin):
-            raise InputError(
-                "home_degrees: expected also origin, the latitude and longitude of the map's (0, 0)"
-            )
-        place = GeoReference(origin[0], origin[1], values["heading"])
-        (xy,) = place.to_map(place.local.metres(np.array([latitude]), np.array([longitude])))
-        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
-            raise InputError(
-                f"home_degrees: expected a place within {MAX_DISTANCE_M / 1e3:g} km of the origin "
-                f"{list(origin)}, got {[latitude, longitude]}"
-            )
-        return xy
 
     def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
         """Take a state of the vehicle, whose position has this standard deviation in m; 0: unknown.
@@ -210,3 +194,12 @@ class Guidance:
         except InputError as error:
             self._warn("map_unusable", f"no waypoint from this map: {error}")
             return None
+
+
+def _given_goals(values: Mapping[str, Any], pilot: np.ndarray) -> np.ndarray:
+    """The waypoints of ``goals`` and ``goals_degrees`` [K, 2] in m; those of the pilot survey
+    where neither is given."""
+    found = read_polygons(values["goals"])
+    for places in read_polygons(values["goals_degrees"]):
+        found.append(in_metres("goals_degrees", places, values["origin"], values["heading"]))
+    return np.concatenate(found) if found else pilot

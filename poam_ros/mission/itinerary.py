@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..planning.arrival import CAPTURE_RADIUS, ArrivalDetector
+from ..planning.arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
 
 
@@ -145,6 +145,13 @@ class GoalQueue:
             self.unreachable += 1
             self.current = self._watch = None
             return
+        # The way out of a margin begins with a leg to its border. One that is shorter than
+        # goal_radius ends at once, where it began, and would be planned again without end.
+        near = self.arrival.get("goal_radius", GOAL_RADIUS)
+        while len(route) > 1 and math.dist(position, route[0]) <= near:
+            if self.routes.too_close(position, route[1]):
+                break
+            route = route[1:]
         # A straight route keeps the waypoint's array, so that the goal does not count as a new one.
         first, *rest = (waypoint,) if len(route) == 1 else (*route[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
@@ -312,5 +319,5 @@ class Budget:
             if self.max_duration and now - self.start_time_s >= self.max_duration:
                 return f"max_duration of {self.max_duration:g} s has passed"
         if self.max_samples and self.taken >= self.max_samples:
-            return f"max_samples of {self.max_samples} were taken"
+            return f"max_samples of {self.max_samples} reached"
         return None

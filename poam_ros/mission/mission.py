@@ -312,9 +312,9 @@ class Mission:
             **self.goals.to_dict(),
         }
 
-    def restore(self, values: Mapping[str, Any], autoresume: bool) -> None:
+    def restore(self, values: Mapping[str, Any], resume: bool) -> None:
         """Restore a new mission from the values of ``to_dict``. A mission that was under way is
-        paused, unless ``autoresume``.
+        paused, unless ``resume``.
 
         Raises:
             ValueError, KeyError, TypeError: the values are invalid or of another workspace.
@@ -331,7 +331,7 @@ class Mission:
         self.state, self.reason = state, values["reason"]
         if state in (PILOT, EXPLORING):
             self.reason = f"the planner was restarted while {state}"
-            if not autoresume:
+            if not resume:
                 self.state, self.state_before_pause, self.paused_by = PAUSED, state, OPERATOR
 
     def diagnostics(self) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """The mission store: the planner's mission as JSON, written atomically, for recovery.
 
 After a restart the vehicle does not move by itself: a mission that was under way is paused until an
-operator resumes it, unless ``autoresume`` is set.
+operator resumes it, unless ``resume_after_restart`` is set.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class MissionStoreSettings(Settings):
     """Where the mission is stored, and whether it resumes by itself."""
 
     mission_dir: str = mission_dir_setting()
-    autoresume: bool = setting(
-        False, "Resume at once after a restart during a mission, without waiting for ~/resume"
-    )
+    resume_after_restart: bool = setting(
+        False, "Resume at once after a restart during a mission, without waiting for ~/resume",
+        name="watchdog.resume_after_restart",
+    )  # fmt: skip
 
 
 class MissionStore:
@@ -56,7 +57,7 @@ class MissionStore:
         self, settings: MissionStoreSettings, draws: np.random.Generator | None = None
     ) -> None:
         self.failing, self._draws = "", draws
-        self._autoresume = settings.autoresume
+        self._resumes = settings.resume_after_restart
         self._written: str | None = None
         self._track_at, self._track_length = -math.inf, 0.0
         self._holds = False  # the restored mission must hold station at the first position
@@ -91,7 +92,7 @@ class MissionStore:
         try:
             if values["schema"] != SCHEMA:
                 raise ValueError(f"layout {values['schema']} of another version, not {SCHEMA}")
-            mission.restore(values, self._autoresume)
+            mission.restore(values, self._resumes)
             if self._draws is not None and values.get("draws"):
                 self._draws.bit_generator.state = values["draws"]
             track = _read(self._folder / TRACK)

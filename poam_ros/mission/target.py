@@ -138,7 +138,7 @@ def assess(
         more: places that count as pings besides the map's [K, 2], in m.
     """
     if not reach.enterable.any():  # the map is of another area: nothing is excluded or met
-        return TargetStatus(fault="no cell of the map may be entered"), CoverageGaps.none()
+        return TargetStatus(fault="no cell of the map is navigable"), CoverageGaps.none()
     depth, fault = level - drawn.mean, ""
     share = math.nan
     if settings.tvu:
@@ -146,7 +146,7 @@ def assess(
         with np.errstate(invalid="ignore"):
             share = shares(depth[reach.enterable], std, [settings.tvu])[settings.tvu]
     if settings.by_depth and not (reach.enterable & (depth > 0)).any():
-        fault = f"no place that may be entered is below the water level of {level:g} m"
+        fault = f"no navigable place is below the water level of {level:g} m"
     if not settings.limits_distance:
         return TargetStatus(share, fault=fault), CoverageGaps.none()
     # Without depths in the target the water level may be unknown.

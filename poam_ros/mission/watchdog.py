@@ -153,7 +153,7 @@ class Watchdog:
                 return f"{what} for {timeout:g} s"
         if s.max_position_std and not self._std <= s.max_position_std:
             expected = f"expected {s.max_position_std:g} m"
-            return f"the position is known to {self._std:.3g} m only, {expected}"
+            return f"the position is only known to {self._std:.3g} m, {expected}"
         return None
 
     def _elapsed(self, wall_s: float, ros_s: float) -> float:
@@ -200,9 +200,8 @@ class Progress:
     def text(self, timeout: float) -> str:
         """The fault, as text."""
         distance = math.dist(self._from, self._position)
-        if distance < MIN_PROGRESS_M:
-            return f"the vehicle stands still: no nearer to its goal for {timeout:g} s"
-        return f"the vehicle went {distance:.0f} m, but no nearer to its goal for {timeout:g} s"
+        what = f"moved {distance:.0f} m but" if distance >= MIN_PROGRESS_M else "stands still: it"
+        return f"the vehicle {what} came no nearer to its goal for {timeout:g} s"
 
 
 def guard(mission: Mission, reason: str) -> None:
@@ -244,9 +243,9 @@ class Autopilot:
             return
         agreed_mode, was_armed = self._agreed = self._agreed or self._status
         if not connected:
-            self._take(mission, "the autopilot is not connected any more")
+            self._take(mission, "the autopilot is no longer connected")
         elif mode != agreed_mode:
-            text = f"the autopilot's mode is {shown(mode)}, and was {shown(agreed_mode)}"
+            text = f"the autopilot's mode is {shown(mode)}; it was {shown(agreed_mode)}"
             self._take(mission, f"{text} at the start")
         elif was_armed and not armed:
             self._take(mission, "the vehicle was disarmed")

@@ -27,12 +27,17 @@ class ModelState:
 
 @dataclass(frozen=True)
 class MapperState:
-    """What ``BathymetricMapper.restore`` needs. ``offset``, ``deviation``: target scaling, in m."""
+    """What ``BathymetricMapper.restore`` needs.
+
+    ``offset``, ``deviation``: target scaling, in m; ``trust``: factor of the prior, and the number
+    of pings that it is learned from next.
+    """
 
     model: ModelState
     offset: float
     deviation: float
     samples: Samples
+    trust: tuple[float, int] = (1.0, 0)
 
 
 class OnlineModel(Protocol):
@@ -107,10 +112,18 @@ class SupportsCalibration(Protocol):
 
 @runtime_checkable
 class Forgetting(Protocol):
-    """A model that data can be taken out of, without training anew."""
+    """A model that data can be taken out of, without training again."""
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""
+
+
+@runtime_checkable
+class SupportsRetargeting(Protocol):
+    """A model whose targets can be changed, without training anew."""
+
+    def retarget(self, y: Tensor) -> None:
+        """Give all data so far these targets [N]; hyperparameters stay."""
 
 
 @runtime_checkable

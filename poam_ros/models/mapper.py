@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from time import perf_counter
 
@@ -22,12 +23,19 @@ from .interface import (
     Sampling,
     Separating,
     SupportsCalibration,
+    SupportsRetargeting,
 )
 from .lengthscales import scaled
 from .linalg import cholesky
+from .prior import PriorMap
 from .registry import MODELS, ModelSettings, takes_noise
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
+
+log = logging.getLogger(__name__)
+
+#: A change of the trust in a prior that is worth giving all targets anew.
+NEGLIGIBLE_TRUST = 0.02
 
 
 class BathymetricMapper:
@@ -42,6 +50,9 @@ class BathymetricMapper:
         settings: which model, and its options.
         seed: spawns the model's generators.
         land: across which soundings say nothing of the bottom, in m; None: there is none.
+        prior: what is known of the bottom before; None: nothing. How far it is trusted is learned
+            from the first batch, and again whenever the pings have doubled if the model supports
+            it.
 
     Raises:
         InputError: the device does not exist, or a lengthscale in m does not fit the others.
@@ -53,17 +64,19 @@ class BathymetricMapper:
         settings: ModelSettings | None = None,
         seed: int = 0,
         land: Land | None = None,
+        prior: PriorMap | None = None,
     ) -> None:
         self.workspace = workspace
         self.settings = settings or ModelSettings()
         self.seed = seed
         self.land = land
+        self.prior = prior
         try:
             self._device = torch.device(self.settings.device)
             torch.empty(0, device=self._device)
         except (RuntimeError, AssertionError) as error:
             raise InputError(
-                f"device: expected one that torch has here, got {self.settings.device!r} ({error})"
+                f"device: expected one that torch has, got {self.settings.device!r} ({error})"
             ) from None
         self._scale = float(workspace.size.max() / 2)
         self._options = scaled(self.settings.options, self._scale)
@@ -81,6 +94,7 @@ class BathymetricMapper:
             self._model.separate(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
+        self._trust, self._next_trust = 1.0, 0
 
     @property
     def initialised(self) -> bool:
@@ -141,18 +155,74 @@ class BathymetricMapper:
         samples.check()
         start, before = perf_counter(), self.data
         offset, deviation = self._offset, self._deviation
-        if not self.initialised:
-            offset, deviation = _scalers(samples.z)
-        y = torch.as_tensor((samples.z - offset) / deviation, device=self._device)
+        trust = self._trust, self._next_trust
+        if self.initialised:
+            self._learn_trust()
+        else:
+            _scalers(samples.z)  # elevations that do not differ would only pretend to be a map
+            self._trust, self._next_trust = self._trusted(samples), 2 * len(samples)
+            if self.prior is not None:
+                log.info("%s, after %d pings", self.trust_said, len(samples))
+            offset, deviation = _scalers(samples.z - self._drift(samples.xy))
+        y = self._targets(samples, offset, deviation)
         noise = self._own_noise(samples, deviation)
         self._store.append(samples)
         try:
             report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise), enough)
         except BaseException:
             self._store = SampleStore(before)
+            if not self.initialised:
+                self._trust, self._next_trust = trust
             raise
         self._offset, self._deviation = offset, deviation
         return self._reported(report, len(samples), start)
+
+    @property
+    def trust(self) -> float:
+        """Factor of the prior, from 0 to 1; 1 before the first batch."""
+        return self._trust
+
+    @property
+    def trust_said(self) -> str:
+        """The same as a sentence."""
+        if not self._trust:
+            return "prior: trust 0 of 1: the pings do not confirm it (are its values depths?)"
+        return f"prior: trust {self._trust:.2f} of 1"
+
+    def _drift(self, xy: np.ndarray) -> np.ndarray | float:
+        """What the prior adds to the model at xy [N, 2], in m [N]; 0 without one."""
+        return 0.0 if self.prior is None else self._trust * self.prior.at(xy)
+
+    def _targets(self, samples: Samples, offset: float, deviation: float) -> Tensor:
+        """The model's targets [N]: without the prior, and scaled."""
+        residual = samples.z - self._drift(samples.xy)
+        return torch.as_tensor((residual - offset) / deviation, device=self._device)
+
+    def _trusted(self, samples: Samples) -> float:
+        """How far these pings say the prior is to be trusted; as before if they say nothing."""
+        if self.prior is None:
+            return self._trust
+        found = self.prior.trust(samples.xy, samples.z, self.seed)
+        if found is None:
+            return self._trust
+        return found
+
+    def _learn_trust(self) -> None:
+        """Learn the trust in the prior again once the pings have doubled."""
+        if self.prior is None or len(self._store) < self._next_trust:
+            return
+        if not isinstance(self._model, SupportsRetargeting):
+            return
+        before, found = self._trust, self._trusted(self.data)
+        if abs(found - before) > NEGLIGIBLE_TRUST:
+            self._trust = found
+            try:
+                self._model.retarget(self._targets(self.data, self._offset, self._deviation))
+            except BaseException:
+                self._trust = before
+                raise
+            log.info("%s, after %d pings", self.trust_said, len(self._store))
+        self._next_trust = 2 * len(self._store)
 
     @property
     def forgets(self) -> bool:
@@ -214,7 +284,9 @@ class BathymetricMapper:
             InputError: wrong shape, points that are not finite, or no map yet.
             CholeskyError: a matrix is not positive definite.
         """
-        return self._in_metres(self._model.predict(self._points("predict", xy), noise))
+        return self._in_metres(
+            self._model.predict(self._points("predict", xy), noise), self._drift(xy)
+        )
 
     def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
         """The joint covariance at xy [N, 2], [N, N] in m^2, or None. Raises as ``predict``."""
@@ -240,7 +312,7 @@ class BathymetricMapper:
             L, _ = cholesky(covariance, "covariance of the places")
             fresh = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
             drawn = self._model.predict(x, False).mean + (L @ fresh.to(L)).mT
-        return drawn.cpu().numpy() * self._deviation + self._offset
+        return drawn.cpu().numpy() * self._deviation + self._offset + self._drift(xy)
 
     def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
         """The map on a grid. Its variance includes the noise; its stamp is ``stamp_ns``.
@@ -254,7 +326,8 @@ class BathymetricMapper:
             torch.as_tensor((axis - middle) / self._scale, device=self._device)
             for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
         )
-        z = self._in_metres(self._model.predict_grid(x, y))
+        drift = np.reshape(self._drift(grid.points), grid.shape) if self.prior else 0.0
+        z = self._in_metres(self._model.predict_grid(x, y), drift)
         units = {"lengthscale": self._scale}
         fields = {
             name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
@@ -264,12 +337,14 @@ class BathymetricMapper:
 
     def state(self) -> MapperState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
-        return MapperState(self._model.state(), self._offset, self._deviation, self.data)
+        trust = self._trust, self._next_trust
+        return MapperState(self._model.state(), self._offset, self._deviation, self.data, trust)
 
     def restore(self, state: MapperState) -> None:
         """Restore the state of a mapper with the same workspace and settings, bit for bit."""
         self._model.restore(state.model)
         self._offset, self._deviation = state.offset, state.deviation
+        self._trust, self._next_trust = state.trust
         self._store = SampleStore(state.samples)
 
     def _require_map(self, caller: str) -> None:
@@ -289,9 +364,9 @@ class BathymetricMapper:
         self._require_map(caller)
         return self._to_scaled(xy)
 
-    def _in_metres(self, prediction: Prediction) -> Predicted:
+    def _in_metres(self, prediction: Prediction, drift: np.ndarray | float) -> Predicted:
         return Predicted(
-            prediction.mean.cpu().numpy() * self._deviation + self._offset,
+            prediction.mean.cpu().numpy() * self._deviation + self._offset + drift,
             prediction.variance.cpu().numpy() * self._deviation**2,
         )
 

@@ -92,6 +92,11 @@ class ModelSettings(Settings):
     options: Any = None
     threads: int = setting(1, "Threads of the linear algebra", minimum=1, maximum=256)
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
+    prior: str = setting(
+        "", "Map of the bottom from before the survey: GeoTIFF (elevation in m; a band `sigma`, if "
+        "any, its standard deviation) or folder of an earlier run. Its trust is learned. "
+        "Empty: none",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -156,9 +156,9 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
         axis.set_xlabel("x (m)", fontsize=8)
         axis.set_ylabel("y (m)", fontsize=8)
         return
-    style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
-    axis.annotate(
-        "", (0.98, 1.06), (0.98, 1.01), "axes fraction", "axes fraction", arrowprops=style,
+    style = {"arrowstyle": "<|-", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+    axis.annotate(  # its head is at the text: so long in points, however high the map is
+        "", (0.98, 1.01), (0, 26), "axes fraction", "offset points", arrowprops=style,
         annotation_clip=False,
     )  # fmt: skip
     axis.text(0.95, 1.015, "N", transform=axis.transAxes, ha="center", fontsize=10)

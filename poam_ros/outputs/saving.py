@@ -40,27 +40,27 @@ def _formats(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class SaveSettings(Settings):
-    """Formats that ``~/save_map`` writes besides map.npz, samples.csv and config.yaml.
+    """What ``~/save_map`` writes besides map.npz, samples.csv and config.yaml.
 
     Raises:
         InputError: a value is wrong.
     """
 
-    save_formats: str = setting(
+    formats: str = setting(
         "tif, nc", f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
-        check=_formats,
+        check=_formats, name="save.formats",
     )  # fmt: skip
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     vertical_datum: int = setting(
-        0, "EPSG code of the vertical datum of saved maps. 0: not given", "", 0,
-        10**6,
+        0, "EPSG code of the vertical datum of saved maps. 0: not given", "", 0, 10**6,
+        name="save.vertical_datum",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.vertical_datum and not self.placed:
-            raise InputError("vertical_datum: expected an origin as well, got 0, 0")
+            raise InputError("save.vertical_datum: expected an origin as well, got 0, 0")
 
     @property
     def placed(self) -> bool:
@@ -70,7 +70,7 @@ class SaveSettings(Settings):
     @property
     def endings(self) -> list[str]:
         """Endings of the files, as in ``FORMATS``."""
-        return _formats(self.save_formats)
+        return _formats(self.formats)
 
     def of(self, ending: str, water_level: float) -> dict[str, Any]:
         """Fields of ``ExportSettings`` for a format; water level in m."""

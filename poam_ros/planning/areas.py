@@ -218,7 +218,44 @@ def read_polygons(text: str) -> list[np.ndarray]:
     return polygons
 
 
-def _one_polygon(text: str) -> None:
+def in_metres(
+    where: str, places: np.ndarray, origin: tuple[float, ...], heading: float
+) -> np.ndarray:
+    """Places on the map [K, 2] in m, from latitude and longitude [K, 2] in degrees.
+
+    Args:
+        where: the parameter that they are of.
+        places: in degrees; a longitude may be on the other side of the antimeridian.
+        origin: latitude and longitude of the map's (0, 0); 0, 0: not given.
+        heading: of the map's y axis, in degrees.
+
+    Raises:
+        InputError: there is no origin, or they are no places near it.
+    """
+    if not any(origin):
+        raise InputError(
+            f"{where}: expected also origin, the latitude and longitude of the map's (0, 0)"
+        )
+    latitude, longitude = places.T
+    if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
+        raise InputError(f"{where}: expected latitude longitude in deg, got {places[0].tolist()}")
+    place = GeoReference(origin[0], origin[1], heading)
+    xy = place.to_map(place.local.metres(latitude, longitude))
+    near = (np.abs(xy) <= MAX_DISTANCE_M).all(axis=1)
+    if not near.all():
+        raise InputError(
+            f"{where}: expected a place within {MAX_DISTANCE_M / 1e3:g} km of the origin "
+            f"{list(origin)}, got {places[~near][0].tolist()}"
+        )
+    return xy
+
+
+def one_polygon(text: str) -> None:
+    """Refuse several polygons in a text.
+
+    Raises:
+        InputError: there are several, or the text is malformed.
+    """
     if len(read_polygons(text)) > 1:
         raise InputError("expected one polygon, got several")
 
@@ -233,12 +270,25 @@ class AreaSettings(Settings):
         "",
         "Corners of the area within the workspace, as in '0 0, 9 0, 9 9'. Empty: all of it",
         "m",
-        check=_one_polygon,
+        check=one_polygon,
     )
     keep_outs: str = setting(
         "",
         "Corners of the keep-outs, ';' between polygons",
         "m",
+        check=read_polygons,
+    )
+    polygon_degrees: str = setting(
+        "",
+        "As polygon, with latitude and longitude of each corner, as in '47.1 8.5, 47.2 8.5, "
+        "47.1 8.6'. Needs origin",
+        "deg",
+        check=one_polygon,
+    )
+    keep_outs_degrees: str = setting(
+        "",
+        "As keep_outs, with latitude and longitude of each corner. Needs origin",
+        "deg",
         check=read_polygons,
     )
     file: str = setting(
@@ -270,7 +320,9 @@ class AreaSettings(Settings):
             InputError: a polygon or the file is wrong, or no place is left.
         """
         outer = read_polygons(self.polygon)
+        outer += self._of_degrees("polygon_degrees")
         inner = read_polygons(self.keep_outs)
+        inner += self._of_degrees("keep_outs_degrees")
         for kind, polygon in self._of_file() if self.file else ():
             (outer if kind == WORKSPACE else inner).append(polygon)
         if len(outer) > 1:
@@ -278,23 +330,14 @@ class AreaSettings(Settings):
         keep_outs = tuple(inner)
         return NavigableArea(workspace, outer[0] if outer else None, keep_outs, self.margin)
 
+    def _of_degrees(self, name: str) -> list[np.ndarray]:
+        found = read_polygons(getattr(self, name))
+        return [in_metres(f"areas.{name}", p, self.origin, self.heading) for p in found]
+
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
         found, degrees = read_areas(Path(self.file).expanduser())
         for kind, corners in found:
-            yield (
-                kind,
-                self._in_metres(corners) if degrees or self.coordinates == "degrees" else corners,
-            )
-
-    def _in_metres(self, corners: np.ndarray) -> np.ndarray:
-        longitude, latitude = corners.T
-        if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
-            raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
-        place = GeoReference(self.origin[0], self.origin[1], self.heading)
-        xy = place.to_map(place.local.metres(latitude, longitude))
-        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
-            raise InputError(
-                f"areas.file: expected polygons within {MAX_DISTANCE_M / 1e3:g} km of the origin "
-                f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
-            )
-        return xy
+            if degrees or self.coordinates == "degrees":
+                place = self.origin, self.heading
+                corners = in_metres("areas.file", corners[:, ::-1], *place)
+            yield kind, corners

@@ -11,7 +11,7 @@ from ..core.errors import InputError
 from ..core.geometry import is_place
 
 #: m; about the turning diameter of the published vehicle.
-CAPTURE_RADIUS = 1.34
+GOAL_RADIUS, CAPTURE_RADIUS = 0.1, 1.34
 
 Arrival = Literal["reached", "passed", "timeout"]
 
@@ -44,7 +44,7 @@ class ArrivalDetector:
     def __init__(
         self,
         goal: np.ndarray,
-        goal_radius: float = 0.1,
+        goal_radius: float = GOAL_RADIUS,
         capture_radius: float = CAPTURE_RADIUS,
         max_speed: float = 1.0,
     ) -> None:

@@ -27,11 +27,11 @@ from .routes import Routes
 SIDE = 200
 #: Steepest rise of the bottom that a leg without a map allows for.
 SLOPE = 1.0
-#: Least rise of the bottom that the vehicle turns back for over unknown ground.
+#: Least rise of the bottom that the vehicle turns back for over an unknown bottom.
 LEAST_RISE = 0.2
 #: How much steeper the bottom may be ahead and beside than behind.
 STEEPER = 1.5
-#: Ground ahead is unknown where its variance is more than this many times that under the vehicle.
+#: The bottom ahead is unknown if its variance is more than this many times that at the vehicle.
 UNSURE = 2.0
 #: s from a ping until the vehicle begins to turn.
 REACTION_S = 2.0
@@ -98,7 +98,7 @@ class DeepRoutes(Routes):
         self._soundings.append((position, clearance))
 
     def turns_back(self) -> bool:
-        """Whether the vehicle must turn back: there is too little water, or over unknown ground
+        """Whether the vehicle must turn back: there is too little water, or over an unknown bottom
         would be before it has turned. What lies ahead is then avoided until the next map."""
         if len(self._soundings) < RISE:
             return False

@@ -42,12 +42,16 @@ MAX_FIRST_SIGMAS = 3.0  # the same for a run without an expected range
 LONG_RUN_FACTOR = 5  # without a map, a smooth multiple is accepted after this times confirm_pings
 MAX_OPEN_RUNS = 4  # runs that a held ping may continue
 LOOKAHEAD_PINGS = 11  # the first ping is compared with the median of these
+CONFIRM_RADIUS = 5.0  # m, within which held pings of another pass confirm
 MAX_REPLAYED_HELD = 40  # newest held pings that are screened again with those that follow
 
 
 @dataclass(frozen=True)
 class ScreeningSettings(Settings):
-    """Which pings are held, and what confirms them."""
+    """Which pings are held, and what confirms them.
+
+    ``held_pings``: largest number of held pings; beyond that, the oldest is refused.
+    """
 
     prefix = "screening"
 
@@ -65,13 +69,6 @@ class ScreeningSettings(Settings):
     confirm_pings: int = setting(
         8, "Accept held pings as bottom when this many in a row are smooth", "", 2, 10_000
     )
-    confirm_radius: float = setting(
-        5.0, "Accept held pings that agree with held pings of another pass within this distance",
-        "m", 0.0, 1e5,
-    )  # fmt: skip
-    held_pings: int = setting(
-        1000, "Hold at most this many pings. Beyond that, refuse the oldest", "", 0, 100_000
-    )
     crossings: bool = setting(
         True, "Withdraw accepted pings that crossing lines show to be multiples"
     )
@@ -80,6 +77,7 @@ class ScreeningSettings(Settings):
         "shift of the origin. Raise it for fixes that wander more. 0: look for no shift",
         "m", 0.0, 100.0,
     )  # fmt: skip
+    held_pings: int = 1000
 
 
 @dataclass(frozen=True)
@@ -279,7 +277,7 @@ class _ScreeningPass:
         """Whether held pings of other passes agree, and more agree than disagree."""
         tolerance = self.track.tolerance(self.range[rows])
         where = self.pings.xy[rows], self.pings.z[rows], self.distances[rows]
-        return confirmed_by_other_passes(*where, tolerance, self.settings.confirm_radius)
+        return confirmed_by_other_passes(*where, tolerance, CONFIRM_RADIUS)
 
     def _close(self, known: list[int], back: bool, before: int) -> None:
         """End all open runs: accept those that are bottom, refuse those too short to confirm."""

@@ -35,13 +35,15 @@ from ..frontend.events import (
     Tick,
     WaypointReached,
 )
-from ..frontend.front_end import GateSettings, RawPing
+from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import SurveySession
 from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.target import MapTarget
 from ..models.mapper import BathymetricMapper
+from ..models.prior import FILE as PRIOR
+from ..models.prior import read_prior
 from ..outputs.folder import (
     EPOCH_COLUMNS,
     EpochRecord,
@@ -84,7 +86,8 @@ class LockstepMission:
         sonar_seed, model_seed = (int(s.generate_state(1)[0]) for s in seeds[:2])
         self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
         workspace = settings.workspace
-        self.mapper = BathymetricMapper(workspace, settings.model, seed=model_seed)
+        prior = read_prior(settings.model.prior, workspace, None)
+        self.mapper = BathymetricMapper(workspace, settings.model, model_seed, prior=prior)
         start = Pose(*self._start())
         self.simulation = Simulation(
             terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
@@ -92,7 +95,7 @@ class LockstepMission:
         as_in_the_paper = settings.policy == "paper"
         self.session = SurveySession(
             self.mapper,
-            GateSettings(
+            FrontEndSettings(
                 workspace=workspace,
                 range_time_offset=-settings.sonar.latency,
                 max_jump=0.0,  # random initial samples are far apart
@@ -317,6 +320,9 @@ def run_mission(
     make_folder(folder)
     mission = LockstepMission(terrain, settings)
     write_config(folder / "config.yaml", describe(mission))
+    (folder / PRIOR).unlink(missing_ok=True)
+    if mission.mapper.prior is not None:
+        mission.mapper.prior.write(folder)
     write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
     records: list[EpochRecord] = []
     try:

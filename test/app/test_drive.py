@@ -90,7 +90,7 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     assert f"figure:  {folder / 'maps.png'}" in said and (folder / "report.html").exists()
     assert f"next:    poam view {folder}" in said and "go on:" not in said
     assert "origin of the map: 47.30000000 8.55000000" in said and "what: not a command" in said
-    assert "end: done: max_samples of 60 were taken" in said
+    assert "end: done: max_samples of 60 reached" in said
     first = read_mission(folder)
     assert len(first.logged.samples) >= 60 and first.mapper["origin"] == [47.3, 8.55]
     place = recorded(folder)

@@ -19,6 +19,7 @@ from poam_ros.importers.resurvey import Survey
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.folder import read_map, read_records, read_table
 from poam_ros.outputs.view.folders import FolderView
+from poam_ros.outputs.volume import read_water
 
 QUICK = [
     "--batch.first", "100", "--nngp.first-steps", "40", "--nngp.early-steps", "2",
@@ -267,3 +268,22 @@ def test_excluding_a_line_of_a_mission_does_not_renumber_the_others(tmp_path, ca
         found.append({row["line"] for row in lines if row["line"]})
     assert "2" in found[0] and found[1] == found[0] - {"2"}
     assert "soundings excluded: line=2" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_land_is_blank_and_the_shore_counts(tmp_path):
+    """A lake of 60 m, sounded to 4 m from the shore."""
+    x, y = (axis.ravel() for axis in np.meshgrid(np.arange(-28.0, 29.0, 2), np.arange(-28, 29, 4)))
+    bottom = 0.3 * (np.hypot(x, y) - 30)
+    wet = bottom < -1.2
+    path, out = tmp_path / "lake.csv", tmp_path / "out"
+    table = np.column_stack((x, y, -bottom))[wet]
+    np.savetxt(path, table, fmt="%.2f", delimiter=",", header="x,y,depth", comments="")
+    options = ["--workspace", "-34", "34", "-34", "34", "--resolution", "1", *QUICK]
+    assert main(["map", str(path), "--output", str(out), *options]) == 0
+    drawn = read_map(out / "map.npz")
+    assert not (drawn.mean > 0).any() and np.isnan(drawn.mean).any()
+    below = read_water(out).at(0.0)
+    assert below["area"][2] > np.isfinite(drawn.mean).sum() > below["area"][1]
+    assert main(["map", str(path), "--output", str(out), *options, "--extrapolate"]) == 0
+    assert np.isfinite(read_map(out / "map.npz").mean).all()

@@ -8,6 +8,7 @@ import pytest
 from poam_ros.app.cli import main
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.outputs import folder as files
 
 STATED = ["plan", "--deviation", "0.1", "0.2", "--depth", "15", "--workspace", "0", "60", "0", "40"]
@@ -46,6 +47,19 @@ def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
     assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
 
 
+def test_a_workspace_in_degrees(capsys):
+    """Across the antimeridian, as one of the same sides in metres."""
+    fiji = LocalFrame(-17.5, 179.9999)
+    (south, west), (north, east) = fiji.to_degrees((-30, -20)), fiji.to_degrees((30, 20))
+    at = STATED.index("--workspace")
+    degrees = "--workspace-degrees", *(repr(side) for side in (south, west, north, east))
+    said = []
+    for words in (STATED, [*STATED[:at], *degrees, *STATED[at + 5 :]]):
+        assert main(words) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and west > 0 > east
+
+
 def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
     assert main(["plan", "--like", str(run)]) == 0
     out = capsys.readouterr().out
@@ -57,7 +71,8 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (STATED[:4], "expected --depth and --workspace with --deviation"),
+        (STATED[:4], "expected --depth and --workspace (or"),
+        ([*STATED, "--workspace-degrees", *"0011"], "metres or in degrees, got both"),
         ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
         ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
         ([*STATED, "--speed", "0"], "speed: expected more than 0"),

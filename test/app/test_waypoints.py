@@ -1,6 +1,7 @@
 """`poam waypoints`: the files, read by others' readers, have the survey's waypoints."""
 
 import json
+import math
 from xml.etree import ElementTree
 
 import numpy as np
@@ -8,7 +9,10 @@ import pytest
 from voyages import polygons
 
 from poam_ros.app.cli import main
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
 from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.outputs import folder as files
 
 CENTRE = (-17.5, 179.9999)  # its workspace crosses the antimeridian
 FRAME = LocalFrame(*CENTRE)
@@ -79,6 +83,60 @@ def test_a_pilot_survey_in_the_middle_of_the_workspace(tmp_path, pilot):
     assert main(["waypoints", str(path), "--workspace-degrees", degrees(), "--survey", pilot]) == 0
     found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
     assert len(found) >= 2 and (np.abs(found) <= (100.2, 60.2)).all()
+
+
+@pytest.fixture
+def mission(tmp_path):
+    """The folder of a mission in the west of 100 x 60 m, whose map is uncertain in the east."""
+    pings = np.column_stack((np.linspace(-45, -30, 60), np.full(60, -10.0)))
+    grid = Grid.cells(Extent(-50, 50, -30, 30), 1.0)
+    variance = 0.01 + 0.002 * np.maximum(grid.points[:, 0] + 40, 0)
+    lengthscale = np.full(grid.shape, 20.0)
+    drawn = ElevationMap(
+        grid, np.full(grid.shape, -8.0), variance.reshape(grid.shape), {"lengthscale": lengthscale}
+    )
+    folder = tmp_path / "monday"
+    folder.mkdir()
+    files.write_map(folder / "map.npz", drawn)
+    files.write_table(folder / "samples.csv", ("x", "y"), pings.tolist())
+    place = {"origin": list(CENTRE), "heading": 25.0}
+    files.write_config(folder / "config.yaml", {"nodes": {"planner": place, "mapper": place}})
+    return folder
+
+
+@pytest.mark.parametrize("ending", [".plan", ".waypoints", ".kml", ".gpx"])
+@pytest.mark.parametrize("planner", ["path-entropy", "boustrophedon"])
+def test_where_a_planner_would_drive_next(tmp_path, mission, capsys, ending, planner):
+    """From the last ping, for as long as was asked, to where the map is uncertain."""
+    path, frame = tmp_path / f"next{ending}", LocalFrame(*CENTRE, 25.0)
+    keep_out = polygons(tmp_path / "areas.geojson", frame, keep_out=(5, 15, -10, 10))
+    words = ["waypoints", str(path), "--after", str(mission), "--areas.file", keep_out]
+    words += ["--areas.coordinates", "degrees", "--duration", "300", "--max-speed", "1.5"]
+    assert main([*words, "--planner", planner]) == 0
+    found = np.array([frame.to_map(*place) for place in waypoints(path)])
+    way = np.vstack(((-30.0, -10.0), found))
+    legs = np.diff(way, axis=0)
+    assert np.linalg.norm(legs, axis=1).sum() == pytest.approx(450, abs=0.5)
+    driven = (way[:-1] + np.linspace(0, 1, 200)[:, None, None] * legs).reshape(-1, 2)
+    assert (np.abs(driven) <= (50.01, 30.01)).all()
+    beside = np.abs(driven - (10, 0)) - (5, 10)
+    assert np.linalg.norm(np.maximum(beside, 0), axis=1).min() > 0.99  # areas.margin is 1 m
+    if planner == "path-entropy":
+        assert (driven[:, 0] > 0).mean() > 0.5
+        reached = {(math.floor(x / 10), math.floor(y / 10)) for x, y in driven if x > 15}
+        assert len(reached) > 10  # of 21 squares: what the plan measures counts as measured
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--survey", "bezier"], "survey: not with --after"),
+        (["--after", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_does_not_go_with_a_mission_is_said(mission, capsys, words, expected):
+    assert main(["waypoints", "next.plan", "--after", str(mission), *words]) == 2
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def some(count, first=0):
     return Samples.of(np.zeros((count, 2)), np.arange(count), first)
 
 
-def test_everything_that_waits_is_one_batch_in_order():
+def test_all_waiting_samples_become_one_batch_in_order():
     backlog = SampleQueue(TimedBatches(batch_size=5))
     backlog.add(some(3), 0)
     backlog.add(some(0), 0)
@@ -28,7 +28,7 @@ def test_everything_that_waits_is_one_batch_in_order():
     assert len(backlog) == 0 and not backlog.batch_due(10**18)
 
 
-def test_a_retried_batch_goes_first_and_makes_none_due():
+def test_a_retried_batch_goes_first_and_does_not_make_the_next_one_due():
     backlog = SampleQueue(TimedBatches(batch_size=2, batch_period=10.0))
     backlog.add(some(3), 0)
     failed = backlog.take()
@@ -61,6 +61,6 @@ def test_a_waypoint_makes_the_new_samples_due():
     ("wrong", "name"),
     [({"batch_size": 0}, "batch.size"), ({"batch_period": float("nan")}, "batch.period")],
 )
-def test_policies_are_checked(wrong, name):
+def test_invalid_batch_policies_are_refused(wrong, name):
     with pytest.raises(InputError, match=f"{re.escape(name)}: expected"):
         TimedBatches(**wrong)

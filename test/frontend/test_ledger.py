@@ -49,7 +49,7 @@ def test_after_a_restart_numbers_continue_and_waiting_pings_are_counted():
 
 
 @pytest.mark.parametrize("numbering", [True, False])
-def test_placed_soundings_keep_their_numbers(numbering):
+def test_placed_pings_keep_their_numbers(numbering):
     ledger = Ledger(numbering)
     ledger.receive_placed(3)
     accepted = ledger.accept(pings(3, first=70))

@@ -13,7 +13,7 @@ from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
 from poam_ros.frontend.placing import SonarMount, WaterLevel, mount_of
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 
 NOW = Moment(0, 0.0)
 PLACE = (10.0, 20.0, 30.0)
@@ -29,15 +29,15 @@ def survey(
     settings, *events, distance=8.0, quaternion=(0.0, 0.0, 0.0, 1.0), variance=(0, 0, 0), **ping
 ):
     """The sample, or the reason of its refusal, of one ping from ``PLACE``."""
-    gate = FrontEnd(settings)
-    gate.add_odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance))
+    front_end = FrontEnd(settings)
+    front_end.add_odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance))
     for event in (*events, RawPing(SECOND, distance, 0.1, 1e5, **ping)):
-        gate.handle(event, NOW)
-    samples = gate.take(NOW)
-    assert gate.ledger.accepted + sum(gate.ledger.rejected.values()) == 1
+        front_end.handle(event, NOW)
+    samples = front_end.take(NOW)
+    assert front_end.ledger.accepted + sum(front_end.ledger.rejected.values()) == 1
     if len(samples):
         return samples
-    (reason,) = gate.ledger.rejected
+    (reason,) = front_end.ledger.rejected
     return reason
 
 
@@ -46,19 +46,19 @@ def point(samples):
 
 
 def test_a_mount_without_tilt_points_exactly_down():
-    mount = mount_of(GateSettings())
+    mount = mount_of(FrontEndSettings())
     assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 
-def test_a_vehicle_on_the_surface_is_at_its_level():
+def test_a_floating_vehicle_is_at_the_water_level():
     """Whatever height the autopilot believes in, and how uncertain that is."""
-    settings = GateSettings(
+    settings = FrontEndSettings(
         surface=True, sonar_offset=(0.0, 0.0, -0.2), water_level=1.5, ping_noise=True
     )
     assert point(survey(settings, variance=(0.04, 0.04, 9.0))) == pytest.approx((10, 20, -6.7))
     noise = survey(settings, variance=(0.04, 0.04, 9.0)).noise_std
     assert math.isnan(noise[0])  # neither slope nor range noise is given
-    assert survey(GateSettings(), variance=(0.0, 0.0, 9.0)).z[0] == pytest.approx(22)
+    assert survey(FrontEndSettings(), variance=(0.0, 0.0, 9.0)).z[0] == pytest.approx(22)
 
 
 @pytest.mark.parametrize("distance", [1.0, 8.0, 123.456])
@@ -75,8 +75,8 @@ def test_a_vehicle_on_the_surface_is_at_its_level():
         ),
     ],
 )
-def test_mount_from_parameters(tilt, toward, distance):
-    settings = GateSettings(sonar_tilt=tilt, sonar_offset=(1.0, 2.0, -0.5))
+def test_the_beam_follows_the_mount_in_the_parameters(tilt, toward, distance):
+    settings = FrontEndSettings(sonar_tilt=tilt, sonar_offset=(1.0, 2.0, -0.5))
     expected = np.array(PLACE) + (1.0, 2.0, -0.5) + distance * np.array(toward)
     np.testing.assert_allclose(point(survey(settings, distance=distance)), expected, atol=1e-12)
 
@@ -85,10 +85,10 @@ def test_opposite_tilts_of_mount_and_vehicle_point_down():
     """A vehicle pitched by 0.2 with its sonar tilted by -0.2, on whatever heading."""
     for heading in (0.0, 1.0, -2.5):
         attitude = multiply(about(2, heading), about(1, 0.2))
-        found = survey(GateSettings(sonar_tilt=(-0.2, 0.0)), quaternion=attitude)
+        found = survey(FrontEndSettings(sonar_tilt=(-0.2, 0.0)), quaternion=attitude)
         np.testing.assert_allclose(point(found), (10.0, 20.0, 22.0), atol=1e-12)
         # and with an offset forward, which the attitude turns
-        offset = GateSettings(sonar_tilt=(-0.2, 0.0), sonar_offset=(2.0, 0.0, 0.0))
+        offset = FrontEndSettings(sonar_tilt=(-0.2, 0.0), sonar_offset=(2.0, 0.0, 0.0))
         ahead = 2 * math.cos(0.2)
         expected = (
             10 + ahead * math.cos(heading), 20 + ahead * math.sin(heading), 22 - 2 * math.sin(0.2)
@@ -96,9 +96,9 @@ def test_opposite_tilts_of_mount_and_vehicle_point_down():
         np.testing.assert_allclose(point(survey(offset, quaternion=attitude)), expected, atol=1e-12)
 
 
-def test_mount_from_frames():
+def test_the_beam_follows_the_mount_of_the_message_s_frame():
     """The sonar's own frame counts; the parameters do not, and an unknown one is waited for."""
-    settings = GateSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
+    settings = FrontEndSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
     fore = SonarMount("fore", (2.0, 0.0, -1.0), (0.6, 0.0, -0.8))
     aft = SonarMount("aft", (-2.0, 0.0, -1.0), (0.0, 0.0, -1.0))
     assert survey(settings, fore, frame_id="aft") == "no_mount"
@@ -110,8 +110,8 @@ def test_mount_from_frames():
     np.testing.assert_allclose(point(survey(settings, aft, moved, frame_id="aft"))[0], 7.0)
 
 
-def test_sound_speed_and_water_level():
-    settings = GateSettings(sound_speed=1440.0, sound_speed_assumed=1500.0, water_level=2.0)
+def test_sound_speed_scales_the_range_and_the_water_level_is_added():
+    settings = FrontEndSettings(sound_speed=1440.0, sound_speed_assumed=1500.0, water_level=2.0)
     found = survey(settings, distance=10.0)
     np.testing.assert_allclose(point(found), (10.0, 20.0, 30.0 + 2.0 - 9.6), atol=1e-12)
     # The topic's level replaces the parameter's.
@@ -121,7 +121,7 @@ def test_sound_speed_and_water_level():
 
 def test_applied_corrections_are_stored_and_can_be_changed():
     attitude = multiply(about(2, 0.7), about(0, 0.3))
-    settings = GateSettings(
+    settings = FrontEndSettings(
         sound_speed=1480.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
     )
     first = survey(settings, WaterLevel(0.4), quaternion=attitude, distance=20.0)
@@ -130,7 +130,9 @@ def test_applied_corrections_are_stored_and_can_be_changed():
     assert (columns["sound_speed_assumed"], columns["sound_speed"]) == (1500.0, 1480.0)
     assert np.linalg.norm(first.applied[0, 3:]) == pytest.approx(1.0)
     # A replay with better ones is the survey as it would have been with them.
-    better = GateSettings(sound_speed=1520.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0))
+    better = FrontEndSettings(
+        sound_speed=1520.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
+    )
     again = survey(better, WaterLevel(-0.3), quaternion=attitude, distance=20.0)
     corrected = first.corrected(sound_speed=1520.0, water_level=-0.3)
     np.testing.assert_allclose(point(corrected), point(again), atol=1e-12)
@@ -141,9 +143,9 @@ def test_applied_corrections_are_stored_and_can_be_changed():
 
 
 def test_ping_noise_is_off_by_default():
-    found = survey(GateSettings(range_noise_std=1.0), variance=(1, 1, 1))
+    found = survey(FrontEndSettings(range_noise_std=1.0), variance=(1, 1, 1))
     assert np.isnan(found.noise_std).all()
-    asked = survey(GateSettings(ping_noise=True))
+    asked = survey(FrontEndSettings(ping_noise=True))
     assert np.isnan(asked.noise_std).all()  # of nothing known
 
 
@@ -168,7 +170,7 @@ WIDTH = 2 * math.atan(0.1)  # a footprint of a tenth of the range
     ],
 )  # fmt: skip
 def test_noise_combines_the_known_errors(settings, given, expected):
-    found = survey(GateSettings(ping_noise=True, **settings), **given)
+    found = survey(FrontEndSettings(ping_noise=True, **settings), **given)
     np.testing.assert_allclose(found.noise_std, [expected], rtol=1e-12)
 
 
@@ -176,16 +178,16 @@ def test_noise_combines_the_known_errors(settings, given, expected):
     ("variance", "std"), [(0.04, 0.2), (0.0, 0.3), (-1.0, 0.3), (math.nan, 0.3)]
 )
 def test_the_variance_of_the_message_replaces_the_parameters(variance, std):
-    gate = FrontEnd(GateSettings(ping_noise=True, range_noise_std=0.3))
-    gate.add_odometry(VehicleState(0, PLACE))
-    gate.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
-    np.testing.assert_allclose(gate.take(NOW).noise_std, [std])
+    front_end = FrontEnd(FrontEndSettings(ping_noise=True, range_noise_std=0.3))
+    front_end.add_odometry(VehicleState(0, PLACE))
+    front_end.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
+    np.testing.assert_allclose(front_end.take(NOW).noise_std, [std])
 
 
 def test_noise_matches_simulated_errors():
     """Elevations on a slope, from poses and ranges with errors, scatter as is said of them."""
     rng, n, slope = np.random.default_rng(0), 20_000, 0.4
-    settings = GateSettings(
+    settings = FrontEndSettings(
         ping_noise=True, range_noise_std=0.2, range_noise_share=0.01, slope=slope
     )
     said = survey(settings, distance=30.0, variance=(0.5, 1.1, 0.09)).noise_std[0]
@@ -212,33 +214,33 @@ def test_noise_matches_simulated_errors():
     ],
 )
 def test_pings_above_a_limit_are_refused_by_name(settings, given, outcome):
-    found = survey(GateSettings(**settings), **given)
+    found = survey(FrontEndSettings(**settings), **given)
     assert (found if isinstance(found, str) else None) == outcome
     if outcome is None and not settings.get("ping_noise"):
         assert np.isnan(found.noise_std).all()  # a limit alone changes no update
 
 
 def test_invalid_covariances_count_as_unknown_and_suspect():
-    gate = FrontEnd(GateSettings())
+    front_end = FrontEnd(FrontEndSettings())
     for i, variance in enumerate(
         [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
     ):
-        assert gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
-    assert gate.ledger.suspect["covariance"] == 3 and not +gate.ledger.odometry_rejected
+        assert front_end.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
+    assert front_end.ledger.suspect["covariance"] == 3 and not +front_end.ledger.odometry_rejected
 
 
 def test_variance_is_interpolated_if_both_ends_are_known():
-    gate = FrontEnd(GateSettings(ping_noise=True))
+    front_end = FrontEnd(FrontEndSettings(ping_noise=True))
     for i, z in enumerate((0.1, 0.3, 0.0, 0.2)):
-        gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
+        front_end.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
     for t in (0.5, 1.0, 1.5, 2.5):
-        gate.add_ping(RawPing(round(t * SECOND), 8.0, 0.1, 100.0), NOW)
-    found = gate.take(NOW).noise_std
+        front_end.add_ping(RawPing(round(t * SECOND), 8.0, 0.1, 100.0), NOW)
+    found = front_end.take(NOW).noise_std
     np.testing.assert_allclose(found, np.sqrt([0.2, 0.3, math.nan, math.nan]))
 
 
 def test_elevations_beyond_the_limit_are_refused():
-    gate = FrontEnd(GateSettings())
-    gate.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
-    gate.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
-    assert len(gate.take(NOW)) == 0 and gate.ledger.rejected == {"wild_elevation": 1}
+    front_end = FrontEnd(FrontEndSettings())
+    front_end.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
+    front_end.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
+    assert len(front_end.take(NOW)) == 0 and front_end.ledger.rejected == {"wild_elevation": 1}

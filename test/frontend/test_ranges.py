@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.ranges import MAX_REMEMBERED, RawPing, refusal_reason
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 
 
 def ping(t, distance, low=1.0, high=100.0, **more):
@@ -19,10 +19,10 @@ def ping(t, distance, low=1.0, high=100.0, **more):
 
 def judged(settings, *pings):
     """Refused pings by reason; the others wait for odometry."""
-    gate = FrontEnd(settings)
+    front_end = FrontEnd(settings)
     for each in pings:
-        gate.add_ping(each, Moment(0, 0.0))
-    ledger = gate.ledger
+        front_end.add_ping(each, Moment(0, 0.0))
+    ledger = front_end.ledger
     assert ledger.received == ledger.pending + sum(ledger.rejected.values()) == len(pings)
     return +ledger.rejected
 
@@ -30,6 +30,15 @@ def judged(settings, *pings):
 @pytest.mark.parametrize(
     ("distance", "low", "high", "fault"),
     [
+        (1.0, 1.0, 100.0, None),
+        (100.0, 1.0, 100.0, None),
+        (0.999, 1.0, 100.0, "too_close"),
+        (-math.inf, 1.0, 100.0, "too_close"),
+        (-3.0, 1.0, 100.0, "too_close"),
+        (100.001, 1.0, 100.0, "out_of_range"),
+        (math.inf, 1.0, 100.0, "no_return"),
+        (math.nan, 1.0, 100.0, "nan"),
+        (5.0, math.nan, math.nan, "out_of_range"),
         (0.0, 0.0, 100.0, "too_close"),  # looks valid; no sonar measures it
         (-0.0, 0.0, 100.0, "too_close"),
         (1e-3, 0.0, 100.0, None),
@@ -48,7 +57,7 @@ def test_limits_of_the_message(distance, low, high, fault):
     [(0.3, "too_close"), (0.5, None), (50.0, None), (50.01, "out_of_range"), (math.nan, "nan")],
 )
 def test_limits_of_the_parameters_replace_those_of_the_message(distance, fault):
-    settings = GateSettings(min_range=0.5, max_range=50.0)
+    settings = FrontEndSettings(min_range=0.5, max_range=50.0)
     # The driver says 0 and 0, or caps them where the sonar still hears.
     for low, high in ((0.0, 0.0), (2.0, 20.0), (math.nan, math.nan)):
         found = judged(settings, ping(0, distance, low, high))
@@ -56,43 +65,46 @@ def test_limits_of_the_parameters_replace_those_of_the_message(distance, fault):
 
 
 def test_confidence_is_checked_if_given():
-    settings = GateSettings(min_confidence=50.0)
+    settings = FrontEndSettings(min_confidence=50.0)
     given = [0.0, 49.9, 50.0, 100.0, math.nan]
     pings = [ping(i, 10.0 + i, confidence=c) for i, c in enumerate(given)]
     assert judged(settings, *pings) == {"low_confidence": 2}
-    assert judged(GateSettings(), *pings) == {}
+    assert judged(FrontEndSettings(), *pings) == {}
 
 
-def test_the_same_ping_twice_is_one():
+def test_a_ping_received_twice_counts_once():
     pings = [ping(i, 10.0 + i) for i in range(5)]
     late = [*pings[3:], pings[0]]  # out of order, as a second publisher or a bridge has them
-    assert judged(GateSettings(), *pings, *late) == {"duplicate": 3}
+    assert judged(FrontEndSettings(), *pings, *late) == {"duplicate": 3}
     # Four beams of one instrument share a stamp, and may share a range.
     beams = [ping(1, 10.0, frame_id=f"beam_{i}") for i in range(4)]
-    assert judged(GateSettings(), *beams, ping(1, 11.0, frame_id="beam_0")) == {}
+    assert judged(FrontEndSettings(), *beams, ping(1, 11.0, frame_id="beam_0")) == {}
 
 
 def test_repeated_readings_are_refused_for_a_window():
     """Polled at 20 Hz, measured at 5 Hz; then the bottom is truly level."""
-    window = GateSettings(repeat_window=0.2)
+    window = FrontEndSettings(repeat_window=0.2)
     polled = [ping(0.05 * i, 10.0 + i // 4) for i in range(40)]
     assert judged(window, *polled) == {"repeat": 30}
     level = [ping(0.05 * i, 10.0) for i in range(40)]
     assert judged(window, *level) == {"repeat": 30}
-    assert judged(GateSettings(), *polled, *(ping(9 + i, 3.0) for i in range(5))) == {}
+    assert judged(FrontEndSettings(), *polled, *(ping(9 + i, 3.0) for i in range(5))) == {}
 
 
 def test_repeats_are_per_sonar_and_need_the_same_range():
-    settings = GateSettings(repeat_window=1.0)
+    settings = FrontEndSettings(repeat_window=1.0)
     two = [ping(0.1 * i, 10.0, frame_id=f) for i, f in enumerate("abab")]
     assert judged(settings, *two) == {"repeat": 2}
     assert judged(settings, ping(0, 10.0), ping(0.1, 10.0 + 1e-9), ping(0.2, 10.0)) == {}
     assert judged(settings, ping(5, 10.0), ping(4.9, 10.0)) == {}  # before it: not after it
 
 
-def test_memory_is_bounded_for_any_number_of_frames():
-    gate = FrontEnd(GateSettings(repeat_window=1.0, capacity=10))
+def test_the_filter_of_repeats_is_bounded_for_any_number_of_frames():
+    front_end = FrontEnd(FrontEndSettings(repeat_window=1.0, capacity=10))
     for i in range(2000):
-        gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
-    assert len(gate._range_filter._first) <= 16 and len(gate._range_filter._past) == MAX_REMEMBERED
-    assert gate.ledger.rejected == Counter(no_odometry=1990) and gate.ledger.pending == 10
+        front_end.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
+    assert (
+        len(front_end._range_filter._first) <= 16
+        and len(front_end._range_filter._past) == MAX_REMEMBERED
+    )
+    assert front_end.ledger.rejected == Counter(no_odometry=1990) and front_end.ledger.pending == 10

@@ -30,19 +30,19 @@ from poam_ros.frontend.refused_pings import (
     RefusedPings,
     RefusedPingStore,
 )
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
-GATE = GateSettings(workspace=SMALL, margin=0.0)
+FRONT_END = FrontEndSettings(workspace=SMALL, max_outside=0.0)
 SOURCES = Path(refused_pings.__file__).parents[1]
 
 
 class Straight:
     """A session whose vehicle goes along x at 1 m/s, 100 m high; one ping after the other."""
 
-    def __init__(self, survey, **gate):
-        self.s = survey(gate=replace(GATE, **gate), grid=None)
+    def __init__(self, survey, **front_end):
+        self.s = survey(front_end=replace(FRONT_END, **front_end), grid=None)
         self.at(0.0)
 
     def at(self, t, **more):
@@ -77,7 +77,7 @@ nan = math.nan
     ("distance", "reason"),
     [(nan, "nan"), (math.inf, "no_return"), (0.5, "too_close"), (151.0, "out_of_range")],
 )
-def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
+def test_a_refused_ping_without_a_range_is_at_the_sonar(survey, distance, reason):
     """Between two odometries: it waits for the second, as an accepted ping does."""
     v = Straight(survey, sonar_offset=(0.0, 0.25, 0.0))
     v.ping(0.3, distance)
@@ -88,7 +88,7 @@ def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
 
 
 @pytest.mark.parametrize(
-    ("gate", "more", "expected"),
+    ("front_end", "more", "expected"),
     [
         ({"min_confidence": 0.5}, {"confidence": 0.1}, ("low_confidence", 1.0, 1.0, 0.0, 60.0)),
         ({"max_noise_std": 0.5}, {"variance": 1.0}, ("too_noisy", 1.0, 1.0, 0.0, 60.0)),
@@ -102,14 +102,14 @@ def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
         ),
     ],
 )  # fmt: skip
-def test_with_a_range_it_is_the_end_of_the_beam(survey, gate, more, expected):
-    v = Straight(survey, **gate)
+def test_a_refused_ping_with_a_range_is_at_the_end_of_its_beam(survey, front_end, more, expected):
+    v = Straight(survey, **front_end)
     v.at(1.0)
     v.ping(1.0, 40.0, **more)
     same(v.only(), expected)
 
 
-def test_a_too_uncertain_position_still_gives_the_place(survey):
+def test_a_ping_refused_for_its_uncertain_position_has_a_place(survey):
     v = Straight(survey, max_position_std=1.0)
     v.at(1.0, variance=(9.0, 9.0, 0.0))
     v.ping(1.0, 40.0)
@@ -154,7 +154,7 @@ def test_the_end_of_a_mission_refuses_waiting_pings_with_their_places(survey):
     same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
 
 
-def test_without_odometry_there_is_no_place(survey):
+def test_a_refused_ping_without_odometry_has_no_place(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)  # no odometry comes for it
     v.ping(0.6, nan)
@@ -171,7 +171,7 @@ def test_without_odometry_there_is_no_place(survey):
     assert np.isnan(found.xyz).all() and not len(found.placed)
 
 
-def test_mounts_and_levels_from_topics_are_used(survey):
+def test_refused_pings_are_placed_by_mounts_and_levels_from_topics(survey):
     v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
     v.s.handle(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
     v.s.handle(WaterLevel(0.5))
@@ -180,7 +180,7 @@ def test_mounts_and_levels_from_topics_are_used(survey):
     same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
 
 
-def test_many_pings_of_one_reason_displace_no_other(survey):
+def test_many_pings_of_one_reason_do_not_displace_those_of_another(survey):
     v = Straight(survey)
     v.at(1.0)
     v.ping(1.0, 151.0)
@@ -248,7 +248,7 @@ def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
     assert store.newest().counts == {"nan": 1}
 
 
-def test_a_reset_during_screening_knows_the_places(survey):
+def test_pings_refused_by_a_reset_during_screening_have_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()

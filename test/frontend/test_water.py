@@ -11,7 +11,7 @@ from recorded import recorded
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import ClockSetBack, SettingsChanged, SonarMount, Tick, WaterLevel
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 
 DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
 
@@ -21,7 +21,7 @@ def elevations(s):
 
 
 def test_pings_are_refused_while_the_water_level_is_stale(survey):
-    s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
+    s = survey(front_end=FrontEndSettings(water_level=1.0, water_level_timeout=5.0))
     s.drive(2, RANGE)
     s.handle(WaterLevel(3.0))
     s.drive(50, RANGE)  # 5 s: just not too old
@@ -35,10 +35,10 @@ def test_pings_are_refused_while_the_water_level_is_stale(survey):
 
 
 def test_a_level_on_the_topic_is_required_only_with_await_level(survey):
-    s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
+    s = survey(front_end=FrontEndSettings(water_level=1.0, water_level_timeout=5.0))
     s.drive(100, RANGE)
     assert elevations(s) == [71.0] * 100
-    s = survey(gate=GateSettings(water_level=1.0, await_water_level=True))
+    s = survey(front_end=FrontEndSettings(water_level=1.0, await_water_level=True))
     s.drive(10, RANGE)
     s.handle(WaterLevel(0.5))
     s.drive(10, RANGE)
@@ -46,7 +46,7 @@ def test_a_level_on_the_topic_is_required_only_with_await_level(survey):
 
 
 def test_without_a_timeout_the_last_level_is_used(survey):
-    s = survey(gate=GateSettings(water_level_timeout=0.0))
+    s = survey(front_end=FrontEndSettings(water_level_timeout=0.0))
     s.handle(WaterLevel(0.5))
     s.wait(1e6)
     s.drive(3, RANGE)
@@ -80,7 +80,7 @@ def test_a_level_set_as_a_parameter_is_used_at_once(survey):
     s = survey()
     s.drive(2, RANGE)
     policy, pilot = s.session.sample_queue.policy, s.session.pilot.samples
-    s.handle(SettingsChanged(GateSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
+    s.handle(SettingsChanged(FrontEndSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
     s.handle(Tick())
     s.drive(2, RANGE)
     assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
@@ -88,11 +88,11 @@ def test_a_level_set_as_a_parameter_is_used_at_once(survey):
 
 def test_a_record_holds_all_settings_of_the_front_end(survey):
     """Mounts, levels and settings are events, so a replay refuses and places the same pings."""
-    gate = GateSettings(
+    front_end = FrontEndSettings(
         water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
         repeat_window=0.3,
     )  # fmt: skip
-    s = survey(gate=gate)
+    s = survey(front_end=front_end)
     record = recorded(s.session)
     s.drive(5)  # no mounting is known
     s.handle(SonarMount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
@@ -103,7 +103,7 @@ def test_a_record_holds_all_settings_of_the_front_end(survey):
     s.handle(WaterLevel(math.nan))
     s.handle(WaterLevel(0.9))
     s.drive(9, RANGE)
-    again = survey(gate=gate)
+    again = survey(front_end=front_end)
     for now, event in record:
         again.now = now
         again.handle(event)

@@ -1,4 +1,4 @@
-"""Recordings without ROS 2: both storages, torn files, topics, and the gate's refusals."""
+"""Recordings without ROS 2: both storages, torn files, topics, and the front_end's refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from soundings import ground
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import MissionStateChanged
-from poam_ros.frontend.front_end import GateSettings
+from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.importers.bags import BagSettings, read_bag
 from poam_ros.importers.mapping import learn
 from poam_ros.importers.soundings import SoundingMapSettings
@@ -46,7 +46,7 @@ def only_file(folder):
 @pytest.mark.parametrize("whole_folder", [True, False])
 def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
     path = bag if whole_folder else only_file(bag)
-    found, reach = read_bag(path, BagSettings(), GateSettings())
+    found, reach = read_bag(path, BagSettings(), FrontEndSettings())
     assert len(found) == 121 and not found.refused
     expected = np.array([place(0.5 * k) for k in range(121)])
     np.testing.assert_allclose(found.xy, expected, atol=1e-9)
@@ -57,11 +57,11 @@ def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
 
 def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path):
     folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)  # of more than one chunk
-    whole, file = read_bag(folder, BagSettings(), GateSettings())[0], only_file(folder)
+    whole, file = read_bag(folder, BagSettings(), FrontEndSettings())[0], only_file(folder)
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
     (folder / "metadata.yaml").unlink()  # it is written when the recording ends
-    found, reach = read_bag(folder, BagSettings(), GateSettings())
+    found, reach = read_bag(folder, BagSettings(), FrontEndSettings())
     assert 100 < len(found) < 2300
     np.testing.assert_array_equal(found.z, whole.z[: len(found)])
     assert list(reach.torn) == [file.name] and 0.1 < reach.share <= 1.0
@@ -73,7 +73,7 @@ def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
     data = file.read_bytes()
     kept = data[: 2 * len(data) // 3]
     file.write_bytes(kept + bytes(len(data) - len(kept)))
-    found, reach = read_bag(file, BagSettings(), GateSettings())
+    found, reach = read_bag(file, BagSettings(), FrontEndSettings())
     assert 50 < len(found) < 601 and list(reach.torn) == [file.name]
 
 
@@ -82,44 +82,44 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
     folder = write_bag(tmp_path / "dive", "sqlite3", seconds=30)
     with closing(sqlite3.connect(only_file(folder))) as db:
         assert db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
-    whole, _ = read_bag(folder, BagSettings(), GateSettings())
+    whole, _ = read_bag(folder, BagSettings(), FrontEndSettings())
     for file in folder.glob("*.db3-*"):  # of that reading; a disk that is read-only has none
         file.unlink()
     with read_only(folder) as there:
-        found, _ = read_bag(there, BagSettings(), GateSettings())
+        found, _ = read_bag(there, BagSettings(), FrontEndSettings())
     np.testing.assert_array_equal(found.z, whole.z)
 
 
 def test_topics_and_times_are_chosen(tmp_path):
     folder = write_bag(tmp_path / "dive", "mcap", topics=("/auv/odometry", "/ping"))
     with pytest.raises(InputError, match="messages: none on these topics"):
-        read_bag(folder, BagSettings(), GateSettings())
+        read_bag(folder, BagSettings(), FrontEndSettings())
     settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)
-    found, _ = read_bag(folder, settings, GateSettings())
+    found, _ = read_bag(folder, settings, FrontEndSettings())
     assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
     with pytest.raises(InputError, match="expected nav_msgs/msg/Odometry on /ping"):
-        read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), GateSettings())
+        read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), FrontEndSettings())
 
 
 def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
-    settings = GateSettings(workspace=Extent(0, 30, 0, 10), margin=0.0)
+    settings = FrontEndSettings(workspace=Extent(0, 30, 0, 10), max_outside=0.0)
     found, _ = read_bag(bag, BagSettings(), settings)
     assert found.xy[:, 0].max() <= 30 and found.refused == {"outside_workspace": 60}
     beyond = found.refused_pings
     assert len(beyond) == 60 and set(beyond.reason) == {"outside_workspace"}
     assert beyond.xyz[:, 0].min() > 30 and np.isfinite(beyond.xyz).all()
-    plain, _ = read_bag(bag, BagSettings(), GateSettings())
-    other, _ = read_bag(bag, BagSettings(), GateSettings(sound_speed=1530.0, water_level=2.0))
+    plain, _ = read_bag(bag, BagSettings(), FrontEndSettings())
+    other, _ = read_bag(bag, BagSettings(), FrontEndSettings(sound_speed=1530.0, water_level=2.0))
     np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.pings.range, atol=1e-9)
 
 
 def test_what_is_no_recording_is_said(tmp_path):
     with pytest.raises(InputError, match="expected a rosbag2 folder"):
-        read_bag(tmp_path, BagSettings(), GateSettings())
+        read_bag(tmp_path, BagSettings(), FrontEndSettings())
     for name, words in (("a.mcap", "expected an MCAP file"), ("a.db3", "rosbag2 database")):
         (tmp_path / name).write_bytes(b"nothing of the kind, but long enough to be looked at")
         with pytest.raises(InputError, match=words):
-            read_bag(tmp_path / name, BagSettings(), GateSettings())
+            read_bag(tmp_path / name, BagSettings(), FrontEndSettings())
 
 
 def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
@@ -130,17 +130,19 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     list(mission.epochs())
-    gate = mission.session.front_end
+    front_end = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
-    found, _ = read_bag(folder, BagSettings(), gate.settings)
+    found, _ = read_bag(folder, BagSettings(), front_end.settings)
     lived = mission.session.everything()
     assert len(found) == len(lived) == 300
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
-    assert found.refused == gate.ledger.rejected and sum(gate.ledger.rejected.values()) > 20
+    assert (
+        found.refused == front_end.ledger.rejected and sum(front_end.ledger.rejected.values()) > 20
+    )
     lived, again = (
         {(row.reason, row.number, row.stamp_ns): row[3:] for row in pings.rows}
-        for pings in (gate.ledger.refused.newest(), found.refused_pings)
+        for pings in (front_end.ledger.refused.newest(), found.refused_pings)
     )
     assert again.keys() >= lived.keys() and len(lived) > 20
     known = [key for key in lived if np.isfinite(lived[key][:2]).all()]
@@ -182,10 +184,12 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     list(mission.epochs())
-    lived, gate = mission.session.everything(), mission.session.front_end
-    found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
+    lived, front_end = mission.session.everything(), mission.session.front_end
+    found, _ = read_bag(
+        write_events(tmp_path / "mission", record), BagSettings(), front_end.settings
+    )
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
     mapper, echoes, _ = learn(found, settings.workspace, how)
-    assert len(echoes) == gate.ledger.rejected["false_echo"] > 20
+    assert len(echoes) == front_end.ledger.rejected["false_echo"] > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

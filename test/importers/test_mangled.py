@@ -22,7 +22,7 @@ DEPTHS = ("depth", "Depth", "DEPTH", "Tiefe", "sounding", "Depth ({unit})", "dep
 
 #: Faults of a whole file that its values cannot show: a mirrored survey is somewhere else on the
 #: Earth, and 3 m in feet are 10 m. `poam map` says where it is and how deep, and in which unit.
-UNDECIDABLE = ("hemisphere", "swapped names", "wrong unit")
+UNDECIDABLE = ("hemisphere", "swapped names", "wrong unit", "mirrored at 360")
 
 
 @dataclass
@@ -59,7 +59,9 @@ def mangle(seed: int) -> Mangled:
     fault = rng.choice(
         ["none", "swapped names", "swapped values", "minus depth", "wrong unit", "hemisphere",
          "hemispheres in part", "comma", "no header", "as x y", "as z", "letters", "sentinels",
-         "outlier", "short rows", "repeated header", "order", "quotes", "utf16"]
+         "outlier", "short rows", "repeated header", "order", "quotes", "utf16",
+         "units in part", "mirrored at 360", "minutes", "integers", "unit beside", "thousands",
+         "long minus", "sides beside", "sep"]
     )  # fmt: skip
     what.append(str(fault))
     order, header = [0, 1, 2], True
@@ -73,6 +75,16 @@ def mangle(seed: int) -> Mangled:
         columns[2] = depth / UNITS[str(rng.choice(["cm", "mm", "ft"]))]
     elif fault == "hemisphere":
         columns[int(rng.integers(2))] *= -1
+    elif fault == "mirrored at 360":
+        columns[1] = 360 - columns[1]
+    elif fault == "minutes":
+        for i in (0, 1):
+            whole = np.trunc(columns[i])
+            columns[i] = 100 * whole + 60 * (columns[i] - whole)
+    elif fault == "integers":
+        columns[:2] = [1e7 * column for column in columns[:2]]
+    elif fault == "units in part":
+        columns[2][COUNT // 2 :] *= rng.choice([100.0, 0.01, 1000.0])
     elif fault == "hemispheres in part":
         columns[int(rng.integers(2))][rng.random(COUNT) < 0.3] *= -1
     elif fault == "no header":
@@ -90,6 +102,18 @@ def mangle(seed: int) -> Mangled:
         order = [int(i) for i in rng.permutation(3)]
     digits = [6, 6, 3]
     texts = [[f"{v:.{d}f}" for v in column] for column, d in zip(columns, digits, strict=True)]
+    if fault == "integers":
+        texts[:2] = [[f"{v:.0f}" for v in column] for column in columns[:2]]
+    if fault == "unit beside":
+        texts[2] = [f"{cell}{unit}" for cell in texts[2]]
+    if fault == "thousands" and "," not in separator:
+        texts[2] = [f"{v:,.3f}" for v in columns[2]]
+    if fault == "long minus":
+        texts = [[cell.replace("-", "\u2212") for cell in column] for column in texts]
+    if fault == "sides beside":
+        for i, sides in enumerate(("NS", "EW")):
+            texts[i] = [f"{abs(v):.6f}{separator}{sides[int(v < 0)]}" for v in columns[i]]
+            names[i] += f"{separator}side{i}"
     if fault == "letters":
         for i, sides in enumerate(("NS", "EW")):
             texts[i] = [f"{abs(v):.6f}{sides[int(v < 0)]}" for v in columns[i]]
@@ -101,8 +125,10 @@ def mangle(seed: int) -> Mangled:
     if fault == "short rows":
         rows[5], rows[50] = rows[5][:9], ""
     head = [separator.join(names[i] for i in order)]
+    if fault == "sep" and header:
+        head.insert(0, f"sep={separator}")
     if fault == "repeated header":
-        rows.insert(100, head[0])
+        rows.insert(100, head[-1])
     text = "\n".join([*(head if header else []), *rows]) + "\n"
     return Mangled(text, latitude, longitude, depth, f"{seed}: {', '.join(what)}")
 

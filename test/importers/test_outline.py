@@ -87,6 +87,13 @@ def test_other_formats_say_the_same(driver, tmp_path):
     outline = read_outline(path, MIDDLE, SOUNDINGS)
     assert outline.area == pytest.approx(700, rel=1e-3)
     assert outline.box.bounds == pytest.approx((0, 40, 0, 20), abs=0.02)
+    if driver == "ESRI Shapefile":
+        raw.write(
+            path, np.array([lake.wkb], dtype=object), [], [], driver=driver,
+            geometry_type="Polygon", crs="EPSG:2229",
+        )  # fmt: skip
+        with pytest.raises(InputError, match=r"in feet \(EPSG:2229\).*--crs EPSG:2229"):
+            read_outline(path, None, SOUNDINGS)
 
 
 @pytest.mark.parametrize(

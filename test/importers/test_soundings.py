@@ -176,3 +176,10 @@ def test_the_speed_of_sound_is_applied_anew(csv_file):
     by = ReadOptions(water_level=100.0, sound_scale=0.98)
     assert read_soundings(csv_file("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
     assert read_soundings(csv_file("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]
+
+
+def test_the_sonars_depth_is_added_to_depths(csv_file):
+    path = csv_file("x,y,depth\n0,0,10\n")
+    assert read_soundings(path, ReadOptions(draught=0.5, sound_scale=0.98)).z.tolist() == [-10.3]
+    with pytest.raises(InputError, match="--draught: applies to depths only"):
+        read_soundings(csv_file("x,y,z\n0,0,-9\n"), ReadOptions(draught=0.5))

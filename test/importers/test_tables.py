@@ -62,6 +62,87 @@ def test_layouts_mean_the_same(lake, write):
         assert len(found) == COUNT
 
 
+def minutes(degrees):
+    """As NMEA writes angles: 5306.0000."""
+    return 100 * np.trunc(degrees) + 60 * (degrees - np.trunc(degrees))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_numbers_as_people_write_them(encoding, lake, write):
+    lat, lon, depth = lake
+    packed = minutes(lat), minutes(lon), depth
+    feet = "lat,lon,depth\n" + rows((lat, lon, depth / 0.3048), "{:.6f},{:.6f},{:.3f} ft")
+    semicolons, head = "{:.6f};{:.6f};{:.2f}", "lat;lon;depth\n"
+    layouts = {
+        "degrees and minutes": head + rows(packed, "{:.5f};{:010.5f};{:.2f}"),
+        "degrees times 1e7": head + rows((1e7 * lat, 1e7 * lon, depth), "{:.0f};{:.0f};{:.2f}"),
+        "degrees times 1e6, as named": "lat_e6;lon_e6;depth\n"
+        + rows((1e6 * lat, 1e6 * lon, depth), "{:.0f};{:.0f};{:.2f}"),
+        "N and E beside": "lat,N/S,lon,E/W,depth\n" + rows(lake, "{:.6f},N,{:.6f},E,{:.2f}"),
+        "a separator for spreadsheets": "sep=;\n" + head + rows(lake, semicolons),
+        "metres beside": head + rows(lake, semicolons + " m"),
+        "metres beside, commas": head + rows(lake, semicolons + "m", comma=True),
+        "feet beside": feet,
+        "a long minus": "lat;lon;z\n" + rows(lake, "{:.6f};{:.6f};\u2212{:.2f}"),
+    }
+    reference = read_soundings(write("latitude,longitude,depth\n" + rows(lake)))
+    for name, text in layouts.items():
+        found = read_soundings(write(text, encoding=encoding))
+        np.testing.assert_allclose(found.xy, reference.xy, atol=0.1, err_msg=name)
+        np.testing.assert_allclose(found.z, reference.z, atol=0.01, err_msg=name)
+    path = write(feet.replace("ft", "m", 1))
+    with pytest.raises(InputError, match="values in ft and m"):
+        read_soundings(path)
+    with pytest.raises(InputError, match="--units m or --units ft"):
+        read_soundings(write(feet.replace("depth", "depth (m)")))
+
+
+def test_sides_of_the_equator_are_those_beside_the_values(lake, write):
+    south = "lat,ns,lon,ew,depth\n" + rows(lake, "{:.6f},S,{:.6f},W,{:.2f}")
+    place = read_soundings(write(south)).projection
+    assert (place.latitude, place.longitude) == pytest.approx(
+        (-lake[0].mean(), -lake[1].mean()), abs=1e-3
+    )
+
+
+def test_integers_that_may_be_two_places_are_questioned(lake, write):
+    packed = 1e6 * lake[0], 1e6 * lake[1], lake[2]
+    path = write("lat,lon,depth\n" + rows(packed, "{:.0f},{:.0f},{:.2f}"))
+    with pytest.raises(InputError, match="lat_e6,lon_e6 or lat_e7,lon_e7"):
+        read_soundings(path)
+
+
+@pytest.mark.parametrize(
+    ("form", "comma"),
+    [
+        ("\"{:,.2f}\";\"{:,.2f}\";{:.2f}", False), ("{:,.0f};{:,.0f};{:.2f}", False),
+        ("{:_.2f};{:_.2f};{:.2f}", False), ("{:_.1f};{:_.1f};{:.2f}", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mark", [" ", "'", "\u00a0"])
+def test_marks_of_thousands_are_left_out(mark, form, comma, lake, write):
+    t = np.arange(COUNT)
+    x, y, z = 480_000.0 + 10 * t, 5_969_100.0 + 10 * np.round(20 * np.sin(t / 9)), -lake[2]
+    path = write("x;y;z\n" + rows((x, y, z), form, comma=comma).replace("_", mark))
+    found = read_soundings(path)
+    reference = read_soundings(write("x;y;z\n" + rows((x, y, z), "{:.2f};{:.2f};{:.2f}")))
+    np.testing.assert_allclose(found.xy, reference.xy, atol=1)
+    np.testing.assert_allclose(found.z, reference.z, atol=0.01)
+
+
+def test_a_comma_that_may_be_either_mark_is_questioned(write):
+    lines = (
+        f"{i},5;{2 * (i % 7)},5;{z}" for i, z in enumerate(["987", "1,002", "995", "1,013"] * 9)
+    )
+    with pytest.raises(InputError, match="depth: 1,002 beside 987 may be 1002 or"):
+        sniff(write("x;y;depth\n" + "\n".join(lines)))
+    lines = (f"{i}.5;{2 * (i % 7)}.5;{z}" for i, z in enumerate(["987", "1,002"] * 9))
+    _, sample = sniff(write("x;y;depth\n" + "\n".join(lines)))
+    assert sample[1][2] == "1002"
+    lines = (f"{i},5;{2 * (i % 7)},5;{z}" for i, z in enumerate(["8", "8,213", "9,002"] * 9))
+    assert sniff(write("x;y;depth\n" + "\n".join(lines)))[0].comma
+
+
 @pytest.mark.parametrize(
     ("text", "degrees"),
     [
@@ -109,6 +190,14 @@ def test_a_table_without_a_header(lake, write):
         read_soundings(path)
     said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
     np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
+
+
+def test_a_table_without_a_header_is_understood_beside_one_of_the_same_water(lake, write):
+    first = write("latitude,longitude,depth\n" + rows(lake))
+    stamps = (lake[1], lake[0], -lake[2], 1756713600 + np.arange(COUNT))
+    text = "\n".join("{:.6f} {:.6f} {:.2f} {}".format(*row) for row in zip(*stamps, strict=True))
+    found = read_soundings([first, write(text, "other.xyz")])
+    np.testing.assert_allclose(found.xyz[COUNT:], found.xyz[:COUNT], atol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -258,3 +347,7 @@ def test_eastings_become_degrees_by_their_crs(write):
     assert true == pytest.approx(1 / 0.9998, abs=3e-4) and local.projection is None
     with pytest.raises(InputError, match="expected a code such as"):
         read_soundings(path, ReadOptions(crs="EPSG:nonsense"))
+    feet = write(path.read_text().replace("3634", "62584").replace("58011", "19705"), "feet.csv")
+    with pytest.raises(InputError, match=r"depth does not say its unit.*--units ft"):
+        read_soundings(feet, ReadOptions(crs="EPSG:2229"))
+    assert -read_soundings(feet, ReadOptions(crs="EPSG:2229", units="ft")).z[0] < 1

@@ -61,8 +61,7 @@ def image(tmp_path_factory, eventually):
     mission.count_samples(survey.session.samples)
     memory.save(mission, 100.0)
     survey.drive(13)  # ahead of SQLite's own checkpoint
-    survey.session.journal._next_checkpoint = -1.0
-    assert survey.session.journal.checkpoint_due(survey.now).reached.wait(300)
+    survey.written()
     eventually(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     # The tables commit after the journal.
@@ -100,7 +99,7 @@ def finished(tmp_path_factory):
     session = survey.session
     now = session.journal.folder
     ResultFolder(str(now)).write(session.map, session.everything(), session.ledger.refused.newest())
-    settings = SaveSettings(save_formats="csv, ply")
+    settings = SaveSettings(formats="csv, ply")
     save(now, settings, session.map, session.everything(), 0.0, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60
@@ -239,7 +238,7 @@ def trials(image, tmp_path, count, seed, caplog, capsys):
     return dict(seen)
 
 
-def test_a_text_that_is_no_utf_8_any_more_is_restored_from_the_journal(image, tmp_path):
+def test_text_that_is_no_longer_utf_8_is_restored_from_the_journal(image, tmp_path):
     whole, _ = opened(copied(image, tmp_path))
     folder = copied(image, tmp_path)
     with closing(sqlite3.connect(folder / LOG)) as db:
@@ -253,7 +252,7 @@ def test_a_text_that_is_no_utf_8_any_more_is_restored_from_the_journal(image, tm
 
 
 @pytest.mark.parametrize("folder", ["image", "finished"])
-def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(
+def test_a_flipped_bit_or_a_truncation_loses_nothing_and_is_reported(
     request, tmp_path, folder, caplog, capsys
 ):
     seen = trials(request.getfixturevalue(folder), tmp_path, 15, 23, caplog, capsys)
@@ -262,7 +261,7 @@ def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("folder", ["image", "finished"])
-def test_many_flipped_bits_and_cuts(request, tmp_path, folder, caplog, capsys):
+def test_many_flipped_bits_and_truncations(request, tmp_path, folder, caplog, capsys):
     seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, SEED, caplog, capsys)
     with capsys.disabled():
         print(f"{folder}: {FLIPS} flips and cuts by seed {SEED}, {seen}")
@@ -353,7 +352,7 @@ def test_each_checkpoint_flushes_the_tables(image, tmp_path):
     assert count >= read_checkpoint(folder).steps > 0
 
 
-def test_a_file_of_json_that_is_none(tmp_path):
+def test_a_damaged_json_file_is_refused(tmp_path):
     path = tmp_path / "x.json"
     assert read_json(path, "anything") is None
     write_json(path, {"a": [1.5, float("inf")]})
@@ -365,7 +364,7 @@ def test_a_file_of_json_that_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../out", "/tmp/poam-out", ".", "reset-002", "reset-001/..", ""])
-def test_a_journal_names_only_the_next_folder(tmp_path, name):
+def test_a_journal_that_names_another_folder_than_the_next_is_refused(tmp_path, name):
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import POAM, Kept, full, rebuilt, rows
+from kept import POAM, full, rebuilt, rows, surveys
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
@@ -20,23 +20,12 @@ from poam_ros.journal.database import JournalDatabase
 
 @pytest.fixture
 def kept(tmp_path):
-    """`kept(**settings)`: a survey in the folder, closed at the end."""
-    begun = []
-
-    def begin(name="m", **settings):
-        begun.append(Kept(tmp_path / name, **settings))
-        return begun[-1]
-
-    yield begin
-    for survey in begun:
-        survey.close()
+    yield from surveys(tmp_path)
 
 
 def crashed(survey, to):
     """What the disk holds when the power goes now."""
-    mark = survey.session.journal.checkpoint_due  # all that was recorded is written
-    survey.session.journal._next_checkpoint = -1.0
-    assert mark(survey.now).reached.wait(300)
+    survey.written()
     shutil.copytree(survey.session.journal.folder, to)
     return to
 
@@ -57,7 +46,7 @@ def test_every_accepted_ping_is_a_complete_row(kept, tmp_path):
         assert ours.dtype == theirs.dtype
 
 
-def test_a_ping_counts_and_is_learned_once_it_is_stored(kept, monkeypatch):
+def test_a_ping_counts_and_enters_the_model_once_it_is_stored(kept, monkeypatch):
     s, gate = kept(pilot_samples=5), threading.Event()
     append = JournalDatabase.append
 
@@ -159,13 +148,13 @@ def test_steps_ended_by_a_time_budget_are_repeated(kept, tmp_path):
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
 
 
-def test_equal_slices_of_training_are_one_row(kept, tmp_path):
+def test_equal_steps_of_training_are_one_row(kept, tmp_path):
     kept().mapped(steps=1).close()
     found = rows(tmp_path / "m", "SELECT kind, steps, times FROM updates ORDER BY id")
     assert ("train", 2, 2) in found
 
 
-def test_a_restart_does_not_learn_a_dropped_batch(kept, tmp_path, monkeypatch):
+def test_a_restart_leaves_a_dropped_batch_out(kept, tmp_path, monkeypatch):
     s = kept().mapped(steps=1)
     monkeypatch.setattr(
         s.session.mapper, "learn", lambda *_: (_ for _ in ()).throw(InputError("no"))
@@ -185,7 +174,7 @@ def test_a_restart_does_not_learn_a_dropped_batch(kept, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "damage", ["torn", "foreign", "another layout", "another model", "flipped"]
 )
-def test_without_a_usable_checkpoint_the_whole_journal_is_repeated(kept, tmp_path, damage):
+def test_without_a_usable_checkpoint_all_steps_of_the_journal_are_repeated(kept, tmp_path, damage):
     s = kept().mapped(steps=3)
     at = crashed(s, tmp_path / "crashed")
     file = at / "checkpoint.npz"
@@ -333,7 +322,7 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
     np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
 
 
-def test_a_disk_that_is_full_to_the_end_is_said_with_what_the_journal_lacks(kept, monkeypatch):
+def test_a_disk_that_is_still_full_at_the_end_is_reported_with_what_is_missing(kept, monkeypatch):
     s = kept().mapped(steps=1)
     assert kept("other").close() == ""
     monkeypatch.setattr(JournalDatabase, "append", full)

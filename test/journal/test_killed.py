@@ -43,7 +43,7 @@ def survey(folder, begin, end, python, ros_env, request, kill_after=None):
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_it_loses_no_ping_that_counted(tmp_path, python, ros_env, request):
+def test_a_survey_killed_many_times_loses_no_ping_that_counted(tmp_path, python, ros_env, request):
     seed = random.randrange(10**6)
     draw = random.Random(seed)
     told, stamp = [0], 0

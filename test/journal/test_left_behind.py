@@ -70,7 +70,7 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_an_interrupted_pilot_survey_leaves_no_map(tmp_path):
+def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
     survey = Kept(tmp_path / "m")
     survey.drive(9)
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
@@ -106,7 +106,7 @@ LATER = "9 of the journal's 69 pings", "12 of the journal's 24 training steps"
 
 
 @pytest.mark.parametrize("later", LATER)
-def test_a_map_of_an_earlier_life_says_what_it_lacks(tmp_path, caplog, later):
+def test_a_map_from_before_a_restart_says_which_pings_it_lacks(tmp_path, caplog, later):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     survey.session.idle_training.train(8)
     earlier = left(survey, tmp_path / "m").samples
@@ -144,7 +144,8 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
     folder = tmp_path / "m"
     most = "700" if end == "budget" else "100000"
     words = (
-        f"--practice 20 --autostart --autoresume --pilot diagonal --max-samples {most} "
+        f"--practice 20 --autostart --watchdog.resume-after-restart --pilot diagonal "
+        f"--max-samples {most} "
         f"--nngp.hidden 8 --nngp.lattice 8 --nngp.first_steps 40 --training.duty 0.3 "
         f"--mission-dir {folder}"
     )

@@ -233,7 +233,7 @@ def test_former_lengthscales_of_half_the_workspace_are_in_metres():
     assert renamed(found) == found
 
 
-def test_a_log_names_no_file_and_no_module(tmp_path, monkeypatch, capsys):
+def test_names_in_a_journal_load_no_file_and_no_module(tmp_path, monkeypatch, capsys):
     from poam_ros.app.cli import main
 
     (tmp_path / "trap.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\nmodel = None\n")

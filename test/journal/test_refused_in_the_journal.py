@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import DEPTH, Kept, full, rows
+from kept import DEPTH, Kept, full, rows, surveys
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
@@ -33,27 +33,13 @@ class Refusing(Kept):
             self.session.handle(RawPing(at - 1000 * n, distance, 1.0, 1000.0), self.now)
         self.session.handle(Tick(), self.now)
 
-    def written(self):
-        """Wait until all that was told is on the disk."""
-        journal = self.session.journal
-        journal._next_checkpoint = -1.0
-        assert journal.checkpoint_due(self.now).reached.wait(300)
-
 
 @pytest.fixture
 def kept(tmp_path):
-    begun = []
-
-    def begin(name="m", **settings):
-        begun.append(Refusing(tmp_path / name, **settings))
-        return begun[-1]
-
-    yield begin
-    for survey in begun:
-        survey.close()
+    yield from surveys(tmp_path, Refusing)
 
 
-def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
+def test_refused_pings_are_stored_with_place_time_and_reason(kept, tmp_path):
     s = kept()
     s.drive(5)
     s.refuse(2)
@@ -91,7 +77,7 @@ def test_refused_pings_alone_are_committed_from_time_to_time(
     assert len(commits) == before + 1
 
 
-def test_the_newest_of_each_reason_stay(kept, tmp_path, monkeypatch):
+def test_the_newest_refused_pings_of_each_reason_are_kept(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(log_file, "MAX_PER_REASON", 5)
     s = kept()
     s.drive(5)
@@ -105,7 +91,7 @@ def test_the_newest_of_each_reason_stay(kept, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("screening", [True, False])
-def test_after_a_restart_they_are_there_and_numbers_continue(kept, tmp_path, screening):
+def test_after_a_restart_refused_pings_are_there_and_numbers_continue(kept, tmp_path, screening):
     s = kept(**{"screening.enabled": screening})
     for _ in range(5):
         s.ping()
@@ -138,7 +124,7 @@ def test_pings_refused_by_a_reset_are_in_the_ended_mission(kept, tmp_path):
     assert [row[:2] for row in found] == [("nan", 0)]
 
 
-def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch):
+def test_while_the_disk_fails_refused_pings_are_only_counted(kept, tmp_path, monkeypatch):
     s = kept()
     s.drive(5)
     s.refuse(1)

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import Echoing, rows
+from kept import Echoing, rows, surveys
 
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.frontend.front_end import RawPing
@@ -27,45 +27,9 @@ REFUSED = "SELECT * FROM refused ORDER BY reason, number"
 HELD, WAITING = "SELECT * FROM held ORDER BY 1", "SELECT * FROM waiting ORDER BY 1"
 
 
-class Doubtful(Echoing):
-    """Whose model has its turn at once."""
-
-    def turn(self):
-        """Judge, keep and learn all that is due."""
-        self.work()
-        self.settle()
-        self.work()
-
-    def until(self, stamp):
-        while self.stamp < stamp:
-            self.ping()
-            if self.session.due(self.now):
-                self.turn()
-        return self
-
-    @property
-    def memory(self):
-        return self.session._screen.dump_state()
-
-
 @pytest.fixture
-def doubtful(tmp_path):
-    begun = []
-
-    def begin(name="m", **settings):
-        begun.append(Doubtful(tmp_path / name, **settings))
-        return begun[-1]
-
-    yield begin
-    for survey in begun:
-        survey.close()
-
-
-def written(survey):
-    """Wait until all that was told is on the disk."""
-    journal = survey.session.journal
-    journal._next_checkpoint = -1.0
-    assert journal.checkpoint_due(survey.now).reached.wait(300)
+def screened(tmp_path):
+    yield from surveys(tmp_path, Echoing)
 
 
 @pytest.fixture
@@ -85,9 +49,9 @@ def image(monkeypatch, tmp_path):
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
-def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, image, tmp_path):
-    whole = doubtful().until(END)
-    written(whole)
+def test_after_a_crash_at_any_moment_screening_gives_the_same_result(screened, image, tmp_path):
+    whole = screened().until(END)
+    whole.written()
     everything, counts = whole.session.everything(), whole.session.ledger.counts()
     assert counts["held"] > 0 and counts["rejected"] > 0 and whole.balanced
     images = image()
@@ -99,7 +63,7 @@ def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, i
         known = [row[1] for row in (*rows(at), *screening_state, *waiting)]
         known += [row[2] for row in refused]
         assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
-        again = doubtful(at.name)
+        again = screened(at.name)
         # All pings placed before are accepted, refused, held or unscreened.
         again.stamp = judged + len(waiting)
         assert again.balanced
@@ -111,16 +75,17 @@ def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, i
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
         np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
-        assert again.memory == whole.memory, at
-        written(again)
+        states = [each.session._screen.dump_state() for each in (again, whole)]
+        assert states[0] == states[1], at
+        again.written()
         assert rows(at, REFUSED) == rows(tmp_path / "m", REFUSED), at
         assert again.balanced
 
 
-def test_the_journal_has_held_and_unscreened_pings(doubtful, tmp_path):
-    s = doubtful().until(END)
+def test_the_journal_has_held_and_unscreened_pings(screened, tmp_path):
+    s = screened().until(END)
     s.drive(3)
-    written(s)
+    s.written()
     held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting) >= 3
     for query, pings in ((HELD, held), (WAITING, waiting)):
@@ -139,19 +104,19 @@ def test_the_journal_has_held_and_unscreened_pings(doubtful, tmp_path):
     assert len(rows(tmp_path / "m")) == s.session.mapper.samples
 
 
-def test_a_reset_refuses_held_pings(doubtful, tmp_path):
-    s = doubtful().until(END)
+def test_a_reset_refuses_held_pings(screened, tmp_path):
+    s = screened().until(END)
     s.session.handle(ResetRequested(), s.now)
     s.drive(9)
     s.close()
     assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
-    again = doubtful()
+    again = screened()
     assert len(rows(tmp_path / "m" / "reset-001", WAITING)) == 9
     assert again.session.ledger.counts()["pending"] == 9 and again.balanced
 
 
-def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
-    s = doubtful().until(END)
+def test_pings_held_by_other_rules_are_screened_again(screened, tmp_path):
+    s = screened().until(END)
     s.close()
     held = rows(tmp_path / "m", HELD)
     with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
@@ -162,7 +127,7 @@ def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
     screening_state = log.contents.screening_state
     log.append([], [], 0, screening_state=replace(screening_state, screener=json.dumps(memory)))
     log.close()
-    again = doubtful()
+    again = screened()
     counts = again.session.ledger.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
     again.stamp = s.stamp
@@ -176,8 +141,8 @@ def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
     ("layout", "lacks"),
     [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",)), (3, ())],
 )
-def test_a_journal_of_an_earlier_version_is_recovered(doubtful, tmp_path, layout, lacks):
-    s = doubtful().until(100)
+def test_a_journal_of_an_earlier_version_is_recovered(screened, tmp_path, layout, lacks):
+    s = screened().until(100)
     s.close()
     accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
     with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
@@ -189,14 +154,14 @@ def test_a_journal_of_an_earlier_version_is_recovered(doubtful, tmp_path, layout
     past = read_mission(tmp_path / "m").logged
     assert len(past.samples) == accepted and (layout == 3) == (len(past.refused) > 0)
     assert len(past.screening_state.held) == (0 if layout == 1 else len(held)) and held
-    again = doubtful()
+    again = screened()
     assert again.session.samples == accepted
     assert again.session.ledger.counts()["held"] == len(past.screening_state.held)
     again.stamp = s.stamp
     again.until(150)
     again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
     again.ping()
-    written(again)
+    again.written()
     assert rows(tmp_path / "m", "PRAGMA user_version") == [(4,)]
     assert (tmp_path / "m" / "pings.journal").exists() and not [*(tmp_path / "m").glob("damaged*")]
     assert len(rows(tmp_path / "m", HELD)) == len(again.session.held)
@@ -205,9 +170,9 @@ def test_a_journal_of_an_earlier_version_is_recovered(doubtful, tmp_path, layout
     )
 
 
-def test_accepted_pings_are_learned_before_more_are_screened(doubtful, monkeypatch):
+def test_accepted_pings_enter_the_model_before_more_are_screened(screened, monkeypatch):
     """Else a sonar that is faster than the disk would keep the model from learning for ever."""
-    s, gate, append = doubtful(), threading.Event(), JournalDatabase.append
+    s, gate, append = screened(), threading.Event(), JournalDatabase.append
 
     def slow(*given):
         assert gate.wait(300)

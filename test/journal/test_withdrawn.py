@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import POAM, Crossed, Reinstated, Shifted, rows
+from kept import POAM, Crossed, Reinstated, Shifted, rows, surveys
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
@@ -33,15 +33,7 @@ CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'rei
 
 @pytest.fixture
 def crossed(tmp_path):
-    begun = []
-
-    def begin(name="m", kind=Crossed, **settings):
-        begun.append(kind(tmp_path / name, **settings))
-        return begun[-1]
-
-    yield begin
-    for survey in begun:
-        survey.close()
+    yield from surveys(tmp_path, Crossed)
 
 
 def said(survey):
@@ -74,7 +66,7 @@ def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, t
     assert change == ("withdraw", *session.withdrawn.number[[0, -1]].tolist())
 
 
-def test_without_the_setting_they_stay(crossed):
+def test_without_screening_crossings_nothing_is_withdrawn(crossed):
     s = crossed(**{"screening.crossings": False}).until()
     assert not len(s.session.withdrawn) and not said(s)
     assert s.session.ledger.accepted == s.session.mapper.samples + len(s.session.sample_queue)
@@ -172,7 +164,7 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
 
 
-def test_what_a_map_of_a_recording_withdraws_does_not_count_at_crossings(crossed, tmp_path):
+def test_pings_withdrawn_from_a_recording_s_map_do_not_count_at_crossings(crossed, tmp_path):
     s = crossed().until()
     s.close()
     pings = replace(read_journal(tmp_path / "m", ReadOptions()), steps=None, withdrawn=None)
@@ -232,7 +224,7 @@ def test_a_reset_forgets_the_verdicts(crossed):
     assert s.session.mapper.samples > 200 and not len(s.session.withdrawn)
 
 
-def test_a_shift_of_positions_is_found_kept_and_repeated(crossed, tmp_path, caplog):
+def test_a_shift_is_found_stored_and_found_again_in_a_replay(crossed, tmp_path, caplog):
     s = crossed(kind=Shifted).until()
     (said,) = [each.text for each in s.outcomes if isinstance(each, PositionsShifted)]
     found = s.session.verdicts.watch.found

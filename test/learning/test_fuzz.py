@@ -25,7 +25,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.screening.screen import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
@@ -54,12 +54,12 @@ text = st.one_of(
 when = st.one_of(
     st.floats(-0.2, 0.2), st.floats(-20, 20), st.sampled_from(STAMPS), st.integers(-(2**63), 2**63)
 )
-gates = st.builds(
-    GateSettings,
+placings = st.builds(
+    FrontEndSettings,
     range_time_offset=st.floats(-60, 60),
     odometry_timeout=st.floats(0.01, 60),
     odometry_wait=st.floats(0.1, 600),
-    margin=st.floats(0, 1e6),
+    max_outside=st.floats(0, 1e6),
     ping_noise=st.booleans(),
     await_water_level=st.booleans(),
     min_confidence=st.floats(0, 1),
@@ -95,7 +95,10 @@ rare = [
     st.builds(lambda name: ("event", events.OdometryRefused(name)), st.sampled_from("ab")),
     st.builds(lambda on: ("event", events.MissionStateSourceChanged(on)), st.booleans()),
     st.builds(
-        lambda *new: ("event", events.SettingsChanged(*new)), gates, policies, st.integers(5, 1000)
+        lambda *new: ("event", events.SettingsChanged(*new)),
+        placings,
+        policies,
+        st.integers(5, 1000),
     ),
     st.sampled_from([("event", kind()) for kind in NAKED]),
 ]  # fmt: skip
@@ -191,20 +194,23 @@ class Fuzzed:
 
 def check(session) -> None:
     """What holds whatever happened."""
-    gate = session.front_end
-    heaps = gate.ledger.accepted + gate.ledger.pending + gate.ledger.rejected.total()
-    assert gate.ledger.received == heaps + gate.ledger.held
-    assert gate.ledger.held == len(session.held) <= session.screening.held_pings
+    front_end = session.front_end
+    heaps = front_end.ledger.accepted + front_end.ledger.pending + front_end.ledger.rejected.total()
+    assert front_end.ledger.received == heaps + front_end.ledger.held
+    assert front_end.ledger.held == len(session.held) <= session.screening.held_pings
     unjudged = len(session.queue) if session.screening.enabled else 0
     assert (
-        unjudged == gate.ledger.unscreened <= session.sample_queue.capacity + gate.settings.capacity
+        unjudged
+        == front_end.ledger.unscreened
+        <= session.sample_queue.capacity + front_end.settings.capacity
     )
-    assert gate.ledger.pending - unjudged <= gate.settings.capacity
-    assert len(gate.buffer) <= 2 * 4096
+    assert front_end.ledger.pending - unjudged <= front_end.settings.capacity
+    assert len(front_end.buffer) <= 2 * 4096
     assert (
-        len(session.sample_queue) <= session.sample_queue.capacity + 5000 + gate.settings.capacity
+        len(session.sample_queue)
+        <= session.sample_queue.capacity + 5000 + front_end.settings.capacity
     )
-    assert len(gate.ledger.rejected) < 20 and len(gate.ledger.odometry_rejected) < 20
+    assert len(front_end.ledger.rejected) < 20 and len(front_end.ledger.odometry_rejected) < 20
 
 
 def check_samples(session) -> None:
@@ -214,12 +220,16 @@ def check_samples(session) -> None:
     assert (np.diff(samples.number) > 0).all()
 
 
-def check_refused(gate, anew) -> None:
+def check_refused(front_end, anew) -> None:
     """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
-    store, found = gate.ledger.refused, gate.ledger.refused.newest()
-    assert set(gate.ledger.rejected) <= set(REASONS) and store.waiting <= MAX_PENDING
+    store, found = front_end.ledger.refused, front_end.ledger.refused.newest()
+    assert set(front_end.ledger.rejected) <= set(REASONS) and store.waiting <= MAX_PENDING
     known = sum(found.counts.values()) + store.waiting
-    assert known <= gate.ledger.rejected.total() if anew else known == gate.ledger.rejected.total()
+    assert (
+        known <= front_end.ledger.rejected.total()
+        if anew
+        else known == front_end.ledger.rejected.total()
+    )
     for reason, count in found.counts.items():
         number = found.number[found.reason == reason]
         assert number.tolist() == list(range(max(0, count - MAX_PER_REASON), count))
@@ -237,9 +247,9 @@ def run(survey, screened, drawn, handled) -> None:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
     check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["ResetRequested"] > 0)
-    gate = fuzzed.s.session.front_end
-    handled["accepted"] += gate.ledger.accepted
-    handled["false echoes"] += gate.ledger.rejected["false_echo"]
+    front_end = fuzzed.s.session.front_end
+    handled["accepted"] += front_end.ledger.accepted
+    handled["false echoes"] += front_end.ledger.rejected["false_echo"]
     reasons, seconds = len(fuzzed.warnings.counts), fuzzed.s.now.steady_s
     assert len(fuzzed.lines) <= reasons * (1 + seconds / WARNING_PERIOD_S)
     assert all(len(line) < 1000 for line in fuzzed.lines), max(map(len, fuzzed.lines))

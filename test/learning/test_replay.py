@@ -46,9 +46,9 @@ def test_a_lockstep_mission(policy, sonar):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     epochs = list(mission.epochs())
-    gate = mission.session.front_end
-    assert gate.ledger.accepted == 700 == epochs[-1].samples
-    assert (sum(gate.ledger.rejected.values()) > 50) == (sonar is FAULTY)
+    front_end = mission.session.front_end
+    assert front_end.ledger.accepted == 700 == epochs[-1].samples
+    assert (sum(front_end.ledger.rejected.values()) > 50) == (sonar is FAULTY)
     again, outcomes = check_replayed(record, mission.session)
     learned = [o.report.samples for o in outcomes if isinstance(o, BatchLearned)]
     assert learned == [epoch.samples for epoch in epochs]

@@ -19,7 +19,7 @@ from poam_ros.frontend.events import (
     Tick,
     WaypointReached,
 )
-from poam_ros.frontend.front_end import GateSettings
+from poam_ros.frontend.front_end import FrontEndSettings
 
 LEARNED = ["BatchLearned", "MapDrawn"]
 
@@ -353,7 +353,7 @@ def test_odometry_set_back_is_reported(survey):
 
 
 def test_pings_wait_for_odometry_by_the_steady_clock(survey):
-    s = survey(gate=GateSettings(odometry_wait=2.0))
+    s = survey(front_end=FrontEndSettings(odometry_wait=2.0))
     s.drive(1)
     s.ping(stamp_ns=s.now.ros_ns + SECOND)
     s.now = Moment(s.now.ros_ns, s.now.steady_s + 1.9)
@@ -370,7 +370,7 @@ def test_new_settings_place_the_pings_that_wait(survey):
     s.wait(0.05)
     s.ping()
     policy = TimedBatches(batch_size=3)
-    s.handle(SettingsChanged(GateSettings(range_time_offset=-0.5), policy, 7))
+    s.handle(SettingsChanged(FrontEndSettings(range_time_offset=-0.5), policy, 7))
     s.handle(Tick())
     assert s.session.sample_queue.policy is policy and s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]

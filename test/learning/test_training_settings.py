@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, TrainingSettings
 from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ModelTrained, SettingsChanged
-from poam_ros.frontend.front_end import GateSettings
+from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.learning.updater import REDRAW_S, RETRY_S
 
 
@@ -109,7 +109,7 @@ def test_failed_training_is_reported_and_retried_later(survey):
 def test_training_settings_can_change_at_run_time(survey):
     s = after_a_batch(survey)
     changed = TrainingSettings(update_budget=2.0, training_duty=0.5)
-    s.handle(SettingsChanged(GateSettings(), TimedBatches(batch_size=5), 5, changed))
+    s.handle(SettingsChanged(FrontEndSettings(), TimedBatches(batch_size=5), 5, changed))
     assert s.session.idle_training.seconds_until_due(s.now) == 0.0
     s.drive(5)
     s.work()

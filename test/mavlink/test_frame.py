@@ -1,11 +1,19 @@
 """The local frame against geodesics, in both hemispheres and across the antimeridian."""
 
+import json
 import math
 
+import numpy as np
 import pytest
+from voyages import DEFAULTS
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.core.settings import instance
 from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.plans import FORMATS, Plan
+from poam_ros.mission.guidance import Guidance
+from poam_ros.planning.areas import AreaSettings
 
 PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 179.9995), (65.0, -179.9999), (0.0, -80.0)]
 
@@ -57,3 +65,56 @@ def test_the_poles_and_nowhere():
     assert all(math.isnan(number) for number in frame.to_map(math.nan, 8.0))
     with pytest.raises(InputError, match="origin: expected a latitude"):
         LocalFrame(90.0, 0.0)
+
+
+BEARINGS = (20.0, 110.0, 200.0, 290.0)  # of corners, 2 km from the origin
+WAYS = ["polygon", "keep_outs", "geojson", "kml", "plan", "gpkg", "shp", "goals", "home"]
+
+
+@pytest.mark.parametrize("origin", PLACES, ids=str)
+@pytest.mark.parametrize("heading", [0.0, 25.0])
+@pytest.mark.parametrize("way", WAYS)
+def test_places_of_every_way_against_geodesics(tmp_path, origin, heading, way):
+    """Wherever places in degrees are taken, also with longitudes beyond the antimeridian."""
+    geod, places = pytest.importorskip("pyproj").Geod(ellps="WGS84"), []
+    for bearing in BEARINGS:
+        longitude, latitude, _ = geod.fwd(origin[1], origin[0], bearing, 2000.0)
+        places.append((latitude, longitude))
+    turned = np.radians(np.array(BEARINGS) - heading)
+    expected = 2000.0 * np.column_stack((np.sin(turned), np.cos(turned)))
+    text = ", ".join(f"{latitude!r} {longitude!r}" for latitude, longitude in places)
+    values = {**DEFAULTS, "origin": origin, "heading": heading, "workspace": (-2e3, 2e3) * 2}
+    if way in ("goals", "home"):
+        values |= {"goals_degrees": text} if way == "goals" else {"home_degrees": places[0]}
+        mission = Guidance(values, print).mission
+        found = np.array([mission.home] if way == "home" else mission.goals.queue)
+        assert len(found) == (1 if way == "home" else len(expected))
+        expected = expected[: len(found)]
+    else:
+        kind = "polygon" if way in ("polygon", "kml", "plan") else "keep_outs"
+        if way in ("polygon", "keep_outs"):
+            values[f"areas.{way}_degrees"] = text
+        else:
+            values |= {"areas.file": str(_file(tmp_path, way, places))}
+            values["areas.coordinates"] = "degrees"
+        areas = instance(AreaSettings, values).open(Extent(-5e3, 5e3, -5e3, 5e3))
+        found = areas.polygon if kind == "polygon" else areas.keep_outs[0]
+        assert len(found) == len(expected)
+    away = np.linalg.norm(found[:, None] - expected, axis=2).min(axis=1)
+    assert away.max() < 0.01
+
+
+def _file(folder, ending, places):
+    """A file with an area, in degrees as a ground station or a GIS writes them."""
+    file = folder / f"area.{ending}"
+    ring = [place[::-1] for place in (*places, places[0])]
+    if ending in ("kml", "plan"):
+        file.write_text(FORMATS[file.suffix](Plan("area", places, places)))
+    elif ending == "geojson":
+        file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    else:
+        pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
+        geometry = np.array([shapely.to_wkb(shapely.Polygon(ring))])
+        options = {"crs": "EPSG:4326", "geometry_type": "Polygon", "fields": ["kind"]}
+        pyogrio.raw.write(file, geometry, [np.array(["keep_out"], dtype=object)], **options)
+    return file

@@ -52,6 +52,32 @@ def test_a_workspace_of_the_areas_file(voyage, tmp_path):
     assert Extent(1.99, 5.01, 1.99, 5.01).contains(keep_out).all()
 
 
+def corners(frame, *places):
+    """Latitude and longitude of places of a frame, as parameters have them."""
+    degrees = (frame.to_degrees(place) for place in places)
+    return ", ".join(f"{latitude!r} {longitude!r}" for latitude, longitude in degrees)
+
+
+def test_areas_and_goals_in_degrees(voyage):
+    """Of parameters alone, across the antimeridian; the first fix makes the frame."""
+    frame = LocalFrame(*FIJI)
+    goals = (-8.0, -7.0), (8.0, -7.0)
+    values = {
+        "workspace": (0.0,) * 4,
+        "areas.polygon_degrees": corners(frame, (-10, -9), (10, -9), (10, 9), (-10, 9)),
+        "areas.keep_outs_degrees": corners(frame, (-1, -9), (1, -9), (1, -3), (-1, -3)),
+        "goals_degrees": corners(frame, *goals),
+    }
+    v = voyage(values, {"home": FIJI}).start()
+    assert v.drive.values["workspace"] == pytest.approx((-10, 10, -9, 9), abs=0.02)
+    v.until(lambda: v.state == "exploring", 200)
+    first = v.boat.frame.to_map(*v.boat.targets[0][1])
+    assert math.dist(first, goals[0]) < 0.02 and v.mission.goals.results.total() >= 2
+    assert math.dist(v.boat.position, goals[1]) < 2.0
+    (keep_out,) = v.mission.goals.routes.areas.keep_outs
+    assert Extent(-1.02, 1.02, -9.02, -2.98).contains(keep_out).all()
+
+
 def test_an_areas_file_without_a_workspace_is_refused(voyage, tmp_path):
     file = polygons(tmp_path / "lake.geojson", LocalFrame(47.3, 8.55), keep_out=(2, 5, 2, 5))
     values = {"workspace": (0.0,) * 4, "areas.file": file, "areas.coordinates": "degrees"}

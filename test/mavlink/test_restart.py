@@ -36,11 +36,11 @@ def test_a_mission_goes_on_after_a_restart(voyage, tmp_path):
     assert len(log.logged.samples) == count and tuple(log.mapper["origin"]) == place
 
 
-def test_autoresume_waits_for_guided(voyage, tmp_path):
+def test_resuming_after_a_restart_waits_for_guided(voyage, tmp_path):
     values = {"mission_dir": str(tmp_path / "m")}
     v = voyage(values).explore()
     v.close()
-    again = voyage({**values, "autoresume": True}, begun_s=500.0)
+    again = voyage({**values, "watchdog.resume_after_restart": True}, begun_s=500.0)
     again.until(lambda: again.state == "paused", 20).run(3)
     again.boat.mode, again.boat.armed = "GUIDED", True
     again.until(lambda: again.state == "exploring", 5)
@@ -124,8 +124,8 @@ def test_autostart_waits_for_a_position_that_can_be_used(voyage):
     v.until(lambda: v.state == "pilot", 5)
 
 
-def test_a_person_who_pauses_ends_autoresume(voyage, tmp_path):
-    values = {"mission_dir": str(tmp_path / "m"), "autoresume": True}
+def test_a_mission_that_a_person_paused_is_not_resumed_after_a_restart(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m"), "watchdog.resume_after_restart": True}
     voyage(values).explore().close()
     again = voyage(values, begun_s=500.0)
     again.until(lambda: again.state == "paused", 20)

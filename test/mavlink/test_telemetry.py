@@ -168,6 +168,8 @@ def test_parameters_are_asked_for_a_few_times():
         ({"WP_RADIUS": 2.0}, "set capture_radius to at least 2"),
         ({"WP_SPEED": 0.0, "CRUISE_SPEED": 2.0}, "CRUISE_SPEED is 2 m/s, and max_speed 1 m/s"),
         ({"RNGFND1_ORIENT": 0.0}, "a sonar that looks down"),
+        ({"RNGFND1_MIN": 0.5}, "shorter ranges than 0.5 m are refused"),
+        ({"RNGFND1_MAX_CM": 5000.0}, "deeper water than 50 m counts as no echo"),
         ({"FENCE_ENABLE": 0.0}, "FENCE_ENABLE is 0"),
         ({"FENCE_ENABLE": 1.0, "FENCE_ACTION": 0.0}, "does nothing"),
         ({"FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 30.0}, "reaches 50 m from here"),
@@ -176,12 +178,14 @@ def test_parameters_are_asked_for_a_few_times():
 )
 def test_parameters_that_do_not_go_with_the_mission(found, words):
     values = {"goal_radius": 0.1, "capture_radius": 1.34, "max_speed": 1.0}
+    values |= {"sonar.min_range": 0.3, "sonar.max_range": 95.0}
     workspace, here = Extent(0, 30, 0, 40), np.zeros(2)
     (text,) = advice(found, values, workspace, here)
     assert words in text
     good = {
         "WP_RADIUS": 1.0, "WP_SPEED": 1.1, "RNGFND1_ORIENT": 25.0, "FENCE_ENABLE": 1.0,
         "FENCE_ACTION": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 60.0, "FS_GCS_ENABLE": 1.0,
+        "RNGFND1_MIN": 0.3, "RNGFND1_MAX": 100.0,
     }  # fmt: skip
     assert not list(advice(good, values, workspace, here))
     assert not list(advice({}, values, workspace, here))

@@ -54,13 +54,13 @@ def test_a_given_view_replaces_the_map(chooser):
     assert goal[0] < 2
 
 
-def test_gaps_that_are_due_come_first(chooser):
+def test_coverage_gaps_that_are_due_come_first(chooser):
     """Nothing else ends this mission, so the nearest gap is the first goal."""
     (goal,) = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
     assert np.hypot(*(goal - 1.0)) < 20
 
 
-def test_a_map_that_allows_no_choice_is_reported(chooser):
+def test_a_map_in_which_no_waypoint_is_found_is_reported(chooser):
     nothing = drawn(np.full((21, 21), np.nan)[: len(drawn().grid.y), : len(drawn().grid.x)])
     with pytest.raises(InputError, match="no"):
         chooser().path(nothing, 1.0, 0.0, 1.0, OPTIONS)

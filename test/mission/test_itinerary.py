@@ -39,6 +39,24 @@ def test_a_leg_across_a_keep_out_gets_turns_in_between():
     assert goals.counts()["goals_reached"] == len(driven)
 
 
+def test_a_vehicle_that_stops_a_little_within_the_margin_goes_on():
+    """The leg out of the margin is over before it begins: once it was planned without end."""
+    goals = make(BLOCK, margin=1.0)
+    goals.add(np.array([(20, 0)]))
+    position = at(-5.0, 5.997)
+    goals.next(position)
+    for count in range(20):
+        if goals.current is None:
+            break
+        assert np.linalg.norm(goals.current - position) > 0.1
+        inwards = goals.current / np.linalg.norm(goals.current)
+        goals.update(position, float(count))
+        position = goals.current - 0.003 * inwards
+        assert goals.update(position, count + 0.5) == "reached"
+        goals.next(position)
+    assert goals.current is None and abs(position[0] - 20) < 0.01
+
+
 def test_waypoints_in_a_keep_out_are_moved_out_of_it_and_counted():
     goals = make(BLOCK, margin=1.0)
     goals.add(np.array([(0, 4), (0, 20), (0, 99)]))
@@ -95,7 +113,7 @@ def test_replanning_starts_at_the_vehicle():
     goals.replan(None)
 
 
-def test_a_plain_rectangle_does_not_change_a_path():
+def test_without_keep_outs_a_path_is_unchanged():
     goals, path = make(), np.array([(20.0, 0.0), (-20.0, 3.0)])
     goals.add(path)
     goals.next(at(-99, 0))

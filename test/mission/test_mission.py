@@ -42,7 +42,7 @@ def finish_pilot(mission: Mission) -> None:
     drive(mission, (0, 0), (0, 0), (5, 0), (10, 0))
 
 
-def test_starts_with_the_first_position():
+def test_a_mission_starts_with_the_first_position():
     mission = make()
     assert mission.state == "pilot"
     assert mission.goal is None
@@ -54,7 +54,7 @@ def test_starts_with_the_first_position():
     assert mission.plan.tolist() == [[-3, 0], [0, 0], [5, 0], [10, 0]]  # clipped
 
 
-def test_pilot_then_waits_for_a_map_then_explores():
+def test_after_the_pilot_survey_it_waits_for_a_map_then_explores():
     mission = make()
     finish_pilot(mission)
     assert mission.state == "exploring"
@@ -69,7 +69,7 @@ def test_pilot_then_waits_for_a_map_then_explores():
     assert mission.goals.results == {"reached": 4}
 
 
-def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
+def test_a_path_is_driven_to_its_end_before_another_is_chosen():
     mission, choose = make(), Chooser([(1, 1), (2, 2), (3, 3)], [(4, 4)])
     finish_pilot(mission)
     mission.set_planner(choose)
@@ -95,7 +95,7 @@ def test_without_a_pilot_it_explores_at_once():
     assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
 
 
-def test_choosing_may_end_the_mission():
+def test_a_planner_may_end_the_mission():
     """In lock-step the model learns while a path is chosen, and counts what it learnt."""
     mission = make(max_samples=10)
 
@@ -126,13 +126,6 @@ def test_invalid_paths_are_refused(path):
     finish_pilot(mission)
     with pytest.raises(InputError, match="waypoints"):
         mission.set_planner(Chooser(path))
-
-
-def test_an_empty_path_is_no_choice():
-    mission = make()
-    finish_pilot(mission)
-    mission.set_planner(lambda position: np.empty((0, 2)))
-    assert mission.waits_for_map
 
 
 def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
@@ -166,7 +159,7 @@ def test_a_situation_has_what_planners_need():
     assert make().budget.samples_left is None
 
 
-def test_diagnostics():
+def test_diagnostics_have_the_state_and_the_counts_of_goals():
     mission = make()
     mission.update_position(np.array([-3.0, 0.0]), 1760000000.5)
     drive(mission, (0, 0), start=1760000001.0)
@@ -182,7 +175,7 @@ def test_diagnostics():
     }
 
 
-def test_a_map_during_the_pilot_changes_nothing_until_its_end():
+def test_a_map_during_the_pilot_survey_changes_nothing_until_its_end():
     mission = make()
     mission.set_planner(Chooser([(1, 1)]))
     drive(mission, (-3, 0))
@@ -191,16 +184,17 @@ def test_a_map_during_the_pilot_changes_nothing_until_its_end():
     assert mission.goal.tolist() == [1, 1]
 
 
-def test_holds_station_while_the_map_allows_no_choice():
+@pytest.mark.parametrize("path", [None, np.empty((0, 2))])
+def test_it_holds_station_while_the_planner_finds_no_goal(path):
     mission = make()
     finish_pilot(mission)
-    mission.set_planner(lambda position: None)
-    assert mission.state == "exploring" and mission.goal is None
+    mission.set_planner(lambda position: path)
+    assert mission.state == "exploring" and mission.goal is None and mission.waits_for_map
     mission.set_planner(Chooser([(1, 1)]))
     assert mission.goal.tolist() == [1, 1]
 
 
-def test_gives_up_a_goal_that_takes_too_long():
+def test_a_goal_that_takes_too_long_is_given_up():
     mission = make()
     for now in range(100):
         mission.update_position(np.array([-3.0, 0.01 * (now % 2)]), float(now))
@@ -217,7 +211,7 @@ def test_delayed_positions_are_timed_by_their_stamps():
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_done_at_max_samples_also_in_the_pilot(paused: bool):
+def test_done_at_max_samples_even_in_the_pilot_survey(paused: bool):
     mission = make(max_samples=10)
     drive(mission, (-3, 0))
     if paused:
@@ -341,7 +335,7 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     choose = Chooser([(1, 1)])
     mission.set_planner(choose)
     mission.count_samples(10)
-    assert (mission.state, mission.reason) == ("done", "max_samples of 10 were taken")
+    assert (mission.state, mission.reason) == ("done", "max_samples of 10 reached")
     assert mission.start(100.0)[0]
     assert mission.state == "pilot" and mission.station is None
     mission.count_samples(19)
@@ -405,7 +399,7 @@ def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
         assert mission.station is not held and mission.station.tolist() == [13, 2]
 
 
-def test_at_its_end_it_returns_home_if_set_and_holds_station():
+def test_with_home_it_returns_at_the_end_and_holds_station():
     wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
     mission = Mission(
@@ -484,7 +478,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
 
 
 @pytest.mark.parametrize("leap", [-3600.0, -1.0, 3600.0])
-def test_a_step_of_the_stamps_does_not_change_a_goal_s_time_limit(leap):
+def test_a_jump_of_the_stamps_does_not_change_a_goal_s_time_limit(leap):
     mission = make(arrival={"max_speed": 1.0})
     mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)
     mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)  # a limit of 36 s from here

@@ -24,7 +24,7 @@ def mission(**options):
 
 @pytest.fixture
 def memory(tmp_path):
-    """`memory(autoresume=False)`: a store of the folder, closed at the end."""
+    """`memory(resume_after_restart=False)`: a store of the folder, closed at the end."""
     opened = []
 
     def make(folder=tmp_path, **settings):
@@ -95,23 +95,23 @@ def test_the_random_generator_is_restored(memory, tmp_path):
     memory().restore(mission())
 
 
-def test_with_autoresume_it_resumes_at_once(memory):
+def test_with_resume_after_restart_it_resumes_at_once(memory):
     under_way(memory)
-    kept, m = memory(autoresume=True), mission()
+    kept, m = memory(resume_after_restart=True), mission()
     kept.restore(m)
     m.update_position(np.array([11.0, 10.0]), 100.0)
     assert m.state == "pilot" and m.goal.tolist() == [50.0, 10.0]
 
 
-@pytest.mark.parametrize("autoresume", [False, True])
-def test_a_mission_paused_by_an_operator_stays_paused(memory, autoresume):
+@pytest.mark.parametrize("resume_after_restart", [False, True])
+def test_a_mission_paused_by_an_operator_stays_paused(memory, resume_after_restart):
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
     m.pause("to look at it")
     kept.save(m, 0.0)
     kept.close()
     again = mission()
-    memory(autoresume=autoresume).restore(again)
+    memory(resume_after_restart=resume_after_restart).restore(again)
     assert (again.state, again.reason) == ("paused", "to look at it")
     assert again.resume()[0] and again.state == "pilot"
 
@@ -140,7 +140,7 @@ def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
     kept.save(m, 0.0)
     kept.close()
     again = Mission(PILOT, WORKSPACE)
-    memory(autoresume=True).restore(again)
+    memory(resume_after_restart=True).restore(again)
     again.update_position(np.array([1.0, 1.0]), 1.0)
     assert again.state == "exploring" and again.goal.tolist() == [30.0, 30.0]
     asked = []
@@ -176,7 +176,7 @@ def test_a_foreign_file_is_refused_and_left_unchanged(memory, tmp_path, text):
     assert (tmp_path / "mission.json").read_text() == text
 
 
-def test_another_workspaces_mission_is_refused(memory):
+def test_a_mission_of_another_workspace_is_refused(memory):
     under_way(memory)
     with pytest.raises(InputError, match=r"workspace .* not \[0"):
         memory().restore(Mission(PILOT, Extent(0, 9, 0, 9)))

@@ -112,13 +112,13 @@ def test_a_mission_ends_when_the_share_is_reached():
     assert 200 < len(found.pings) < 225 and not found.closed
 
 
-def test_the_reason_of_an_exhausted_budget_has_the_target_s_status():
+def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
     found = survey(TargetSettings(tvu="1b"), max_samples=100)
-    expected = "max_samples of 100 were taken; TVU within 1b in 0.0 % of the workspace"
+    expected = "max_samples of 100 reached; TVU within 1b in 0.0 % of the workspace"
     assert found.mission.reason == expected
     # The last batch may come into the map after the end, and is told of.
     found.target.assess(found.mission, chart(std=GOOD / 2), 200.0)
-    assert found.mission.reason.endswith("taken; TVU within 1b in 100.0 % of the workspace")
+    assert found.mission.reason.endswith("reached; TVU within 1b in 100.0 % of the workspace")
     found.mission.stop()
     found.target.update_reason(found.mission)
     assert found.mission.reason == "stopped"
@@ -130,7 +130,7 @@ def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
     mission.count_samples(1)
     target = MapTarget(TargetSettings(tvu="1b"), mission.state)
     target.assess(mission, chart(), 2.0)
-    assert mission.reason == "max_samples of 1 were taken"
+    assert mission.reason == "max_samples of 1 reached"
 
 
 @pytest.mark.parametrize(("distance", "depths", "most"), [(12.0, 0.0, 12.0), (5.0, 0.4, 8.0)])
@@ -140,7 +140,7 @@ def test_gaps_are_closed_before_the_budget_is_exhausted(distance, depths, most):
     assert farthest(found.pings) <= most
     assert len(found.pings) == 700  # the rest of it is for the map
     said = f"every place within {settings.max_distance_text} of a ping"
-    assert found.mission.reason == f"max_samples of 700 were taken; {said}"
+    assert found.mission.reason == f"max_samples of 700 reached; {said}"
     first = squared_distance_to(np.array(found.closed[:1]), found.pings)
     assert len(found.closed) > 3 and first < 4  # goals were gone to
 
@@ -170,7 +170,7 @@ def test_the_reason_has_the_gaps_left_by_a_small_budget():
     left = farthest(found.pings, GRID.points)
     assert left > 8
     spent, said = found.mission.reason.split("; ")
-    assert spent == "max_samples of 120 were taken"
+    assert spent == "max_samples of 120 reached"
     assert "of the workspace farther than 8 m from every ping" in said
     assert float(said.split()[-4]) == pytest.approx(left, abs=1.5)
 
@@ -284,15 +284,15 @@ def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths,
     assert mission.state == "done" and mission.reason.startswith("every place within")
 
 
-def test_depths_of_a_map_without_water_are_a_fault():
+def test_a_depth_factor_without_any_water_is_reported():
     mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depth_factor=3.0))
     mission.update_position(np.array([5.0, 5.0]), 0.0)
     target.assess(mission, chart(bed=3.0), 1.0)
-    assert target.fault == "no place that may be entered is below the water level of 0 m"
+    assert target.fault == "no navigable place is below the water level of 0 m"
     assert mission.state == "exploring" and target.next_goal(mission, chart(bed=3.0), 1.0) is None
 
 
-def test_closing_begins_in_the_middle_of_a_long_path():
+def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission, target = (
         Mission(PILOT[:0], WORKSPACE, max_samples=300),
@@ -364,7 +364,7 @@ def test_a_map_of_another_area_ends_no_mission(polygon):
     assert target.text == target.fault and target.next_goal(mission, drawn, 1.0) is None
 
 
-def test_a_survey_of_even_lines_is_told_how_long_it_will_take():
+def test_a_survey_of_even_lines_has_a_forecast_of_its_time():
     """The variance grows with the distance to the way so far, as the forecast expects."""
     ends = np.array([(x, y) for k in range(30) for x in (0.0, 60.0)[:: 1 - 2 * (k % 2)]
                      for y in [(k * 11 % 30 + 0.5) * 40 / 30]])  # fmt: skip

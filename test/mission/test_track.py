@@ -16,13 +16,13 @@ def drive(track, places, begin=0.0):
         track.add(begin + k, np.array(place, dtype=float))
 
 
-def test_length_is_the_distance_travelled_and_jitter_adds_little():
+def test_length_is_the_distance_travelled_and_noise_of_positions_adds_little():
     track = VehicleTrack(SQUARE)
     drive(track, [(0.01 * k, 0.05 * (-1) ** k) for k in range(2001)])
     assert track.length == pytest.approx(20, rel=0.15)
 
 
-def test_newest_places_are_bounded_and_visited_ones_stay():
+def test_the_newest_places_are_bounded_and_visited_cells_are_kept():
     track, rng = VehicleTrack(SQUARE), np.random.default_rng(0)
     drive(track, rng.uniform(-30, 30, (30_000, 2)))
     assert len(track.since(-np.inf)) == VehicleTrack.NEWEST
@@ -39,7 +39,7 @@ def test_places_far_outside_are_not_stored_for_long():
     assert len(track.since(-np.inf)) == 50
 
 
-def test_a_track_keeps_places_some_way_apart_since_a_time():
+def test_places_since_a_time_are_thinned_to_a_spacing():
     track = VehicleTrack(SQUARE)
     assert track.since(0.0).shape == (0, 2)
     for k in range(9):

@@ -70,7 +70,7 @@ def test_silence_of_the_sonar_pauses():
     assert watched.mission.state == "pilot"
 
 
-def test_an_old_map_pauses_an_exploration_alone():
+def test_an_old_map_pauses_only_an_exploration():
     watched = Watched(map_timeout=20.0)
     watched.wait(30, SONAR)
     assert watched.mission.state == "pilot"
@@ -94,14 +94,14 @@ def test_an_uncertain_position_pauses():
     watched.wait(3, SONAR, std=1.9)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=2.5)
-    assert watched.mission.reason == "the position is known to 2.5 m only, expected 2 m"
+    assert watched.mission.reason == "the position is only known to 2.5 m, expected 2 m"
     watched.wait(5, SONAR, std=1.0)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=math.nan)
     assert watched.mission.state == "paused"
 
 
-def test_the_slower_clock_counts():
+def test_timeouts_count_on_the_slower_of_both_clocks():
     """A fast or stopped simulation, or a clock that is set, does not count as silence."""
     quick = Watched(speed=20.0)
     quick.wait(5, SONAR, odometry=False)
@@ -236,7 +236,7 @@ def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
     watched.wait(40, SONAR)
     assert watched.mission.state == "pilot" and goals.results == {"timeout": 1}
     watched.wait(1, SONAR)
-    words = "the vehicle stands still: no nearer to its goal for 40 s"
+    words = "the vehicle stands still: it came no nearer to its goal for 40 s"
     assert (watched.mission.state, watched.mission.reason) == ("paused", words)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"  # a person lets it go on
@@ -245,16 +245,16 @@ def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
     assert watched.mission.state == "pilot"  # new timeouts
 
 
-def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
+def test_a_vehicle_that_moves_away_from_its_goal_pauses_the_mission():
     watched = Watched(progress_timeout=20.0)
     for second in range(22):
         watched.wait(1, SONAR, odometry=False)
         watched.be_at(-0.4 * second, 0.0)
-    words = r"the vehicle went 8 m, but no nearer to its goal for 20 s"
+    words = r"the vehicle moved 8 m but came no nearer to its goal for 20 s"
     assert (watched.mission.state, watched.mission.reason) == ("paused", words)
 
 
-def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
+def test_a_slow_vehicle_that_comes_nearer_to_its_goal_does_not_pause():
     watched = Watched(progress_timeout=20.0)
     for second in range(120):
         watched.wait(1, SONAR, odometry=False)
@@ -264,9 +264,9 @@ def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
 
 def test_mode_changes_disarming_or_silence_of_the_autopilot_pause_until_an_operator_resumes():
     for told, words in (
-        (("MANUAL", True, True), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
+        (("MANUAL", True, True), "the autopilot's mode is MANUAL; it was GUIDED at the start"),
         (("GUIDED", False, True), "the vehicle was disarmed"),
-        (("", False, False), "the autopilot is not connected any more"),
+        (("", False, False), "the autopilot is no longer connected"),
     ):
         watched, pilot = Watched(), Autopilot()
         pilot.update(watched.mission, "GUIDED", False, True)
@@ -291,14 +291,14 @@ def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     pilot.update(watched.mission, "MANUAL", True, True)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
-    assert watched.mission.reason.startswith("the autopilot's mode is MANUAL, and was AUTO")
+    assert watched.mission.reason.startswith("the autopilot's mode is MANUAL; it was AUTO")
     assert watched.mission.resume()[0]
     pilot.agree()  # in the mode that it is resumed in
     pilot.update(watched.mission, "MANUAL", True, True)
     assert watched.mission.state == "pilot"
 
 
-def test_a_takeover_during_an_operators_pause_is_one_more_reason():
+def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
     watched, pilot = Watched(), Autopilot()
     watched.mission.pause()
     pilot.refuse(watched.mission, "the mode is MANUAL")

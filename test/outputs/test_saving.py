@@ -89,7 +89,7 @@ def test_one_failing_format_does_not_stop_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"save_formats": "tif, xyz"}, "save_formats: expected names of tif, .* got 'xyz'"),
+        ({"formats": "tif, xyz"}, "save.formats: expected names of tif, .* got 'xyz'"),
         ({"origin": (91.0, 0.0)}, "origin: expected a latitude"),
         ({"vertical_datum": 5703}, "vertical_datum: expected an origin"),
     ],

@@ -84,7 +84,7 @@ def test_degrees_become_metres_about_the_origin(tmp_path):
 def test_a_forgotten_origin_is_told(tmp_path):
     pytest.importorskip("pyproj")
     file = written(tmp_path, {"type": "Polygon", "coordinates": [RING]})
-    with pytest.raises(InputError, match=r"within 200 km of the origin \[60.0, 25.0\], got one at"):
+    with pytest.raises(InputError, match=r"within 200 km of the origin \[60.0, 25.0\], got \["):
         AreaSettings(file=file, coordinates="degrees", origin=(60.0, 25.0)).open(SQUARE)
     with pytest.raises(InputError, match="latitude within 90"):
         AreaSettings(origin=(120.0, 0.0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_statu
 from poam_ros.screening.blocks import LiveCrossings
 from poam_ros.screening.shift import Shift
 
+ROOT = Path(__file__).parents[2]
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
@@ -57,6 +60,25 @@ def test_values_of_a_running_survey(mapped):
     assert 0 < values["cycle_p50_s"] <= values["cycle_p99_s"]
     assert values["cycle_s"] > 0 and values["backlog"] == 0
     assert values["map/mean at 100"] == 2.0
+
+
+def test_every_value_is_in_the_manual_and_every_value_of_the_manual_is_reported(mapped):
+    session, (late, early) = mapped.session, np.array([[130, 140], [10, 20]])
+    session.verdicts.watch.crossings = LiveCrossings(
+        late, early, np.array([0.5, 1.5]), np.full(2, 0.1), np.full((2, 2), 10.0)
+    )
+    for counts in (
+        session.ledger.rejected, session.ledger.odometry_rejected, session.ledger.suspect,
+        session.status.dropped, session.status.errors,
+    ):  # fmt: skip
+        counts["anything"] += 1
+    manual = (ROOT / "docs/operating.md").read_text().partition("| value | meaning |")[2]
+    table = manual.partition("\n\n")[0].splitlines()[2:]
+    names = [name for row in table for name in re.findall("`([^`]+)`", row.split("|")[1])]
+    patterns = {re.sub("<[a-z]+>", ".+", name) for name in names}
+    values = set(look(mapped)[2])
+    assert {v for v in values if not any(re.fullmatch(p, v) for p in patterns)} == set()
+    assert {p for p in patterns if not any(re.fullmatch(p, v) for v in values)} == set()
 
 
 def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):

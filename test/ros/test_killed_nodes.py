@@ -147,7 +147,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
 
     values = {
         **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
-        "autoresume": True, "mission_dir": str(folder),
+        "watchdog.resume_after_restart": True, "mission_dir": str(folder),
     }  # fmt: skip
     given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
     command = [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given]
@@ -183,7 +183,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
 
 
-def test_a_killed_planner_recovers_with_autoresume(ros, python, ros_env, eventually, tmp_path):
+def test_a_killed_planner_resumes_after_a_restart(ros, python, ros_env, eventually, tmp_path):
     explore(2, 160, ros, python, ros_env, eventually, tmp_path)
 
 

@@ -129,15 +129,15 @@ def pair(ros, eventually):
         vehicle = ros(Vehicle, planner=planner)
         eventually(vehicle.connected, what="no discovery")
         eventually(lambda: vehicle.heard["map/samples"], what="no samples topic")
-        session, gate = mapper.session, mapper.session.front_end
-        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, gate=gate)
+        session, front_end = mapper.session, mapper.session.front_end
+        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, front_end=front_end)
 
     return make
 
 
 def settled(p, received):
     """Whether this many pings arrived, and all are accepted or refused."""
-    ledger = p.gate.ledger
+    ledger = p.front_end.ledger
     return ledger.received == received == ledger.accepted + ledger.rejected.total()
 
 
@@ -169,7 +169,7 @@ def test_every_refused_ping_has_a_reason(pair, eventually):
         v.ping(v.t - SECOND // 20, fault)
     v.ping(SECOND)  # long before the first odometry
     eventually(lambda: settled(p, 17))
-    assert p.gate.ledger.rejected == {
+    assert p.front_end.ledger.rejected == {
         "nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
     }  # fmt: skip
     eventually(lambda: v.heard["map/samples"][-1].data == 10)
@@ -195,7 +195,7 @@ def test_held_pings_are_published_and_counted(pair, eventually):
     v.listen(PointCloud2, "pings/held", LATCHED)
     v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
     # Topics keep no order among each other: the pilot's end must not overtake its pings.
-    eventually(lambda: p.gate.ledger.unscreened == 50)
+    eventually(lambda: p.front_end.ledger.unscreened == 50)
     v.state.publish(String(data="exploring"))
     eventually(lambda: learned(p) == 50)
     for _ in range(20):
@@ -210,7 +210,7 @@ def test_held_pings_are_published_and_counted(pair, eventually):
     eventually(lambda: v.heard["status"] and {"held", "accepted"} <= v.heard["status"][-1].keys())
     v.state.publish(String(data="done"))
     eventually(lambda: p.session.status.finished)
-    assert p.session.ledger.counts()["held"] == 0 and p.gate.ledger.rejected["false_echo"] > 0
+    assert p.session.ledger.counts()["held"] == 0 and p.front_end.ledger.rejected["false_echo"] > 0
 
 
 def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
@@ -218,7 +218,7 @@ def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
     v = p.vehicle
     v.drive(30)
     eventually(lambda: settled(p, 30))
-    assert p.gate.ledger.rejected == {"no_odometry": 5}  # measured before the first odometry
+    assert p.front_end.ledger.rejected == {"no_odometry": 5}  # measured before the first odometry
     samples = p.session.everything()
     stamps = [SECOND // 20 + i * SECOND // 10 - SECOND // 2 for i in range(5, 30)]
     truth = [np.add(v.place(stamp), (1.0, 0.0, 0.0))[:2] for stamp in stamps]
@@ -228,7 +228,7 @@ def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
     new = {"sonar.time_offset": 0, "batch.size": 7, "pilot_samples": 9}
     changed = p.mapper.set_parameters([Parameter(n, value=value) for n, value in new.items()])
     assert all(result.successful for result in changed)
-    assert p.gate.settings.range_time_offset == 0.0
+    assert p.front_end.settings.range_time_offset == 0.0
     assert (p.session.sample_queue.policy.batch_size, p.session.pilot.samples) == (7, 9)
 
 
@@ -247,8 +247,8 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     v.say("done")
     eventually(v.finished, what="no results")
     v.drive(3)
-    eventually(lambda: p.gate.ledger.rejected["after_mission"] >= 3)
-    assert learned(p) == p.gate.ledger.accepted
+    eventually(lambda: p.front_end.ledger.rejected["after_mission"] >= 3)
+    assert learned(p) == p.front_end.ledger.accepted
     eventually(lambda: v.heard["map/samples"][-1].data == learned(p))
 
     # Who comes late gets the last map, and it is the file's on every cell.
@@ -260,7 +260,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     for layer in ("mean", "variance", "lengthscale"):
         np.testing.assert_array_equal(getattr(got, layer), getattr(kept, layer).astype(np.float32))
     z = read_table(tmp_path / "run" / "samples.csv")["z"]
-    assert kept.samples == len(z) == p.gate.ledger.accepted and kept.stamp_ns == got.stamp_ns
+    assert kept.samples == len(z) == p.front_end.ledger.accepted and kept.stamp_ns == got.stamp_ns
     report = v.heard["map/report"][-1]
     assert (report.stamp_ns, report.samples) == (got.stamp_ns, kept.samples)
     # In full precision, not as people are shown it.
@@ -379,18 +379,18 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
 def test_odometry_in_another_frame(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="odom")
-    eventually(lambda: p.gate.ledger.odometry_rejected["wrong_frame"] == 6)
-    eventually(lambda: p.gate.ledger.pending == 5)
+    eventually(lambda: p.front_end.ledger.odometry_rejected["wrong_frame"] == 6)
+    eventually(lambda: p.front_end.ledger.pending == 5)
     p.vehicle.t = 10 * SECOND
     p.vehicle.drive(5, frame="/map")
-    eventually(lambda: p.gate.ledger.accepted == 5)
-    assert p.gate.ledger.rejected["no_odometry"] == 5
+    eventually(lambda: p.front_end.ledger.accepted == 5)
+    assert p.front_end.ledger.rejected["no_odometry"] == 5
 
 
 def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="dvl_link")
-    eventually(lambda: p.gate.ledger.odometry_rejected["body_frame"] == 6)
+    eventually(lambda: p.front_end.ledger.odometry_rejected["body_frame"] == 6)
     eventually(lambda: p.mapper.warnings.counts["body_frame"] == 6)
     what = "odometry is in a frame that moves with the vehicle"
     eventually(lambda: p.vehicle.says(text=what), what="no ERROR of the frame")
@@ -412,9 +412,9 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
 
     pings(3)
     levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.gate.ledger.suspect["water_level"] == 1)
+    eventually(lambda: p.front_end.ledger.suspect["water_level"] == 1)
     levels.publish(Float64(data=1.25))
-    eventually(lambda: p.gate.level(p.mapper._now()) == 1.25)
+    eventually(lambda: p.front_end.level(p.mapper._now()) == 1.25)
     pings(3)
     found = p.session.everything()
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
@@ -423,14 +423,16 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     what = "pings are refused: no water level arrives"
     eventually(lambda: v.says(text=what), what="no warning")
     pings(4)
-    assert p.gate.ledger.rejected == {"water_level_stale": 4} and p.gate.ledger.accepted == 6
+    assert (
+        p.front_end.ledger.rejected == {"water_level_stale": 4} and p.front_end.ledger.accepted == 6
+    )
 
 
 def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     p = pair(**{"sonar.base_frame": "base_link", "noise.enabled": True, "noise.slope": 0.5})
     v, tree = p.vehicle, {}
     v.drive(4)
-    eventually(lambda: p.gate.ledger.rejected["no_mount"] == 4)
+    eventually(lambda: p.front_end.ledger.rejected["no_mount"] == 4)
     # tf2 is not here: what it would find is put in its place.
     p.mapper._frames.look_up = lambda target, source: tree[target, source]
     tree["base_link", "sonar_link"] = mount = Transform()
@@ -441,7 +443,7 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
     v.odom.publish(write_odometry(state))
     v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
-    eventually(lambda: p.gate.ledger.accepted == 1)
+    eventually(lambda: p.front_end.ledger.accepted == 1)
     samples = p.session.everything()
     np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
     np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
@@ -453,7 +455,7 @@ def test_odd_stamps_do_not_flood_the_log(pair, eventually):
     for stamp in (0, 60, 0, 60, 0, 60, 0, 60):
         p.vehicle.t = stamp * SECOND
         p.vehicle.locate()
-    eventually(lambda: p.gate.buffer.restarts == 3)
+    eventually(lambda: p.front_end.buffer.restarts == 3)
     eventually(lambda: p.mapper.warnings.counts["odometry_set_back"] == 3)
 
 
@@ -480,13 +482,13 @@ def test_a_node_that_is_ended_early_writes_partial_results(pair, eventually, tmp
     p.vehicle.say("exploring")
     eventually(lambda: p.vehicle.heard["map/points"])
     p.vehicle.drive(9)  # fewer than a batch
-    eventually(lambda: p.gate.ledger.accepted == 79)
+    eventually(lambda: p.front_end.ledger.accepted == 79)
     p.mapper.deactivate()
     p.mapper.cleanup()
     kept = read_map(tmp_path / "run" / "map.npz")
     samples = read_table(tmp_path / "run" / "samples.csv")
     assert kept.samples == len(samples["z"]) == 79  # those that waited, too
-    assert p.gate.ledger.accepted == 79
+    assert p.front_end.ledger.accepted == 79
     cloud = read_map_cloud(p.vehicle.heard["map/points"][-1])  # of the first 70
     assert cloud.mean.shape == kept.mean.shape and np.isfinite(kept.mean).all()
 
@@ -550,7 +552,7 @@ def test_every_ping_sent_is_counted(pair, eventually):
     """Also those dropped from a full queue, which the middleware does not report."""
     p = pair()
     p.vehicle.ping(0)
-    eventually(lambda: p.gate.ledger.received == 1)
+    eventually(lambda: p.front_end.ledger.received == 1)
     busy, release, sent = threading.Event(), threading.Event(), 3 * SENSOR_READ.depth
     timer = p.mapper.create_timer(0.01, lambda: (busy.set(), release.wait(LIMIT)))
     assert busy.wait(LIMIT)
@@ -560,7 +562,7 @@ def test_every_ping_sent_is_counted(pair, eventually):
     p.mapper.destroy_timer(timer)
     p.vehicle.ping(sent)  # its number tells of what was lost before it
     lost = p.mapper._sensors
-    eventually(lambda: p.gate.ledger.received + lost.lost["sonar/range"] == sent + 2)
+    eventually(lambda: p.front_end.ledger.received + lost.lost["sonar/range"] == sent + 2)
     assert lost.lost["sonar/range"] > 0
     status = partial(p.vehicle.heard.__getitem__, "status")
     eventually(lambda: status() and int(status()[-1]["lost sonar/range"]) > 0)

@@ -167,21 +167,6 @@ def test_pilot_explore_done(ring, eventually):
     assert planner.mission.goal is None
 
 
-def test_pause_and_resume(ring, eventually):
-    planner, vehicle = ring()
-    assert not call(vehicle, eventually, "resume").success
-    vehicle.be_at(3, 0)
-    eventually(lambda: vehicle.last_goal() == [10, -5])
-    assert call(vehicle, eventually, "pause").success
-    assert not call(vehicle, eventually, "pause").success
-    eventually(lambda: vehicle.states[-1] == "paused")
-    assert planner.mission.goal is None
-    vehicle.heard.forget("goal_pose")
-    assert call(vehicle, eventually, "resume").success
-    eventually(lambda: vehicle.states == ["pilot", "paused", "pilot"])
-    eventually(lambda: vehicle.last_goal() == [10, -5])
-
-
 def test_odometry_and_maps_in_another_frame_are_refused(ring, eventually):
     planner, vehicle = ring()
     refused = planner.warnings.counts
@@ -537,19 +522,6 @@ def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
     assert set(wanted) <= set(pairs())
 
 
-def test_the_geofence_pauses_with_a_reason(guided, eventually):
-    _, vehicle = guided(**{"watchdog.geofence_margin": 2.0, "watchdog.max_jump": 0.0})
-    assert call(vehicle, eventually, "start").success
-    eventually(lambda: vehicle.goals)
-    vehicle.jump((0.0, 9.0), vehicle.target)  # a current, or a jump of the position
-    eventually(lambda: vehicle.states[-1] == "paused")
-    eventually(lambda: re.match(r"the vehicle is [234]\.\d m outside", vehicle.reasons[-1]))
-    eventually(lambda: vehicle.goals[-1][1] > 7)  # not clipped
-    assert call(vehicle, eventually, "resume").success
-    eventually(lambda: vehicle.place[1] < 4)
-    eventually(lambda: vehicle.states[-1] == "pilot")
-
-
 def test_the_pilot_survey_avoids_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
     planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
@@ -703,7 +675,7 @@ class WithMavros(PlannerNode):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (State(mode="MANUAL"), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
+        (State(mode="MANUAL"), "the autopilot's mode is MANUAL; it was GUIDED at the start"),
         (State(armed=False), "the vehicle was disarmed"),
     ],
 )

@@ -31,7 +31,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance
 from poam_ros.frontend.front_end import FrontEnd
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
 from poam_ros.ros.common.parameters import TABLES
 from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
@@ -105,24 +105,24 @@ def mavros_odometry(t):
 
 
 def survey(preset, ranges, odometry=mavros_odometry, **more):
-    """Drive along x for 40 s while a driver's messages come; the gate, and the samples."""
+    """Drive along x for 40 s while a driver's messages come; the front_end, and the samples."""
     settings = instance(
-        GateSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
+        FrontEndSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
     )
-    gate, frames = FrontEnd(settings), FrameTransformer("node", "map")
+    front_end, frames = FrontEnd(settings), FrameTransformer("node", "map")
     refused = 0
     for i in range(401):
         state = frames.into_map(read_odometry(odometry(100 + i / 10)))
         refused += state is None
         if state is not None:
-            gate.add_odometry(state)
+            front_end.add_odometry(state)
     samples = []
     for message in ranges:
-        gate.add_ping(read_range(message), Moment(0, 0.0))
-        samples.append(gate.take(Moment(0, 0.0)))
-    ledger = gate.ledger
+        front_end.add_ping(read_range(message), Moment(0, 0.0))
+        samples.append(front_end.take(Moment(0, 0.0)))
+    ledger = front_end.ledger
     assert ledger.received == len(ranges) == ledger.accepted + sum(ledger.rejected.values())
-    return gate, Samples.joined(samples), refused
+    return front_end, Samples.joined(samples), refused
 
 
 def reading(i):
@@ -147,23 +147,23 @@ def test_mavros_rangefinder():
     values[30:36] = [655.35] * 6
     values[40:44] = [values[39]] * 4  # the last reading again
     messages = [rangefinder(101 + i / 10, value) for i, value in enumerate(values)]
-    gate, samples, _ = survey("mavros-rangefinder", messages)
+    front_end, samples, _ = survey("mavros-rangefinder", messages)
     # 86 of 100 are within limits, of 41 readings; one of them
     # stands for longer than the window, and is believed once more.
-    assert gate.ledger.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
-    assert gate.ledger.accepted == 42 and np.isnan(samples.noise_std).all()
+    assert front_end.ledger.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
+    assert front_end.ledger.accepted == 42 and np.isnan(samples.noise_std).all()
     # Measured a tenth of a second before the autopilot's word came.
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
 
 
 def test_mavros_rangefinder_without_its_preset_is_accepted_in_full():
     """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
-    settings = GateSettings()
+    settings = FrontEndSettings()
     assert settings.min_range == settings.max_range == 0
-    gate = FrontEnd(settings)
+    front_end = FrontEnd(settings)
     for i, value in enumerate((0.001, 100.0, 655.35)):
-        gate.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
-    assert gate.ledger.pending == 3
+        front_end.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
+    assert front_end.ledger.pending == 3
 
 
 def distance_sensor(t, centimetres, low=30, high=10_000):
@@ -182,10 +182,10 @@ def test_mavros_distance_sensor():
     values[20:22] = [10_001] * 2
     values[30:33] = [values[29]] * 3  # nothing new
     messages = [distance_sensor(101 + i / 5, value) for i, value in enumerate(values)]
-    gate, samples, _ = survey("mavros-distance-sensor", messages)
+    front_end, samples, _ = survey("mavros-distance-sensor", messages)
     # The same for 0.6 s: the third of the four is two periods old, and believed once.
-    assert gate.ledger.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
-    assert gate.ledger.accepted == 48
+    assert front_end.ledger.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
+    assert front_end.ledger.accepted == 48
     np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
 
 
@@ -213,8 +213,11 @@ def test_ping1d():
     values[30:33] = [30_200] * 3  # within 300 + 30,000 mm, and beyond the max_range that is sent
     values[60:63] = [0] * 3
     messages = [ping1d(101 + i / 10, value) for i, value in enumerate(values)]
-    gate, samples, _ = survey("ping1d", messages, **{"water.sound_speed": 1479.0})
-    assert gate.ledger.rejected == {"too_close": 3, "repeat": 58} and gate.ledger.accepted == 29
+    front_end, samples, _ = survey("ping1d", messages, **{"water.sound_speed": 1479.0})
+    assert (
+        front_end.ledger.rejected == {"too_close": 3, "repeat": 58}
+        and front_end.ledger.accepted == 29
+    )
     np.testing.assert_allclose(samples.z[0], -20 * 1479 / 1450, rtol=1e-6)
     assert samples.z.min() == pytest.approx(-30.2 * 1479 / 1450, rel=1e-6)
     np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
@@ -272,21 +275,21 @@ def test_waterlinked_dvl():
         range_of_dvl(dvl(101 + i / 5, 12.0 + i / 100 if lock(i) else (-1.0, 12.3)[i % 2], lock(i)))
         for i in range(100)
     ]
-    gate, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
-    assert gate.ledger.rejected == {"nan": 30} and gate.ledger.accepted == 70
+    front_end, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
+    assert front_end.ledger.rejected == {"nan": 30} and front_end.ledger.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
 
 
 def test_waterlinked_dvl_odometry_is_refused():
     messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
-    settings = instance(GateSettings, values_of("waterlinked-dvl"))
-    gate, frames = FrontEnd(settings), FrameTransformer("node", "map")
+    settings = instance(FrontEndSettings, values_of("waterlinked-dvl"))
+    front_end, frames = FrontEnd(settings), FrameTransformer("node", "map")
     for i in range(401):
         assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
         assert frames.fault == "body_frame"
     for message in messages:
-        gate.add_ping(read_range(message), Moment(0, 0.0))
-    assert len(gate.take(Moment(0, 0.0))) == 0 and gate.ledger.pending == 10
+        front_end.add_ping(read_range(message), Moment(0, 0.0))
+    assert len(front_end.take(Moment(0, 0.0))) == 0 and front_end.ledger.pending == 10
 
 
 def test_the_adapter_in_the_docs_is_short_and_valid():

@@ -88,7 +88,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
     mapper, record = ring(sonar, 150, **KEPT, mission_dir=str(mission))
-    session, gate = mapper.session, mapper.session.front_end
+    session, front_end = mapper.session, mapper.session.front_end
     lived, drawn = session.everything(), session.map
 
     def kept():
@@ -99,11 +99,11 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
         )
 
     eventually(kept, what="the log is not written")
-    assert gate.ledger.rejected["false_echo"] > 0 and session.status.updates > 0
+    assert front_end.ledger.rejected["false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
-    placed = read_bag(bag, BagSettings(), gate.settings)[0].pings
-    assert len(placed) == len(lived) + gate.ledger.rejected["false_echo"]
+    placed = read_bag(bag, BagSettings(), front_end.settings)[0].pings
+    assert len(placed) == len(lived) + front_end.ledger.rejected["false_echo"]
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)
     np.testing.assert_array_equal(placed.xy[same], lived.xy)

@@ -33,7 +33,7 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 GIVEN = {
     "method": "toy", "resolution": 5.0, "batch.size": 20, "batch.period": 3600.0,
-    "pilot_samples": 60, "save_formats": "nc, csv",
+    "pilot_samples": 60, "save.formats": "nc, csv",
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
     "sonar.offset": [0.0, 0.0, -100.0],
 }  # fmt: skip
@@ -81,8 +81,8 @@ def feed(vehicle, mapper, eventually):
 
 def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
     rasterio = pytest.importorskip("rasterio")
-    place = {"origin": [17.5, -91.2], "vertical_datum": 5703, "water.level": 1.5}
-    p = ring(output=str(tmp_path), save_formats="tif, nc, yaml", **place)
+    place = {"origin": [17.5, -91.2], "save.vertical_datum": 5703, "water.level": 1.5}
+    p = ring(output=str(tmp_path), **{"save.formats": "tif, nc, yaml"}, **place)
     first = p.ask()
     assert first.success, first.message
     (folder,) = (tmp_path / "saved").iterdir()
@@ -97,7 +97,7 @@ def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
         np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
         assert file.read(3).sum() == samples
         assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
-        assert folder.name in file.tags()["title"] and "save_formats" in file.tags()["settings"]
+        assert folder.name in file.tags()["title"] and "save.formats" in file.tags()["settings"]
     level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water.level"]
     assert level == 1.5
 
@@ -136,7 +136,7 @@ def test_without_a_folder_the_answer_names_the_parameters(ring):
 
 def test_a_format_whose_extra_is_missing_is_named_and_the_rest_written(ring, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
-    answer = ring(output=str(tmp_path), save_formats="tif, csv").ask()
+    answer = ring(output=str(tmp_path), **{"save.formats": "tif, csv"}).ask()
     assert not answer.success
     assert "not written: map.tif (map.tif needs rasterio" in answer.message
     (folder,) = (tmp_path / "saved").iterdir()
@@ -186,7 +186,7 @@ def test_deactivation_while_writing_is_survived(ring, eventually, tmp_path, monk
 
 def test_a_vertical_datum_without_an_origin_is_refused_at_once(ring):
     with pytest.raises(InputError, match="vertical_datum: expected an origin"):
-        ring(vertical_datum=5703)
+        ring(**{"save.vertical_datum": 5703})
 
 
 def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):

@@ -24,7 +24,7 @@ from rclpy.time import Time
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.odometry import VehicleState, rotate
 from poam_ros.frontend.placing import mount_of
-from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.ros.common.messages import yaw_to_quaternion
 from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, mounted, transformed
 from poam_ros.ros.simulator.topics import SimulatorTopics
@@ -269,7 +269,7 @@ def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):
     simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
     SimulatorTopics(ros(Node, node_name="simulated"), simulation, "map", 0.1)
     mount = mounted("sonar_link", tf2.sent[1][1].transform)
-    given = mount_of(GateSettings())
+    given = mount_of(FrontEndSettings())
     assert mount.offset == given.offset
     np.testing.assert_allclose(mount.beam, given.beam, atol=1e-15)
 

@@ -21,7 +21,7 @@ def test_a_line_of_multiples_is_refused_and_nothing_else(factor):
     np.testing.assert_allclose(found.difference[own], (factor - 1) * ground(found.xy[own]), atol=1)
 
 
-def test_a_part_of_a_line_is_refused():
+def test_multiples_on_a_part_of_a_line_are_refused():
     xy, z, line = lake()
     false = (line == 9) & (xy[:, 0] > 60) & (xy[:, 0] < 180)
     z[false] *= 2
@@ -89,7 +89,7 @@ def test_where_half_of_the_lines_are_multiples_the_deeper_ones_are_refused():
     assert (found[false] == 2).mean() > 0.97 and (found[~false] == 1).all()
 
 
-def test_no_readings_are_refused_but_a_shore_stays():
+def test_depths_of_zero_are_refused_but_a_shore_stays():
     xy, z, line = lake()
     z *= np.clip(xy[:, 1] / 100, 0, 1)  # a shore
     zero = np.random.default_rng(3).random(len(z)) < 0.03
@@ -113,7 +113,7 @@ def test_lines_that_differ_by_a_constant_stay():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 60])
-def test_short_records_are_not_tested(count):
+def test_short_records_are_not_screened(count):
     xy, z, line = (values[:count] for values in lake())
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all() and len(found.multiple) == count and not len(found.row)
@@ -143,7 +143,7 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
-def test_one_line_of_doubles_in_a_long_record_is_refused():
+def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     xy, z, line = lake()
     shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
     xy = np.concatenate([xy + shift for shift in shifts])

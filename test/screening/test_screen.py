@@ -99,7 +99,7 @@ def noisy(z, seed=0, std=NOISE):
 
 @pytest.mark.parametrize("ground", [slope, cliff, wreck, pit])
 @pytest.mark.parametrize("sonar_z", [8.0, 30.0])
-def test_cliffs_survive(ground, sonar_z):
+def test_the_bottom_is_accepted_whatever_its_shape(ground, sonar_z):
     xy = lines()
     kept = survey(xy, noisy(ground(xy)), sonar_z)
     assert (~kept).mean() < 0.005
@@ -183,7 +183,7 @@ def test_a_pilot_survey_is_screened_without_a_map():
     assert kept[~false].all() and (kept & false).sum() <= 2
 
 
-def test_what_is_held_at_the_end_is_refused():
+def test_pings_held_at_the_end_are_refused():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
@@ -227,7 +227,7 @@ def test_a_setting_out_of_range_is_refused():
 
 
 @pytest.mark.soak
-def test_a_recorded_lake():
+def test_false_echoes_in_a_recorded_lake_are_refused():
     """Metzabok: 596 false echoes below 32 m in a lake of 29 m."""
     if not SOUNDINGS.is_file():
         pytest.skip(f"no {SOUNDINGS}")

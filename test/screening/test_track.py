@@ -30,7 +30,7 @@ def one_by_one(xy, z, way, tolerance):
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 700])
-def test_each_is_compared_with_all(count):
+def test_each_held_ping_is_compared_with_all_others(count):
     given = lines(count)
     found = confirmed_by_other_passes(*given, RADIUS)
     np.testing.assert_array_equal(found, one_by_one(*given))

@@ -61,7 +61,7 @@ def test_a_line_of_multiples_is_withdrawn_once_others_cross_it(factor, false):
 
 
 @pytest.mark.parametrize("ground", ["clean", "pit", "terrace", "offsets"])
-def test_ground_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
+def test_bottom_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
     xy, z, line = lake()
     if ground == "pit":  # between two lines across, exactly twice as deep
         z[(line == 4) & (xy[:, 1] > 85) & (xy[:, 1] < 118)] *= 2
@@ -83,7 +83,7 @@ def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
     assert not Mission(xy, np.r_[deep, z], first=200).run().sentences
 
 
-def test_true_pings_come_back_though_three_of_four_lines_across_are_shallow():
+def test_true_pings_are_reinstated_though_three_of_four_crossing_lines_are_shallow():
     xy, z, line = lake()
     order = np.concatenate([np.flatnonzero(line == k) for k in (8, 9, 10, 3, 4, 5, 6, 7, 11, 0, 1)])
     xy, z, line = xy[order], z[order], line[order]
@@ -93,7 +93,7 @@ def test_true_pings_come_back_though_three_of_four_lines_across_are_shallow():
     assert not len(mission.withdrawn)
 
 
-def test_pings_that_false_lines_made_doubtful_are_reinstated():
+def test_pings_withdrawn_because_of_false_lines_are_reinstated():
     xy, z, line = lake()
     order = np.concatenate([np.flatnonzero(line == k) for k in (3, 8, 9, 10, 11, 0, 1, 2)])
     xy, z, line = xy[order], z[order], line[order]

@@ -25,7 +25,7 @@ def test_a_late_echo_is_not_bottom():
     assert not found.jumped[found.is_bottom].any()
 
 
-def test_a_jump_on_a_smooth_bottom_is_none_on_a_rough_one():
+def test_a_jump_on_a_smooth_bottom_is_normal_on_a_rough_one():
     rng = np.random.default_rng(0)
     ranges = 60 + np.cumsum(rng.choice([-9, 9], 60))  # 9 m from ping to ping
     ranges = np.abs(ranges - 30.0) + 30
@@ -59,7 +59,7 @@ def test_the_first_ping_may_be_an_echo():
 
 
 @pytest.mark.parametrize("ranges", [[0.0, 0.0, 0.0], [1e6, 0.0, 1e6], [5.0]])
-def test_any_range_has_a_path(ranges):
+def test_a_path_exists_for_any_ranges(ranges):
     xy, ranges = along(ranges, step=0.0)
     with np.errstate(all="raise", under="ignore"):
         assert len(follow(np.empty((0, 3)), xy, ranges, None, RATIO).is_bottom) == len(ranges)

@@ -64,7 +64,7 @@ def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypat
     monkeypatch.setattr(lockstep, "Mission", partial(Mission, areas=areas))
     reason, pings, _ = mission(TargetSettings(distance=7.0), max_samples=260)
     assert len(pings) == 260 and farthest(pings) <= 7
-    assert reason == "max_samples of 260 were taken; every place within 7 m of a ping"
+    assert reason == "max_samples of 260 reached; every place within 7 m of a ping"
     inside = (np.abs(pings + 1) < 3).all(1)  # the vehicle turns wide, but not through it
     assert not inside.any()
 
@@ -87,4 +87,4 @@ def test_a_target_that_is_never_met_changes_nothing(mission):
     _, plain, _ = mission(TargetSettings(), max_samples=80)
     reason, judged, _ = mission(TargetSettings(tvu="exclusive"), max_samples=80)
     np.testing.assert_array_equal(plain, judged)
-    assert reason.startswith("max_samples of 80 were taken; TVU within exclusive in 0.0 %")
+    assert reason.startswith("max_samples of 80 reached; TVU within exclusive in 0.0 %")

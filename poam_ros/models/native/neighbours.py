@@ -16,6 +16,7 @@ from ..nngp.kernel import EVERYTHING, DataIndex, cells_for, check_factors, round
 from .loader import load
 
 if TYPE_CHECKING:
+    from ...core.land import Land
     from ..nngp.kernel import Kernel, Subset, TrainingData
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
@@ -36,6 +37,7 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
 
 
 _Grid = _structure("cells used looked_at", "", "buckets")
+_Raster = _structure("rows columns", "side", "x y to_land nearest_row nearest_column")
 _Problem = _structure(
     "queries neighbours side x_step y_step noise_step",
     "exponent noise low high mean_precision tail",
@@ -57,6 +59,10 @@ def _declared() -> tuple[Any, Any]:
         pointer,
     )  # fmt: skip
     search.search_spread.restype = None
+    search.search_hidden.argtypes = (
+        ctypes.POINTER(_Raster), pointer, pointer, pointer, integer, integer, pointer,
+    )  # fmt: skip
+    search.search_hidden.restype = None
     conditional.conditional_predict.argtypes = (
         problem, pointer, pointer, pointer, integer, pointer, pointer,
     )  # fmt: skip
@@ -144,6 +150,20 @@ def _zeros(buckets: int) -> np.ndarray:
     room = np.zeros((buckets + 1) * BUCKET_BYTES, dtype=np.uint8)
     start = -room.ctypes.data % BUCKET_BYTES
     return room[start : start + buckets * BUCKET_BYTES].reshape(-1, BUCKET_BYTES)
+
+
+def hidden(land: Land, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
+    """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
+    x [N, 2]; boolean [N, K]."""
+    x, sites, near = (t.detach().contiguous() for t in (x, sites, near))
+    rows, columns = land.water.shape
+    arrays = land.grid.x, land.grid.y, land.to_land, *land.nearest_water
+    raster = _Raster(rows, columns, land.side, *(array.ctypes.data for array in arrays))
+    found = torch.empty(near.shape, dtype=torch.bool)
+    _search.search_hidden(
+        raster, x.data_ptr(), sites.data_ptr(), near.data_ptr(), *near.shape, found.data_ptr()
+    )
+    return found
 
 
 def _problem(

@@ -574,3 +574,72 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
         deal(grid, &query, apart > 0.0 ? left : sorted, count, dealt, k, sites);
     }
 }
+
+/* A raster of land and water; see core/land.py. */
+typedef struct {
+    int64_t rows, columns;
+    double side;                       /* of a cell */
+    const double *x, *y;               /* centres */
+    const double *to_land;             /* distance to the nearest land, 0 on land */
+    const int32_t *nearest_row, *nearest_column; /* of the nearest water */
+} Raster;
+
+INLINE int64_t on_axis(double at, double first, double side, int64_t count)
+{
+    const double place = (at - first) / side + 0.5;
+    return place > 0.0 ? (place < count - 1.0 ? (int64_t)place : count - 1) : 0;
+}
+
+INLINE int64_t raster_cell(const Raster *r, double x, double y)
+{
+    return on_axis(y, r->y[0], r->side, r->rows) * r->columns
+           + on_axis(x, r->x[0], r->side, r->columns);
+}
+
+/* Whether land lies on the line from middle - half to middle + half. */
+static int crosses_land(const Raster *r, double x, double y, double half_x, double half_y)
+{
+    const double free = r->to_land[raster_cell(r, x, y)];
+    if (free == 0.0)
+        return 1;
+    const double length = sqrt(half_x * half_x + half_y * half_y);
+    if (free - 2 * r->side >= length || length <= r->side / 4)
+        return 0;
+    half_x /= 2;
+    half_y /= 2;
+    return crosses_land(r, x - half_x, y - half_y, half_x, half_y)
+           || crosses_land(r, x + half_x, y + half_y, half_x, half_y);
+}
+
+INLINE void to_water(const Raster *r, double *x, double *y)
+{
+    const int64_t cell = raster_cell(r, *x, *y);
+    if (r->to_land[cell] == 0.0) {
+        *x = r->x[r->nearest_column[cell]];
+        *y = r->y[r->nearest_row[cell]];
+    }
+}
+
+/* Of each of n queries x [n, 2], which of the sites near it [n, k] (-1 for none) land hides, as
+ * Land.between says. */
+void search_hidden(const Raster *r, const double *x, const double *sites, const int64_t *near,
+                   int64_t n, int64_t k, uint8_t *hidden)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double free = r->to_land[raster_cell(r, x[2 * i], x[2 * i + 1])] - 2 * r->side;
+        const double clear = free > 0.0 ? free : 0.0;
+        for (int64_t j = i * k; j < (i + 1) * k; j++) {
+            hidden[j] = 0;
+            if (near[j] < 0)
+                continue;
+            double ax = x[2 * i], ay = x[2 * i + 1];
+            double bx = sites[2 * near[j]], by = sites[2 * near[j] + 1];
+            const double dx = bx - ax, dy = by - ay;
+            if (dx * dx + dy * dy <= clear * clear)
+                continue;
+            to_water(r, &ax, &ay);
+            to_water(r, &bx, &by);
+            hidden[j] = crosses_land(r, (ax + bx) / 2, (ay + by) / 2, (bx - ax) / 2, (by - ay) / 2);
+        }
+    }
+}

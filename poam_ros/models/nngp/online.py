@@ -122,6 +122,17 @@ class NeighbourGP:
             raise
         self._forget_calibration()
 
+    def retarget(self, y: Tensor) -> None:
+        """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
+        pings, checked = self.data, self._store.checked()
+        try:
+            self._store.restore(_dataset(pings.X, y, pings.noise))
+            self._find_contradictions(torch.arange(len(self._store)))
+        except BaseException:
+            self._store.restore(pings, checked)
+            raise
+        self._forget_calibration()
+
     def _forget_calibration(self) -> None:
         if self._refit is not None:
             self._kernel = self._refit = None
@@ -246,12 +257,16 @@ class NeighbourGP:
         level = logging.WARNING if limited else logging.INFO if count else 0
         if level > self._logged:
             self._logged = level
-            log.log(
-                level,
-                "%d soundings contradict those around them and count less; %d of %d predictions "
-                "are limited to the range of the soundings near them",
-                count, limited, places,
-            )  # fmt: skip
+            if count:
+                log.log(
+                    level, "soundings that contradict those around them and count less: %d", count
+                )
+            if limited:
+                log.log(
+                    level,
+                    "%d of %d predictions are limited to the range of the soundings near them",
+                    limited, places,
+                )  # fmt: skip
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
@@ -336,7 +351,7 @@ class NeighbourGP:
         )
 
     def restore(self, state: ModelState) -> None:
-        """Go on from a state of a model that was built alike, bit for bit."""
+        """Continue from a state of a model that was built alike, bit for bit."""
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None

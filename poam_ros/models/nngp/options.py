@@ -26,9 +26,9 @@ class NeighbourOptions(Settings):
         0.0, "Tail of the covariance function: (1 + tail Q^(g/2))^(-1/tail). 0: exp(-Q^(g/2))",
         minimum=0.0, maximum=100.0,
     )  # fmt: skip
-    neighbours: int = setting(24, "Pings that a prediction is made from", minimum=1, maximum=32)
+    neighbours: int = setting(24, "Samples that a prediction is made from", minimum=1, maximum=32)
     candidate_neighbours: int = setting(
-        96, "Nearest pings, in all octants, that the neighbours are chosen from", minimum=1,
+        96, "Nearest samples, in all octants, that the neighbours are chosen from", minimum=1,
         maximum=1000,
     )  # fmt: skip
     neighbour_spacing: float = setting(
@@ -36,20 +36,21 @@ class NeighbourOptions(Settings):
         "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
     blending: float = setting(
-        0.0, "Spacing of the nodes whose neighbours a map is blended from, to avoid steps, "
-        "relative to the mean spacing of the pings. 0: every cell has neighbours of its own",
+        0.0, "Avoid steps in a map: find neighbours only at the nodes of a lattice, and blend the "
+        "predictions of the four nodes around each cell. The value is the distance between nodes "
+        "as a multiple of the mean spacing of the samples. 0: find neighbours for every cell",
         minimum=0.0, maximum=10.0,
     )  # fmt: skip
-    left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
+    left_out: int = setting(128, "Samples left out in one training step", "", 1, 100_000)
     first_steps: int = setting(
         250, "Training steps after the first batch", minimum=0, maximum=100_000
     )
     early_steps: int = setting(
-        24, "Training steps per update while there are few pings", minimum=0, maximum=10_000
+        24, "Training steps per update while there are few samples", minimum=0, maximum=10_000
     )
     early_samples: int = setting(
         1500,
-        "Take early_steps while there are fewer pings than this",
+        "Take early_steps while there are fewer samples than this",
         minimum=0,
         maximum=10_000_000,
     )
@@ -65,12 +66,13 @@ class NeighbourOptions(Settings):
         maximum=0.99999,
     )  # fmt: skip
     least_share: float = setting(
-        1 / 64, "Minimum share of the pings from which left-out pings are predicted", minimum=1e-6,
-        maximum=1.0,
+        1 / 64, "Minimum share of the samples from which left-out samples are predicted",
+        minimum=1e-6, maximum=1.0,
     )  # fmt: skip
     gap_share: float = setting(
-        0.5, "Share of the training steps that also leave out all pings around each left-out one, "
-        "within a distance from a cell of the map to its nearest ping", minimum=0.0, maximum=1.0,
+        0.5, "Share of the training steps that also leave out all samples around each left-out "
+        "one, within a distance from a cell of the map to its nearest sample", minimum=0.0,
+        maximum=1.0,
     )  # fmt: skip
     hidden: int = setting(64, "Width of the network's two hidden layers", minimum=1, maximum=1024)
     lattice: int = setting(
@@ -94,12 +96,13 @@ class NeighbourOptions(Settings):
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
     max_residual: float = setting(
-        5.0, "Residual in standard deviations beyond which a ping that contradicts those around it "
-        "counts less. 0: none does", minimum=0.0, maximum=1e6,
+        5.0, "Residual in standard deviations beyond which a sample that contradicts those around "
+        "it counts less. 0: none does", minimum=0.0, maximum=1e6,
     )  # fmt: skip
     max_position_error: float = setting(
-        0.0, "Calibration (poam map) may explain how lines differ by errors of position with a "
-        "standard deviation up to this. 0: it only widens intervals", "m", minimum=0.0, maximum=1e6,
+        0.0, "The variance calibration of poam map may explain differences between lines by errors "
+        "of position with a standard deviation up to this. 0: it only widens intervals", "m",
+        minimum=0.0, maximum=1e6,
     )  # fmt: skip
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...core.land import Land
+from ..native import neighbours as native
 from .kernel import EVERYTHING, Subset
 
 #: Where land hides most neighbours, so many times as many are looked at.
@@ -54,6 +55,8 @@ def spread_visible(
 def hidden_by(land: Land | None, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
     """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
     x [N, 2]; boolean [N, K]."""
+    if land is not None and native.available():
+        return native.hidden(land, x, sites, near)
     hidden = torch.zeros_like(near, dtype=torch.bool)
     if land is not None:
         i, j = (near >= 0).nonzero(as_tuple=True)

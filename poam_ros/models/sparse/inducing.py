@@ -163,8 +163,8 @@ def pivoted_from_all(given: SelectionInput) -> Inducing:
     return _pivoted(given, given.everything())
 
 
-def all_data(given: SelectionInput) -> Inducing:
-    """All data: with Z = X the sparse posterior is the exact one. M is ignored."""
+def all_training_inputs(given: SelectionInput) -> Inducing:
+    """Z = X: the sparse posterior is then the exact one. M is ignored."""
     index = torch.arange(len(given.X), device=given.X.device)
     return Inducing(given.everything(), index)
 

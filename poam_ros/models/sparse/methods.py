@@ -119,7 +119,11 @@ METHODS: dict[str, Method] = {
         "pivoted_from_all", "update_full", "collapsed_elbo", train_first=True, constant_time=False
     ),
     "gpr": Method(
-        "all_data", "update_full", "marginal_likelihood", train_first=True, constant_time=False
+        "all_training_inputs",
+        "update_full",
+        "marginal_likelihood",
+        train_first=True,
+        constant_time=False,
     ),
     # Everything by gradient
     "svgp": Method("kept", "keep_learned", "whitened_elbo", learns=_ZQ),

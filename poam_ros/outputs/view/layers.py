@@ -131,7 +131,7 @@ EAST, NORTH, UP = (
     math.cos(ALTITUDE) * math.cos(AZIMUTH),
     math.sin(ALTITUDE),
 )
-#: Hillshade of level ground.
+#: Hillshade of a flat bottom.
 LEVEL = UP
 
 

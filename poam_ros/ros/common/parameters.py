@@ -11,7 +11,7 @@ from ...core.geometry import Extent
 from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.settings import GateSettings, water_level_setting
+from ...frontend.settings import FrontEndSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import LinkSettings
 from ...mission.store import MissionStoreSettings
@@ -19,7 +19,7 @@ from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
-from ...planning.areas import AreaSettings
+from ...planning.areas import AreaSettings, one_polygon
 from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
@@ -64,7 +64,7 @@ MAPPER: tuple[Setting, ...] = (
         "mission/state", minimum=5, maximum=1_000_000, mutable=True,
     ),
     *rows(
-        JournalSettings, GateSettings, TimedBatches, TrainingSettings, ScreeningSettings,
+        JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
         SaveSettings,
     ),
     replace(
@@ -98,6 +98,14 @@ PLANNER: tuple[Setting, ...] = (
         "home_degrees", (0.0, 0.0), "Latitude and longitude of the place to return to when the "
         "mission is done (on_done home). 0, 0: where it began", "deg", minimum=-180.0,
         maximum=180.0,
+    ),
+    Setting(
+        "goals", "", "Waypoints to begin with, instead of the pilot survey, as in '0 0, 9 0, 9 9'. "
+        "Empty: the pilot survey", "m", check=one_polygon,
+    ),
+    Setting(
+        "goals_degrees", "", "As goals, with latitude and longitude of each, as in '47.1 8.5, "
+        "47.2 8.5'. Needs origin", "deg", check=one_polygon,
     ),
     Setting(
         "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",

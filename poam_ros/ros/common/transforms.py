@@ -118,7 +118,7 @@ class MountLookup:
         if not self._base or now_s - self._polled.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
             return None
         if len(self._polled) >= MAX_FRAMES and frame_id not in self._polled:
-            self._warn("no_mount", f"more than {MAX_FRAMES} sonars: not '{shown(frame_id)}'")
+            self._warn("no_mount", f"more than {MAX_FRAMES} sonars: '{shown(frame_id)}' is ignored")
             return None
         self._polled[frame_id] = now_s
         transform = self._frames.look_up(self._base, frame_id)

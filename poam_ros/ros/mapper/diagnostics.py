@@ -74,12 +74,12 @@ def map_report(drawn: MapDrawn) -> MapReport:
 
 
 def _doing(session: SurveySession) -> str:
-    gate, status = session.front_end, session.status
+    front_end, status = session.front_end, session.status
     if not status.updates:
         return "waiting for the pilot survey"
-    if gate.closed == AFTER_MISSION:
+    if front_end.closed == AFTER_MISSION:
         return "done" if status.finished else "finishing the last map"
-    return gate.closed or "mapping"
+    return front_end.closed or "mapping"
 
 
 def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -88,18 +88,18 @@ def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 
 
 def _unfit_odometry(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    gate = view.session.front_end
-    if len(gate.buffer):
+    front_end = view.session.front_end
+    if len(front_end.buffer):
         return None
     for fault, text in FRAME_FAULTS.items():
-        if gate.ledger.odometry_rejected[fault]:
+        if front_end.ledger.odometry_rejected[fault]:
             return ERROR, text
-    return (WARN, "pings arrive, but no odometry") if gate.ledger.received else None
+    return (WARN, "pings arrive, but no odometry") if front_end.ledger.received else None
 
 
 def _no_level(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    gate = view.session.front_end
-    if gate.closed or gate.level(view.now) is not None:
+    front_end = view.session.front_end
+    if front_end.closed or front_end.level(view.now) is not None:
         return None
     return WARN, "pings are refused: no water level arrives"
 

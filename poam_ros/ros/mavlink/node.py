@@ -12,17 +12,22 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
+from rclpy.task import Future
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, shown
+from ...core.geometry import Extent
 from ...core.settings import instance
 from ...frontend.events import EXPLORING, PILOT
 from ...frontend.odometry import VehicleState
 from ...frontend.ranges import RawPing
 from ...mavlink.frame import LocalFrame
 from ...mavlink.link import Link
+from ...mavlink.parameters import CHECKED, advice
 from ...mavlink.settings import LinkSettings
 from ...mavlink.vehicle import Vehicle
 from ..common import messages, qos
@@ -86,6 +91,12 @@ class MavlinkNode(ManagedNode):
         self._published: str | None = None  # on vehicle/refusal
         self._boots = 0
         self._requests: int | None = None  # the planner's count, as it was last received
+        self._owners = {
+            self.create_client(GetParameters, f"{node}/get_parameters"): names
+            for node, names in CHECKED.items()
+        }
+        self._asked: dict[tuple[str, ...], Future] = {}
+        self._advice: list[str] | None = None
 
     def activate(self) -> None:
         """Listen to the vehicle and to the planner."""
@@ -200,8 +211,28 @@ class MavlinkNode(ManagedNode):
         if self._wanted.goal is None or not np.array_equal(goal, self._wanted.goal):
             self._wanted.goal = goal
 
+    def _advise(self) -> None:
+        """Compare the autopilot's parameters with those of the mission, once all are known."""
+        found = self.vehicle.parameters
+        if self._advice is not None or self._position is None or not found.done:
+            return
+        for client, names in self._owners.items():
+            if names not in self._asked and client.service_is_ready():
+                request = GetParameters.Request(names=names)
+                self._asked[names] = client.call_async(request)
+        if len(self._asked) < len(CHECKED) or not all(f.done() for f in self._asked.values()):
+            return
+        values: dict[str, Any] = {}
+        for names, asked in self._asked.items():
+            values |= zip(names, map(parameter_value_to_python, asked.result().values), strict=True)
+        workspace = Extent.of(values["workspace"])
+        self._advice = list(advice(found.values, values, workspace, self._position))
+        for text in self._advice:
+            self.get_logger().warning(f"check: {text}")
+
     def _report(self) -> None:
         """Publish diagnostics, once a second."""
+        self._advise()
         vehicle, link = self.vehicle, self.vehicle.link
         status = vehicle.authority.status
         fault = link.failing or vehicle.telemetry.fault
@@ -216,6 +247,7 @@ class MavlinkNode(ManagedNode):
             **{f"left_out {reason}": n for reason, n in link.left_out.items()},
             **{f"ranges_left_out {reason}": n for reason, n in vehicle.telemetry.left_out.items()},
             **vehicle.parameters.values,
+            **{f"check {n}": text for n, text in enumerate(self._advice or (), 1)},
         }
         level = DiagnosticStatus.WARN if fault else DiagnosticStatus.OK
         self.report(level, fault or vehicle.control, values)

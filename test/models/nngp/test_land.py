@@ -4,10 +4,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.land import Land
 from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.nngp.visible import hidden_by
 from poam_ros.models.registry import ModelSettings
 
 EXTENT = Extent(0, 100, 0, 100)
@@ -41,6 +43,17 @@ def learned(land):
     mapper.update(xy, z)
     mapper.calibrate(8)
     return mapper
+
+
+def test_compiled_and_not_hide_the_same():
+    rng = np.random.default_rng(1)
+    places, sites = (torch.from_numpy(EXTENT.grown(5).sample(n, rng)) for n in (300, 200))
+    near = torch.from_numpy(rng.integers(-1, 200, (300, 16)))
+    here = hidden_by(shore(), places, sites, near)
+    between = shore().between(places[:, None].expand(-1, 16, -1).reshape(-1, 2).numpy(),
+                              sites[near.clamp_min(0)].reshape(-1, 2).numpy())  # fmt: skip
+    assert torch.equal(here, (near >= 0) & torch.from_numpy(between).reshape(300, 16))
+    assert 0.2 < here.double().mean() < 0.8
 
 
 @pytest.mark.parametrize("separated", [True, False])

@@ -1,0 +1,96 @@
+"""How a table writes latitude and longitude: degrees, degrees and minutes, integers, N and S."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..core.errors import InputError, shown
+from .dialect import angle
+
+
+@dataclass(frozen=True)
+class Angles:
+    """How a table writes latitude and longitude.
+
+    Attributes:
+        form: a key of ``FORMS``.
+        sides: columns, by index, of N or S and of E or W; None without them.
+    """
+
+    form: str = ""
+    sides: tuple[int, int] | None = None
+
+    #: What a value counts, as text.
+    FORMS: ClassVar = {
+        "": "degrees",
+        "minutes": "degrees and minutes, as 5223.4567",
+        "1e6": "millionths of a degree",
+        "1e7": "degrees times 10,000,000",
+    }
+
+    @classmethod
+    def of(
+        cls, header: Sequence[str], at: Sequence[int], rows: Sequence[Sequence[str]], comma: bool,
+        where: str,
+    ) -> Angles:  # fmt: skip
+        """Find out from the first rows; ``at`` are the columns of latitude and longitude.
+
+        Raises:
+            InputError: two forms are possible.
+        """
+        rows = [row for row in rows if len(row) >= len(header)]
+        texts = [[row[i].strip() for row in rows] for i in range(len(header))]
+        beside = [
+            next(
+                (i for i in (k + 1, k - 1) if 0 <= i < len(texts) and any(texts[i])
+                 and {text[:1].upper() for text in texts[i]} <= set(names)
+                 and max(map(len, texts[i])) <= 5),
+                None,
+            )
+            for k, names in zip(at, ("NS", "EWO"), strict=True)
+        ]  # fmt: skip
+        north, east = beside
+        sides = None if north is None or east is None else (north, east)
+        size = np.abs([[angle(text, comma) for text in texts[k]] for k in at])
+        size = size[:, np.isfinite(size).all(0) & (size > 0).all(0)]
+        if not size.size or (size.max(1) <= (90, 360)).all():
+            return cls("", sides)
+        limits, largest = np.array([90.0, 180.0]), size.max(1)
+        named = re.search(r"e-?([67])\b", header[at[0]].lower())
+        if (largest <= 100 * limits + 60).all() and (size % 100 < 60).all():
+            return cls("minutes", sides)
+        if (size == np.round(size)).all() and largest.max() > 1e7:
+            fits = [n for n in "67" if (largest <= float(f"1e{n}") * limits).all()]
+            fits = [n for n in fits if not named or n == named[1]]
+            if len(fits) > 1:
+                raise InputError(
+                    f"{where}: columns {shown(header[at[0]])}, {shown(header[at[1]])} may be "
+                    "degrees times 1e6 or 1e7: write lat_e6,lon_e6 or lat_e7,lon_e7 in the header"
+                )
+            if fits:
+                return cls(f"1e{fits[0]}", sides)
+        return cls("", sides)
+
+    @property
+    def said(self) -> str:
+        """How the values are understood, as text; empty for plain degrees."""
+        sides = ", with N, S, E, W beside them" if self.sides else ""
+        return f", places in {self.FORMS[self.form]}{sides}" if self.form or sides else ""
+
+    def degrees(self, values: np.ndarray, rows: Sequence[Sequence[str]]) -> np.ndarray:
+        """Latitude and longitude [N, 2] from the values of these rows; NaN without a side."""
+        if self.form == "minutes":
+            size = np.abs(values)
+            values = np.copysign(size // 100 + size % 100 / 60, values)
+        elif self.form:
+            values = values / float(self.form)
+        for axis, at in enumerate(self.sides or ()):
+            side = [row[at].strip()[:1].upper() if row else "" for row in rows]
+            sign = np.array([{"S": -1.0, "W": -1.0, "": np.nan}.get(one, 1.0) for one in side])
+            values[:, axis] = sign * np.abs(values[:, axis])
+        return values
