@@ -283,7 +283,7 @@ def _progress(drive: Drive) -> Progress:
 
 
 def _sum_up(drive: Drive) -> None:
-    """Print the figures of the mission, and what to do next."""
+    """Print a summary of the mission, and what to do next."""
     if drive.session is None or drive.guidance is None:
         print(f"no position: {drive.telemetry.fault}; nothing was mapped")
         return

@@ -254,7 +254,8 @@ def _map(
 
         draw = partial(draw_in_bands, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
-    grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
+    cell = cell_size(workspace, np.inf if outline is None else outline.area)
+    grid = map_grid(workspace, args.resolution or survey.resolution or cell)
     held_out, extrapolate = None, args.extrapolate
     if extrapolate is None:  # the same as on the vehicle
         extrapolate = outline is not None or soundings.pings is not None

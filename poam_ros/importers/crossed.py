@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.errors import quantity
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.crossings import Bias, CrossingTable, biases, figures, spoken, write_lines
+from ..outputs.crossings import Bias, CrossingTable, biases, spoken, table_statistics, write_lines
 from ..screening.crossings import Crossings, find_crossings
 from ..screening.hypotheses import FALSE_ECHO
 from .exclusions import days, with_lines
@@ -83,14 +83,14 @@ class Crossed:
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:
-        """The survey's figures, a sentence for each line that something is left out of, and for
+        """The survey's statistics, a sentence for each line that something is left out of, and for
         the largest offsets of lines and days."""
         if not len(self.found.row):
             return []
         lines = list(self._lines())
         told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
         names = {self.line.names[code] for code in told}
-        said = [spoken(figures(self.table, order), order)]
+        said = [spoken(table_statistics(self.table, order), order)]
         said += [_sentence("line", bias, text, 1) for bias, _, text in lines if bias.name in names]
         offsets = [("line", bias) for bias, out, _ in lines if bias.offset and not out]
         offsets.sort(key=lambda each: -abs(each[1].median))

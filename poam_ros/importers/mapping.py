@@ -247,9 +247,10 @@ class MappingResult:
     sentences: list[str]
 
 
-def cell_size(workspace: Extent) -> float:
-    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
-    return round_step(float(workspace.size.max()) / CELLS)
+def cell_size(workspace: Extent, area: float = np.inf) -> float:
+    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side; or
+    smaller for half as many along the side of a square of the water's area (m^2), as of a river."""
+    return round_step(min(float(workspace.size.max()), 2 * area**0.5) / CELLS)
 
 
 def map_soundings(

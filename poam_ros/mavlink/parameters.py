@@ -21,6 +21,7 @@ CHECKED = {
 }
 TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
 DOWN, CIRCLE = 25, 2  # RNGFND1_ORIENT; a bit of FENCE_TYPE
+SINGLE = 1 + 1e-6  # a parameter is a float of 32 bits
 #: Share by which max_speed may differ from the vehicle's speed.
 SPEED_TOLERANCE = 0.3
 
@@ -101,12 +102,12 @@ def advice(
     if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
         yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
     low, high = _range_limits(found)
-    if low > values["sonar.min_range"] > 0:
+    if low > SINGLE * values["sonar.min_range"] > 0:
         yield (
             f"RNGFND1_MIN is {low:g} m, and sonar.min_range {values['sonar.min_range']:g} m: "
             f"shorter ranges than {low:g} m are refused as too close"
         )
-    if high < values["sonar.max_range"]:
+    if SINGLE * high < values["sonar.max_range"]:
         yield (
             f"RNGFND1_MAX is {high:g} m, and sonar.max_range {values['sonar.max_range']:g} m: "
             f"deeper water than {high:g} m counts as no echo"

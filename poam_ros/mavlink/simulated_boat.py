@@ -40,6 +40,8 @@ PERIODS = {
     "HEARTBEAT": 1.0, "ATTITUDE": 0.1, "GLOBAL_POSITION_INT": 0.2, "GPS_RAW_INT": 0.5,
     "EKF_STATUS_REPORT": 1.0, "GPS_GLOBAL_ORIGIN": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
 }  # fmt: skip
+#: m; once within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target.
+STOPPING_DISTANCE = 0.5
 PARAMETERS = {
     "WP_RADIUS": 1.0, "WP_SPEED": 1.0, "RNGFND1_ORIENT": 25.0, "RNGFND1_MIN_CM": 30.0,
     "RNGFND1_MAX_CM": 5000.0, "FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 300.0,
@@ -109,6 +111,7 @@ class SimulatedBoat:
         self.intervals: list[int] = []
         self.refused = self.pings = 0
         self._target: tuple[float, float] | None = None  # degrees, as it was sent
+        self._stop: tuple[float, float] | None = None  # degrees, of a boat that has arrived
         self._origin = home
         self._next = dict.fromkeys(PERIODS, 0.0)
         self._queue: deque[tuple[float, bytes, str]] = deque()
@@ -219,7 +222,7 @@ class SimulatedBoat:
             self._go(place)
 
     def _go(self, place: tuple[float, float]) -> None:
-        self._target = place
+        self._target, self._stop = place, None
         # The EKF believes to be elsewhere: it steers to the target's place less its error.
         self.simulation.set_goal(np.array(self.frame.to_map(*place)) - self.ekf_offset)
 
@@ -286,7 +289,12 @@ class SimulatedBoat:
 
     def _send_position_target_global_int(self, _: Any) -> None:
         if self._target is not None:
-            place = (round(number * FULL_TURN) for number in self._target)
+            here, pose = self.position + self.ekf_offset, self.simulation.pose
+            away = math.dist(here, self.frame.to_map(*self._target))
+            if self._stop is None and away < PARAMETERS["WP_RADIUS"]:
+                ahead = STOPPING_DISTANCE * np.array([math.cos(pose.yaw), math.sin(pose.yaw)])
+                self._stop = self.frame.to_degrees(here + ahead)
+            place = (round(number * FULL_TURN) for number in self._stop or self._target)
             self._send("position_target_global_int", self._ms, 6, 0xDF8, *place, *(0.0,) * 9)
 
     def _send_range(self, distance: float) -> None:

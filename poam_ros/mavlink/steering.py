@@ -18,6 +18,9 @@ from .telemetry import Telemetry
 HOLD_REPEATS, HOLD_PERIOD_S = 3, 1.0
 ECHO_TIMEOUT = 3.0  # s; an older report of the autopilot's target says nothing
 SAME_PLACE = 1.0  # m, between a target and what the autopilot says that its target is
+#: m, m/s, and m/s^2: ArduPilot's defaults.
+WP_RADIUS, WP_SPEED, DECELERATION = 2.0, 2.0, 1.0
+STOP_SLACK = 1.5  # m, between where a boat can stop, and what it reports when it has moved on
 BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover, which says what its target is
 
 
@@ -43,6 +46,7 @@ class Steering:
 
     Attributes:
         sent: number of targets sent.
+        wp_radius, wp_speed: of the autopilot, in m and m/s.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class Steering:
     ) -> None:
         self._link, self._authority, self._telemetry = link, authority, telemetry
         self._period, self._sent_s, self.sent = period, -math.inf, 0
+        self.wp_radius, self.wp_speed = WP_RADIUS, WP_SPEED
+        self._last, self._stopped = (math.nan, math.nan), False
         self.forget(None)
 
     def forget(self, station: np.ndarray | None) -> None:
@@ -108,8 +114,23 @@ class Steering:
         self._echo_s = now_s
         self._echo = frame.to_map(message.lat_int / FULL_TURN, message.lon_int / FULL_TURN)
         ours = min(math.dist(self._echo, sent) for sent in self._newest) <= SAME_PLACE
+        if not ours and self._echoed and self._stops():
+            ours = self._stopped = True
+            self._newest.append(self._echo)
         self._echoed |= ours
         return "" if ours or not self._echoed else "another ground station has sent a target"
+
+    def _stops(self) -> bool:
+        """Whether the autopilot's target is where the boat comes to a stop after its arrival.
+
+        It then holds station there, not at our target (ModeGuided::get_desired_location of
+        ArduPilot's Rover): once for each target.
+        """
+        assert self._telemetry.frame is not None and self._telemetry.position is not None
+        here = self._telemetry.frame.to_map(*self._telemetry.position)
+        ahead = self.wp_speed**2 / (2 * DECELERATION) + STOP_SLACK
+        arrived = math.dist(here, self._last) <= self.wp_radius + ahead
+        return arrived and not self._stopped and math.dist(here, self._echo) <= ahead
 
     def _repeats(self, goal: np.ndarray, now_s: float) -> bool:
         """Whether the goal must be sent again: the autopilot does not say that it has it."""
@@ -121,6 +142,8 @@ class Steering:
     def _send(self, place: np.ndarray, z: float) -> None:
         assert self._telemetry.frame is not None
         x, y = place.tolist()
+        self._stopped &= (x, y) == self._last
+        self._last = x, y
         if (x, y) not in self._newest:
             self._newest.append((x, y))
         self.sent += 1

@@ -10,7 +10,7 @@ from ..core.errors import shown
 from .authority import Authority
 from .link import Link
 from .parameters import ParameterReader
-from .steering import Steering
+from .steering import WP_RADIUS, WP_SPEED, Steering
 from .telemetry import Telemetry
 
 #: s between two calls; after a longer time the newest heartbeats may have been dropped.
@@ -82,6 +82,10 @@ class Vehicle:
         elif kind == "PARAM_VALUE":
             self.parameters.answer(message)
             self.telemetry.limits = self.parameters.range_limits
+            found = self.parameters.values
+            self.steering.wp_radius = found.get("WP_RADIUS", WP_RADIUS)
+            speed = found.get("WP_SPEED") or found.get("CRUISE_SPEED")
+            self.steering.wp_speed = speed or WP_SPEED
         elif kind == "POSITION_TARGET_GLOBAL_INT":
             return self.authority.withdraw(self.steering.foreign_target(message, now_s))
         return ""

@@ -136,6 +136,7 @@ class Mission:
     def situation(self, yaw: float, speed: float) -> Situation:
         """The situation for a planner, with heading (rad) and top speed (m/s)."""
         assert self.position is not None
+        now = self._located[0] if self._located and self.track.length else None
         return Situation(
             self.position,
             self.workspace,
@@ -143,7 +144,7 @@ class Mission:
             speed,
             turning_radius=self.goals.turning_radius,
             samples_left=self.budget.samples_left,
-            distance_left=self.budget.distance_left(self.track.length),
+            distance_left=self.budget.distance_left(self.track.length, now, speed),
             recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.goals.routes,

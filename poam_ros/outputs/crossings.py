@@ -99,7 +99,7 @@ class CrossingTable:
         )  # fmt: skip
 
 
-class CrossingFigures(NamedTuple):
+class CrossingStatistics(NamedTuple):
     """Of the differences of a survey's crossings, as amounts: how many, their median and 95 %
     quantile in m, and the share within the limit of an S-44 order.
 
@@ -113,7 +113,7 @@ class CrossingFigures(NamedTuple):
     within: float
 
 
-def figures(table: CrossingTable, order: str) -> CrossingFigures | None:
+def table_statistics(table: CrossingTable, order: str) -> CrossingStatistics | None:
     """Of all crossings but those with a multiple; None without any.
 
     Args:
@@ -121,10 +121,12 @@ def figures(table: CrossingTable, order: str) -> CrossingFigures | None:
         order: a name of ``planning.tvu.ORDERS``.
     """
     kept = ~table.left_out
-    return figures_of(table.difference[kept], table.depth[kept], order)
+    return statistics_of(table.difference[kept], table.depth[kept], order)
 
 
-def figures_of(difference: np.ndarray, depth: np.ndarray, order: str) -> CrossingFigures | None:
+def statistics_of(
+    difference: np.ndarray, depth: np.ndarray, order: str
+) -> CrossingStatistics | None:
     """Of differences [C] at crossings of these depths on both lines [C, 2], in m; None without
     any."""
     if not len(difference):
@@ -132,7 +134,7 @@ def figures_of(difference: np.ndarray, depth: np.ndarray, order: str) -> Crossin
     amount = np.abs(difference)
     limit = np.sqrt(2) * allowed(order, depth.mean(1))
     median, high = np.quantile(amount, (0.5, 0.95)).tolist()
-    return CrossingFigures(len(amount), median, high, float((amount <= limit).mean()))
+    return CrossingStatistics(len(amount), median, high, float((amount <= limit).mean()))
 
 
 class Bias(NamedTuple):
@@ -207,8 +209,8 @@ def _metres(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.3f}"
 
 
-def spoken(found: CrossingFigures | None, order: str) -> str:
-    """The figures in one sentence."""
+def spoken(found: CrossingStatistics | None, order: str) -> str:
+    """The statistics in one sentence."""
     if found is None:
         return "no crossings of lines"
     return (

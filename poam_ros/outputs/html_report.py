@@ -15,7 +15,7 @@ from ..core.errors import InputError, quantity
 from ..core.geodesy import place_said
 from ..core.reading import parse_json
 from ..planning.tvu import ORDERS, said
-from .crossings import LINE_COLUMNS, LINES, figures
+from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
 from .folder import atomic_write, read_records
 from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
@@ -178,7 +178,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         return ()
     order = config.get("order")
     order = order if order in ORDERS else "1a"
-    found = figures(chart.crossings, order)
+    found = table_statistics(chart.crossings, order)
     words = {} if found is None else {
         "crossings": f"{found.crossings:,}",
         "median difference": f"{found.median:.3f} m",

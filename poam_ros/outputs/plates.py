@@ -157,11 +157,10 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
         axis.set_ylabel("y (m)", fontsize=8)
         return
     style = {"arrowstyle": "<|-", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    axis.annotate(  # its head is at the text: so long in points, however high the map is
-        "", (0.98, 1.01), (0, 26), "axes fraction", "offset points", arrowprops=style,
-        annotation_clip=False,
+    axis.annotate(  # its head is at the text: as long in points, however high the map is
+        "N", (0.98, 1.01), (0, 20), "axes fraction", "offset points", arrowprops=style,
+        annotation_clip=False, ha="center", va="bottom", fontsize=10,
     )  # fmt: skip
-    axis.text(0.95, 1.015, "N", transform=axis.transAxes, ha="center", fontsize=10)
     _graticule(axis, chart)
 
 
@@ -186,12 +185,17 @@ def _graticule(axis: Any, chart: Chart) -> None:
         axis.set_ylabel("north (m)", fontsize=8)
         return
     line = {"color": "#16283c", "linewidth": 0.3, "alpha": 0.6}
-    meridians = _round_angles(max(south[0, 0], north[0, 0]), min(south[-1, 0], north[-1, 0]))
+    across, up = xmax - xmin, ymax - ymin  # on a short side labels need more room
+    meridians = _round_angles(
+        max(south[0, 0], north[0, 0]), min(south[-1, 0], north[-1, 0]), min(1.0, 2 * across / up)
+    )
     ends = [[np.interp(a, side[:, 0], x) for side in (south, north)] for a in meridians]
     for both in ends:
         axis.plot(both, (ymin, ymax), **line)
     axis.set_xticks([both[0] for both in ends], [_angle(a, "EW") for a in meridians])
-    parallels = _round_angles(max(west[0, 1], east[0, 1]), min(west[-1, 1], east[-1, 1]))
+    parallels = _round_angles(
+        max(west[0, 1], east[0, 1]), min(west[-1, 1], east[-1, 1]), min(1.0, 2 * up / across)
+    )
     ends = [[np.interp(a, side[:, 1], y) for side in (west, east)] for a in parallels]
     for both in ends:
         axis.plot((xmin, xmax), both, **line)
@@ -200,10 +204,10 @@ def _graticule(axis: Any, chart: Chart) -> None:
     )
 
 
-def _round_angles(low: float, high: float) -> list[float]:
-    """Round angles from ``low`` to ``high``, in degrees."""
+def _round_angles(low: float, high: float, share: float = 1.0) -> list[float]:
+    """Round angles from ``low`` to ``high``, in degrees; this share of the usual number."""
     span = max(high - low, 1e-6) * 3600
-    step = next((k for k in STEPS if span / k <= LINES), STEPS[-1])
+    step = next((k for k in STEPS if span / k <= LINES * share), STEPS[-1])
     first, last = int(np.ceil(low * 3600 / step)), int(np.floor(high * 3600 / step))
     return [k * step / 3600 for k in range(first, last + 1)]
 

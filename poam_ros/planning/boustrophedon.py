@@ -81,17 +81,21 @@ def survey_lines(situation: Situation, count: int, along: int) -> np.ndarray:
 
 
 def path_cost(path: np.ndarray, position: np.ndarray, radius: float) -> float:
-    """Length in m of the way from ``position`` [2] along the lines of ``path`` [K, 2].
+    """Length in m of the way from ``position`` [2] along the lines of ``path`` [K, 2]."""
+    legs = np.linalg.norm(np.diff(path, axis=0, prepend=position[None]), axis=1)
+    steps = legs[2::2]  # from the end of a line to the beginning of the next
+    return float(legs.sum() - steps.sum() + turn_lengths(steps, radius).sum())
+
+
+def turn_lengths(steps: np.ndarray, radius: float) -> np.ndarray:
+    """Lengths [N] in m of the turns from a line to the next, ``steps`` [N] m beside it.
 
     Two turns of a right angle less than two turning radii apart are driven as the three arcs of a
     Dubins vehicle (Dubins 1957): r (pi + 4 a) with cos a = (2 r + d) / (4 r).
     """
-    legs = np.linalg.norm(np.diff(path, axis=0, prepend=position[None]), axis=1)
-    steps = legs[2::2]  # from the end of a line to the beginning of the next
     straight = np.maximum(steps - 2 * radius, 0.0)
     bend = np.arccos(np.clip((2 * radius + steps) / (4 * radius), -1.0, 1.0)) if radius else 0.0
-    turns = np.maximum(straight + radius * (math.pi + 4 * bend), steps)
-    return float(legs.sum() - steps.sum() + turns.sum())
+    return np.maximum(straight + radius * (math.pi + 4 * bend), steps)
 
 
 def _most_lines(situation: Situation, along: int) -> int:

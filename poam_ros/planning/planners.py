@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.extensions import Table
 from ..core.settings import Setting, Settings, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
+from .budget import BudgetOptions, budget
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
 
@@ -175,6 +176,7 @@ PLANNERS: Table[PlannerEntry] = Table(
         "path-entropy": PlannerEntry(path_entropy, PathEntropyOptions),
         "lawnmower": PlannerEntry(lawnmower, LawnmowerOptions),
         "boustrophedon": PlannerEntry(boustrophedon, BoustrophedonOptions),
+        "budget": PlannerEntry(budget, BudgetOptions),
     },
     made=lambda plan: PlannerEntry(plan, NoOptions),
 )

@@ -14,7 +14,7 @@ from poam_ros.importers.crossed import cross
 from poam_ros.importers.mapping import learn, map_soundings, validate_fold
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
-from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, figures
+from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
 from poam_ros.outputs.folder import read_records
 from poam_ros.screening.screen import ScreeningSettings
 
@@ -145,10 +145,10 @@ def test_figures_are_those_of_hydrography():
     left_out = np.arange(6) == 5
     depth = np.column_stack((np.full(6, 5.0), 5.0 + difference))
     table = CrossingTable(names, names, np.zeros((6, 2)), difference, depth, left_out)
-    found = figures(table, "1a")
+    found = table_statistics(table, "1a")
     assert found.crossings == 5 and found.median == pytest.approx(0.3)
     assert found.within == pytest.approx(4 / 5)  # sqrt(2 (0.25 + 0.065^2)) = 0.71
-    assert figures(table, "exclusive").within == pytest.approx(2 / 5)
+    assert table_statistics(table, "exclusive").within == pytest.approx(2 / 5)
     a, b, c = biases(names, difference, left_out)
     assert (a.crossings, b.crossings, c.crossings) == (5, 5, 1)
     assert a.median == pytest.approx(0.1) == pytest.approx(-b.median) and c.median == -9.0

@@ -215,3 +215,9 @@ def test_jumps_planted_in_a_recorded_lake_make_neither_land_nor_pits(caplog):
     reach = 4.0 * np.sqrt(drawn.variance)
     assert (drawn.mean <= part.z.max() + reach).all() and (drawn.mean >= part.z.min() - reach).all()
     assert "contradict those around them" in caplog.text
+
+
+def test_cells_of_a_river_are_smaller_than_those_of_a_lake_as_long():
+    box = Extent(0, 2000, 0, 400)
+    assert cell_size(box) == cell_size(box, 500_000.0) == 10
+    assert cell_size(box, 2000 * 80.0) == 5

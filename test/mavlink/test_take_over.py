@@ -1,5 +1,7 @@
 """Take-overs of `poam drive` beside those of ``test_scenarios``: resuming, and stalls."""
 
+from poam_ros.mavlink.simulated_boat import PARAMETERS
+
 
 def manual(boat):
     boat.mode = "MANUAL"
@@ -42,6 +44,18 @@ def test_a_person_cannot_resume_in_another_mode(voyage):
         v.heartbeat().run(1)
         v.resume()
         assert v.state == "pilot"
+
+
+def test_where_the_boat_stops_is_no_target_of_another_station(voyage, monkeypatch):
+    """Within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target."""
+    monkeypatch.setitem(PARAMETERS, "WP_RADIUS", 3.0)
+    v = voyage({"goal_radius": 0.5}).explore().run(40)
+    assert v.mission.goals.results.total() > 2
+    assert v.state == "exploring" and "NO TARGETS" not in "".join(v.said)
+    x, y = v.boat.position
+    v.boat.command_from_elsewhere(-9 if x > 0 else 9, -9 if y > 0 else 9)
+    v.until(lambda: v.state == "paused", 5)
+    assert v.mission.reason == "another ground station has sent a target"
 
 
 def test_a_paused_boat_may_be_sent_elsewhere_in_guided(voyage):

@@ -185,7 +185,7 @@ def test_parameters_that_do_not_go_with_the_mission(found, words):
     good = {
         "WP_RADIUS": 1.0, "WP_SPEED": 1.1, "RNGFND1_ORIENT": 25.0, "FENCE_ENABLE": 1.0,
         "FENCE_ACTION": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 60.0, "FS_GCS_ENABLE": 1.0,
-        "RNGFND1_MIN": 0.3, "RNGFND1_MAX": 100.0,
+        "RNGFND1_MIN": float(np.float32(0.3)), "RNGFND1_MAX": 95.0,
     }  # fmt: skip
     assert not list(advice(good, values, workspace, here))
     assert not list(advice({}, values, workspace, here))

@@ -293,6 +293,16 @@ def test_a_situation_has_the_distance_left():
     assert make().budget.distance_left(9.0) == math.inf
 
 
+def test_a_planner_knows_what_the_time_leaves():
+    mission = make(max_duration=100.0)
+    drive(mission, *[(x, 0.0) for x in range(-10, 11)])
+    now = mission.budget.start_time_s + 20.0
+    mission.update_position(np.array([10.0, 0.0]), now)
+    pace = mission.track.length / 20.0
+    assert mission.situation(0.0, 9.0).distance_left == pytest.approx(80 * pace)
+    assert mission.situation(0.0, pace / 2).distance_left == pytest.approx(40 * pace)
+
+
 # --- Started, stopped, held ---
 
 

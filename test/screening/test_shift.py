@@ -70,7 +70,7 @@ def test_a_drift_is_found():
 
 
 @pytest.mark.parametrize("fault", ["none", "level", "multiples", "offsets", "noise"])
-def test_no_shift_is_found_in_surveys_without_one(fault):
+def test_nothing_else_is_taken_for_a_shift(fault):
     rng = np.random.default_rng(2)
     z = {
         "level": lambda z: z - 1.0 * (np.arange(len(z)) >= JUMP),
@@ -98,7 +98,7 @@ def test_the_shift_is_the_same_with_other_batches_and_after_a_restart():
         np.testing.assert_array_equal(restarted.crossings.late, watch.crossings.late)
 
 
-def test_a_second_shift_is_found_among_pings_after_the_first():
+def test_a_second_shift_is_found_among_what_came_after_the_first():
     once, later = pings(jumped(4.0, 3.0)), pings(lambda i: np.tile((9.0, -2.0), (len(i), 1)))
     both = Samples.joined([once, later])
     both = replace(both, number=np.arange(len(both)), stamp_ns=np.arange(len(both)) * 10**9)

@@ -14,7 +14,7 @@ from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...frontend.odometry import JUMP
 from ...learning.session import SurveySession
-from ...outputs.crossings import figures_of
+from ...outputs.crossings import statistics_of
 from ...outputs.scoring import MapReport
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -197,7 +197,7 @@ def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
     watch, out = session.verdicts.watch, session.withdrawn.number
     shift, met = watch.found, watch.crossings
     met = met[~(np.isin(met.late, out) | np.isin(met.early, out))]
-    found = figures_of(met.difference, met.ranges, view.order)
+    found = statistics_of(met.difference, met.ranges, view.order)
     values: dict[str, object] = {
         "crossings": len(met), "shift": "none" if shift is None else shift.sentence
     }  # fmt: skip

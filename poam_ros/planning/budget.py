@@ -1,0 +1,295 @@
+"""The planner ``budget``: survey lines that are closer where the bottom is rougher. Numpy only.
+
+One sweep across the area spends what is left. The error between two lines a distance s apart is
+a s^g, where a is the roughness and g an exponent; its sum over an area is smallest, for a given
+length of lines, if their density is proportional to a^(1 / (g + 1)). Lines from border to border
+that bend towards rough places come near that density and need no more turns than even lines.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..core.geometry import Grid, squared_distance_to
+from ..core.settings import Settings, setting
+from .boustrophedon import MAX_LINES, turn_lengths
+from .path_entropy import PathEntropyOptions, path_entropy
+from .situation import MapView, Situation, usable
+
+#: g: between 1 and 2 on real bottom, at distances of some metres.
+EXPONENT = 1.5
+#: Cells along the workspace's longer side, and the scale on which roughness is averaged, in cells.
+CELLS, BLUR = 60, 4.0
+#: Rows across the lines and columns along them of the raster on which lines are placed.
+ROWS, COLUMNS = 24, 160
+#: A line is bent at every third row; its bends are smoothed over this many rows.
+BEND, SMOOTH = 3, 0.8
+#: Rounds in which every line moves to the middle of the places that are nearest to it.
+ROUNDS = 15
+#: Share of the spacing that lines keep from the workspace's border.
+MARGIN = 0.35
+#: Lines in one plan; roughness is learned again before the next two.
+LINES = 2
+#: Lines of a mission without a budget.
+UNLIMITED = 30
+
+
+@dataclass(frozen=True)
+class BudgetOptions(Settings):
+    """Options of ``budget``."""
+
+    prefix = "budget"
+
+    unevenness: float = setting(
+        1.0, "How far the density of lines follows the roughness. 0: even lines. 1: the density "
+        "with the smallest error if the roughness were known exactly", minimum=0.0, maximum=2.0,
+        mutable=True,
+    )  # fmt: skip
+
+
+def budget(
+    view: MapView, situation: Situation, options: BudgetOptions, rng: np.random.Generator
+) -> np.ndarray:
+    """The waypoints of the next two survey lines, [K, 2].
+
+    The whole rest of the sweep is planned each time, with as many lines as ``distance_left``
+    allows. Lines run along the workspace's longer side. The first is at the corner nearest to the
+    vehicle, each further one beside the last line in ``recent_track``. What is left when no line
+    fits is spent as by ``path-entropy``.
+
+    Raises:
+        InputError: no place has a usable variance, or no path is allowed.
+    """
+    sweep = _Sweep(view, situation, options)
+    low, high = 0, sweep.most() + 1
+    found: list[list[np.ndarray]] = []
+    while high - low > 1 and sweep.open:
+        middle = (low + high) // 2
+        lines = sweep.lines(middle)
+        if way_length(_parts(lines), situation) <= situation.distance_left:
+            low, found = middle, lines
+        else:
+            high = middle
+    # The last three are planned together: a single last line would have to fit exactly.
+    taken = _parts(found[: LINES if len(found) > LINES + 1 else None])
+    if not taken:
+        return path_entropy(view, situation, PathEntropyOptions(), rng)
+    return np.concatenate(taken)
+
+
+def _parts(lines: list[list[np.ndarray]]) -> list[np.ndarray]:
+    return [part for line in lines for part in line]
+
+
+def way_length(lines: list[np.ndarray], situation: Situation) -> float:
+    """Length in m of the way from the vehicle along polylines [K, 2] each, with turns between."""
+    if not lines:
+        return 0.0
+    legs = sum(float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in lines)
+    steps = [math.dist(a[-1], b[0]) for a, b in pairwise(lines)]
+    turns = turn_lengths(np.array(steps), situation.turning_radius)
+    return math.dist(situation.position, lines[0][0]) + legs + float(turns.sum())
+
+
+class _Sweep:
+    """The part of the workspace that is not surveyed yet, in a frame of its own.
+
+    v runs along the lines, u across them, from the workspace's lower corner, in m.
+
+    Attributes:
+        open: whether any part is left.
+    """
+
+    def __init__(self, view: MapView, situation: Situation, options: BudgetOptions) -> None:
+        self._situation, workspace = situation, situation.workspace
+        self._along = along = int(workspace.size[1] >= workspace.size[0])
+        self._length, self._width = float(workspace.size[along]), float(workspace.size[1 - along])
+        self._v = (np.arange(ROWS) + 0.5) / ROWS * self._length
+        self._edges = np.linspace(0, self._width, COLUMNS + 1)
+        u = (self._edges[1:] + self._edges[:-1]) / 2
+        points = self._places(*np.broadcast_arrays(u, self._v[:, None])).reshape(-1, 2)
+        area = situation.routes.areas if situation.routes else None
+        self._area = None if area is None or area.unrestricted else area
+        inside = np.ones(len(points), bool) if self._area is None else self._area.allowed(points)
+        way = min(max(situation.distance_left, 1e-9), UNLIMITED * self._length)
+        spacing = float(inside.mean()) * self._length * self._width / way
+        rough = roughness(view, situation, points, min(spacing / 2, self._width / 10))
+        density = rough ** (options.unevenness / (EXPONENT + 1))
+        # Lines are driven in the area alone, but pass through the rest as evenly as they can.
+        density[~inside] = density[inside].mean() if inside.any() else 1.0
+        inside, density = inside.reshape(ROWS, COLUMNS), density.reshape(ROWS, COLUMNS)
+        nearest = np.sqrt(squared_distance_to(points, situation.visited)).reshape(ROWS, COLUMNS)
+        self._here = situation.position - workspace.lower
+        self._last = self._last_line(inside)
+        if self._last is None:
+            # After an interruption: what is as dense as lines there would be is surveyed.
+            share = density / density[inside].mean() if inside.any() else density
+            scale = BLUR / CELLS * max(self._length, self._width)
+            near = _blurred(nearest, scale * ROWS / self._length, scale * COLUMNS / self._width)
+            left = near > 0.7 * spacing / share
+            left &= left.mean(0) > 0.5  # no lines for single places
+            self._falling = self._here[1 - along] > self._width / 2
+        else:
+            sides = [inside & (u < self._last[:, None]), inside & (u > self._last[:, None])]
+            empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
+            self._falling = empty[0] > empty[1]
+            left = sides[0] if self._falling else sides[1]
+        self.open = bool((left & inside).any())
+        self._left_share = float((left & inside).mean() / max(inside.mean(), 1e-12))
+        self._density = np.where(left, density, 1e-6 * density.min())
+
+    def most(self) -> int:
+        """No more lines than these can fit; without a budget, the lines to drive."""
+        left = self._situation.distance_left
+        if math.isinf(left):
+            return max(1, round(UNLIMITED * self._left_share))
+        return min(MAX_LINES, math.ceil(4 * left / self._length))
+
+    def lines(self, count: int) -> list[list[np.ndarray]]:
+        """``count`` lines in driving order, each of its allowed parts [K, 2] in m.
+
+        Lines without an allowed part are left out.
+        """
+        across = self._spread(count)
+        across = across[:, ::-1] if self._falling else across
+        length, margin = self._length, MARGIN * self._left_share * self._width / count
+        margin = min(margin, length / 4)
+        inner = self._v[BEND // 2 :: BEND]
+        v = np.concatenate(([margin], inner[(inner > margin) & (inner < length - margin)]))
+        v = np.append(v, length - margin)
+        upwards, lines = self._here[self._along] < length / 2, []
+        for u in across.T:
+            parts = self._allowed_parts(u, v)
+            if parts:
+                lines.append(parts if upwards else [part[::-1] for part in parts[::-1]])
+                upwards = not upwards
+        return lines
+
+    def _spread(self, count: int) -> np.ndarray:
+        """u of ``count`` lines in every row [ROWS, count], in m, in ascending order.
+
+        First quantiles of the density, then rounds of Lloyd's algorithm (1982) in every row. In
+        one dimension its density is that of the weights' cube root, so these are cubed.
+        """
+        density, edges = self._density, self._edges
+        step, zero = edges[1], np.zeros((ROWS, 1))
+        mass = np.concatenate((zero, np.cumsum(density, 1)), 1)
+        wanted = (np.arange(count) + 0.5) / count
+        lines = np.stack([np.interp(wanted, row / row[-1], edges) for row in mass])
+        weights = density**3
+        middles = (edges[1:] + edges[:-1]) / 2
+        mass = np.concatenate((zero, np.cumsum(weights, 1)), 1)
+        moment = np.concatenate((zero, np.cumsum(weights * middles, 1)), 1)
+
+        def up_to(sums: np.ndarray, u: np.ndarray) -> np.ndarray:
+            cell = np.clip((u / step).astype(int), 0, COLUMNS - 1)
+            below, above = (np.take_along_axis(sums, cell + k, 1) for k in (0, 1))
+            return below + (u / step - cell) * (above - below)
+
+        # The last line is a neighbour that does not move.
+        fixed = None if self._last is None else np.clip(self._last, 0, self._width)[:, None]
+        for _ in range(ROUNDS):
+            ends = (zero, zero + self._width)
+            if fixed is not None:
+                beside = lines[:, -1:] if self._falling else lines[:, :1]
+                half = (fixed + beside) / 2
+                ends = (ends[0], half) if self._falling else (half, ends[1])
+            borders = np.concatenate((ends[0], (lines[:, 1:] + lines[:, :-1]) / 2, ends[1]), 1)
+            total = np.diff(up_to(mass, borders), axis=1)
+            centre = np.diff(up_to(moment, borders), axis=1) / np.where(total > 0, total, 1.0)
+            lines = np.where(total > 0, 0.3 * lines + 0.7 * centre, lines)
+            lines = np.sort(_smoothing(ROWS, SMOOTH) @ lines, axis=1)
+        return lines
+
+    def _last_line(self, inside: np.ndarray) -> np.ndarray | None:
+        """u of the line that the track ends with, in every row [ROWS]; None if it is no line."""
+        track = (self._situation.recent_track - self._situation.workspace.lower)[::-1]
+        if len(track) < 2:
+            return None
+        u, v = track[:, 1 - self._along], track[:, self._along]
+        for sign in (1.0, -1.0):
+            forth = sign * v
+            turned = forth < np.maximum.accumulate(forth) - 0.1 * self._length
+            end = int(np.argmax(turned)) if turned.any() else len(v)
+            end = int(np.argmax(forth[:end])) + 1
+            reach = float(np.ptp(v[:end]))
+            # How long a line can be here, in the area.
+            column = np.clip(np.searchsorted(self._edges, np.median(u[:end])) - 1, 0, COLUMNS - 1)
+            possible = inside[:, column].mean() * self._length
+            if reach > 0.6 * possible and np.ptp(u[:end]) < 0.4 * self._width:
+                order = np.argsort(v[:end], kind="stable")
+                return np.interp(self._v, v[:end][order], u[:end][order])
+        return None
+
+    def _places(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Places [..., 2] in m."""
+        places = np.empty((*np.shape(u), 2))
+        places[..., 1 - self._along], places[..., self._along] = u, v
+        return places + self._situation.workspace.lower
+
+    def _allowed_parts(self, u: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+        """The waypoints of a line's allowed parts, in ascending order of v."""
+        clip = self._situation.workspace.clip
+        if self._area is None:
+            return [clip(self._places(np.interp(v, self._v, u), v))]
+        fine = np.unique(np.concatenate((v, np.linspace(v[0], v[-1], 256))))
+        bent = np.interp(fine, v, np.interp(v, self._v, u))
+        places = clip(self._places(bent, fine))
+        inside = np.concatenate(([False], self._area.allowed(places), [False]))
+        changes = np.flatnonzero(inside[1:] != inside[:-1])
+        parts = []
+        for first, after in zip(changes[::2], changes[1::2], strict=True):
+            kept = np.isin(fine[first:after], v)
+            kept[[0, -1]] = True
+            if after - first > 1:
+                parts.append(places[first:after][kept])
+        return parts
+
+
+def roughness(view: MapView, situation: Situation, points: np.ndarray, reach: float) -> np.ndarray:
+    """Variance of the bottom 1 m from a ping, [N] in m^2 up to a factor, at points [N, 2] in m.
+
+    Variance above the smallest one is compared with the distance to the nearest ping to the power
+    of ``EXPONENT``. Places within ``reach`` m count most: variances far from all pings are limited,
+    so what is not surveyed yet would look smoother than what is. Farther away, it is as rough as
+    the nearest surveyed places.
+
+    Raises:
+        InputError: no place has a usable variance.
+    """
+    workspace = situation.workspace
+    side = float(workspace.size.max())
+    grid = Grid.cells(workspace, side / CELLS)
+    variance = np.asarray(view.predict(grid.points).variance, dtype=float)
+    good = usable(variance, len(grid.points))
+    if not len(situation.visited):
+        return np.ones(len(points))
+    distance = np.sqrt(squared_distance_to(grid.points, situation.visited))
+    nearest = max(reach, float(distance[good].min()))
+    weights = np.where(good, np.exp(-0.5 * (distance / nearest) ** 2), 0.0)
+    above = np.where(good, np.maximum(variance - variance[good].min(), 0.0), 0.0)
+    expected = np.maximum(distance, side / 200) ** EXPONENT
+    found, total = (
+        _blurred((weights * values).reshape(grid.shape), BLUR, BLUR) for values in (above, expected)
+    )
+    ratio = found / np.maximum(total, 1e-300)
+    highest = float(ratio.max())
+    if highest <= 0:
+        return np.ones(len(points))
+    return grid.interpolate(np.maximum(ratio, 1e-6 * highest), points)
+
+
+def _blurred(values: np.ndarray, rows: float, columns: float) -> np.ndarray:
+    """Means with the weights of a Gaussian of these standard deviations in rows and columns."""
+    return _smoothing(values.shape[0], rows) @ values @ _smoothing(values.shape[1], columns).T
+
+
+def _smoothing(count: int, scale: float) -> np.ndarray:
+    """The matrix [count, count] of Gaussian weights; every row sums to 1."""
+    offsets = np.subtract.outer(np.arange(count), np.arange(count)) / scale
+    weights = np.exp(-0.5 * offsets**2)
+    return weights / weights.sum(1, keepdims=True)

@@ -1,0 +1,151 @@
+"""One sweep of survey lines that are closer where the bottom is rougher."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, squared_distance_to
+from poam_ros.core.maps import Predicted
+from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.budget import BudgetOptions, budget, way_length
+from poam_ros.planning.routes import Routes
+from poam_ros.planning.situation import Situation
+
+WORKSPACE = Extent(-20.0, 20.0, -30.0, 30.0)
+CORNER = np.array([20.0, -30.0])
+NOTHING = np.empty((0, 2))
+
+
+class Bottom:
+    """Variances that grow with the distance to the nearest ping, faster where it is rough."""
+
+    def __init__(self, visited, rough=lambda xy: np.ones(len(xy))):
+        self.visited, self.rough = visited, rough
+
+    def predict(self, xy):
+        distance = np.sqrt(squared_distance_to(xy, self.visited))
+        variance = 1.0 + self.rough(xy) * np.minimum(distance, 30.0) ** 1.5
+        return Predicted(np.zeros(len(xy)), variance)
+
+
+def plan(track=CORNER[None], left=1500.0, rough=None, unevenness=1.0, recent=None, **situation):
+    """The next waypoints after straight legs along ``track`` [K, 2]."""
+    visited = driven(track)
+    recent = visited[-800:] if recent is None else recent
+    there = Situation(
+        track[-1], WORKSPACE, distance_left=left, visited=visited, recent_track=recent, **situation
+    )
+    view = Bottom(visited, *([rough] if rough else []))
+    return budget(view, there, BudgetOptions(unevenness), np.random.default_rng(0))
+
+
+def driven(track):
+    """Places every 0.5 m along a polyline [K, 2]."""
+    legs = np.linalg.norm(np.diff(track, axis=0), axis=1)
+    along = np.concatenate(([0.0], np.cumsum(legs)))
+    at = np.append(np.arange(0, along[-1], 0.5), along[-1])
+    return np.column_stack([np.interp(at, along, column) for column in track.T])
+
+
+def sweep(length, track=CORNER[None], **kwargs):
+    """The whole track of a mission of ``length`` metres, and how long it is."""
+    spent, plans = 0.0, 0
+    while spent < length - 20 and plans < 60:
+        path = plan(track, length - spent, **kwargs)
+        spent += float(np.linalg.norm(np.diff(path, axis=0, prepend=track[-1:]), axis=1).sum())
+        track, plans = np.concatenate((track, path)), plans + 1
+    return track, spent
+
+
+def crossings(track, y, x=(-20.0, 20.0)):
+    """Where the track crosses a line along x, in ascending order."""
+    a, b = track[:-1], track[1:]
+    cut = (a[:, 1] - y) * (b[:, 1] - y) < 0
+    share = (y - a[cut, 1]) / (b[cut, 1] - a[cut, 1])
+    places = np.sort(a[cut, 0] + share * (b[cut, 0] - a[cut, 0]))
+    return places[(places > x[0]) & (places < x[1])]
+
+
+@pytest.mark.parametrize("length", [700.0, 1234.0])
+def test_one_sweep_of_even_lines_spends_the_budget(length):
+    track, spent = sweep(length)
+    assert 0.95 * length < spent <= length
+    lines = crossings(track, 0.0)
+    gaps = np.diff(lines)
+    assert len(lines) == pytest.approx(length / 61.0, abs=1.5)
+    assert gaps.min() > 0.7 * gaps.mean() and gaps.max() < 1.4 * gaps.mean()
+    assert lines[0] + 20.0 < gaps.mean() and 20.0 - lines[-1] < gaps.mean()
+
+
+def test_lines_are_closer_where_the_bottom_is_rougher():
+    def rough(xy):
+        return np.where((xy[:, 0] > 0) == (xy[:, 1] > 0), 10.0, 1.0)
+
+    pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30), (0, 0)], dtype=float)
+    track, spent = sweep(900.0, pilot, rough=rough)
+    track = track[len(pilot) :]
+    assert 0.95 * 900 < spent <= 900.0
+    for y, side in ((15.0, 1), (-15.0, -1)):  # the same lines, bent towards either side
+        west, east = (len(crossings(track, y, x)) for x in ((-20, 0), (0, 20)))
+        rougher, smoother = (east, west)[::side]
+        # 10 ** (1 / 2.5) = 2.5 times as dense, less what averages of roughness blur.
+        assert 1.5 * smoother < rougher < 3.0 * smoother
+    even, _ = sweep(600.0, pilot, rough=rough, unevenness=0.0)
+    even = even[len(pilot) :]
+    west, east = (len(crossings(even, 15.0, x)) for x in ((-20, 0), (0, 20)))
+    assert abs(west - east) <= 2
+
+
+@pytest.mark.parametrize("corner", [(-20, -30), (-20, 30), (20, -30), (20, 30)])
+def test_the_nearest_corner_comes_first(corner):
+    path = plan(np.array([corner], dtype=float))
+    assert (np.sign(path[0]) == np.sign(corner)).all()
+    assert abs(path[0, 0]) > 18 and abs(path[0, 1]) > 28
+
+
+def test_the_plan_of_two_lines_is_no_longer_than_what_is_left():
+    for left in (70.0, 130.0, 190.0):
+        path = plan(left=left, turning_radius=0.7)
+        there = Situation(CORNER, WORKSPACE, turning_radius=0.7)
+        assert way_length([path], there) <= left
+
+
+def test_what_no_line_fits_into_is_spent_by_path_entropy():
+    assert plan(left=15.0).shape == (1, 2)
+    assert np.linalg.norm(plan(left=0.0) - CORNER) < 20.0
+
+
+def test_in_a_polygon_with_a_hole_lines_stay_where_the_vehicle_may_be():
+    polygon = np.array([(-20, -30), (20, -30), (20, 0), (0, 30), (-20, 30)], dtype=float)
+    hole = np.array([(-10, -10), (5, -10), (5, 8), (-10, 8)], dtype=float)
+    area = NavigableArea(WORKSPACE, polygon=polygon, keep_outs=(hole,))
+    routes = Routes(area)
+    track, spent = CORNER[None], 0.0
+    while spent < 950.0:
+        path = plan(track, 1000.0 - spent, routes=routes)
+        assert area.allowed(path).all()
+        legs = [routes.route(a, b) for a, b in zip([track[-1], *path], path, strict=False)]
+        way = np.concatenate([track[-1:], *legs])
+        spent += float(np.linalg.norm(np.diff(way, axis=0), axis=1).sum())
+        track = np.concatenate((track, way[1:]))
+    assert spent < 1050.0  # ways around the hole are not in the plan
+    grid = np.stack(np.meshgrid(np.arange(-19, 20, 1.0), np.arange(-29, 30, 1.0)), -1)
+    places = grid.reshape(-1, 2)
+    places = places[area.allowed(places)]
+    assert np.sqrt(squared_distance_to(places, driven(track))).max() < 4.0
+
+
+def test_after_an_interruption_the_rest_is_surveyed():
+    half, _ = sweep(750.0, rough=None)
+    half = half[half[:, 0] > 0]
+    path = plan(half, left=700.0, recent=NOTHING)
+    assert path[:, 0].max() < 3.0
+    np.testing.assert_array_equal(path, plan(half, left=700.0, recent=NOTHING))
+
+
+def test_without_a_budget_there_are_thirty_lines():
+    track = CORNER[None]
+    for _ in range(4):
+        track = np.concatenate((track, plan(track, left=np.inf)))
+    gaps = np.diff(crossings(track, 0.0))
+    assert len(gaps) == 7
+    np.testing.assert_allclose(gaps, 40 / 30, rtol=0.3)
