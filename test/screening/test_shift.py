@@ -47,7 +47,7 @@ def test_positions_that_may_wander_as_far_show_no_shift():
 
 
 @pytest.mark.parametrize("east, north", [(4.0, 3.0), (-9.0, 12.0)])
-def test_a_shift_is_found_with_an_interval_of_its_size_and_said(east, north):
+def test_a_shift_is_found_and_reported_with_an_interval_of_its_size(east, north):
     watch, (shift,) = watched(pings(jumped(east, north)))
     assert np.hypot(shift.east - east, shift.north - north) < 1.5
     size = np.hypot(east, north)
