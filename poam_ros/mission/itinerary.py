@@ -148,10 +148,11 @@ class GoalQueue:
         # The way out of a margin begins with a leg to its border. One that is shorter than
         # goal_radius ends at once, where it began, and would be planned again without end.
         near = self.arrival.get("goal_radius", GOAL_RADIUS)
-        while len(route) > 1 and math.dist(position, route[0]) <= near:
-            if self.routes.too_close(position, route[1]):
-                break
-            route = route[1:]
+        if not self.routes.areas.allowed(position[None])[0]:
+            while len(route) > 1 and math.dist(position, route[0]) <= near:
+                if self.routes.too_close(position, route[1]):
+                    break
+                route = route[1:]
         # A straight route keeps the waypoint's array, so that the goal does not count as a new one.
         first, *rest = (waypoint,) if len(route) == 1 else (*route[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
