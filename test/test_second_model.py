@@ -49,7 +49,9 @@ def mapper(toy):
 
 def test_its_settings_are_its_own(toy):
     assert ModelSettings(method="toy").options == ToyOptions()
-    assert toy.values == {"method": "toy", "threads": 1, "device": "cpu", "toy.power": 3.0}
+    assert toy.values == {
+        "method": "toy", "threads": 1, "device": "cpu", "prior": "", "toy.power": 3.0,
+    }  # fmt: skip
     assert ModelSettings.of({**toy.values, "sparse.num_inducing": 7}) == toy
     with pytest.raises(InputError, match="options: expected ToyOptions for method toy"):
         ModelSettings(method="toy", options=SparseOptions())

@@ -289,7 +289,10 @@ def _sum_up(drive: Drive) -> None:
         return
     mission, ledger = drive.guidance.mission, drive.session.ledger
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
-    print(f"end: {mission.state}: {mission.reason}")
+    if mission.state == DONE:
+        print(f"end: {mission.state}: {mission.reason}")
+    else:
+        print(f"end: ended here while {mission.state} ({mission.reason})")
     print(
         f"{quantity(drive.session.samples, 'ping')} in the map, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "

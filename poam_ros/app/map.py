@@ -230,10 +230,14 @@ def _with_outline(
 
 def _with_prior(survey: MappingJob) -> MappingJob:
     """The job with the prior of its settings, unless it has its mission's."""
-    settings, origin = survey.settings, survey.soundings.projection
+    settings, source = survey.settings, survey.soundings.source
     if settings.prior is not None:
         return survey
-    place = None if origin is None else GeoReference(origin.latitude, origin.longitude)
+    place = None
+    if (origin := survey.soundings.projection) is not None:
+        place = GeoReference(origin.latitude, origin.longitude)
+    elif any(source.get("origin") or ()):
+        place = GeoReference(*source["origin"], source.get("heading") or 0.0)
     prior = read_prior(settings.model.prior, survey.workspace, place)
     return replace(survey, settings=replace(settings, prior=prior))
 

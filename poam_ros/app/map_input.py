@@ -125,8 +125,10 @@ def _prior(
     if "prior" in vars(args) or not values.get("prior"):
         return None
     folder = past.path.parent
-    folder = folder.parent if folder.name.startswith("reset-") else folder
-    if (found := PriorMap.of_folder(folder)) is None:
+    found = PriorMap.of_folder(folder)
+    if found is None and folder.name.startswith("reset-"):
+        found = PriorMap.of_folder(folder.parent)
+    if found is None:
         raise InputError(
             f"{folder}: expected the prior of the mission, prior.npz, which is not there; to map "
             "without one, give --prior ''"

@@ -24,6 +24,7 @@ from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
 from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import WITHDRAWN
+from ..journal.folder import is_journal
 from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
@@ -62,7 +63,6 @@ OLD = (
     "hypsometry.png",
     "report.html",
     OUTLINE,
-    PRIOR,
     "map.npz",
     "samples.csv",
     FILE,
@@ -290,8 +290,11 @@ def map_soundings(
         PoamError: the model fails for good.
     """
     make_folder(folder)
+    mission = is_journal(folder)
     for name in OLD:
         (folder / name).unlink(missing_ok=True)
+    if not mission:
+        (folder / PRIOR).unlink(missing_ok=True)
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
     crossed = cross(taken, settings)
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
@@ -330,7 +333,8 @@ def map_soundings(
         outline.write(folder)
     sentences = crossed.sentences(order)
     if settings.prior is not None:
-        settings.prior.write(folder)
+        if not mission:  # which has its own
+            settings.prior.write(folder)
         config["prior_trust"] = round(mapper.trust, 3)
         sentences.append(mapper.trust_said)
     config["order"] = order

@@ -16,6 +16,7 @@ from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.settings import flat, instance
 from ..models.mapper import BathymetricMapper
+from ..models.prior import FILE as PRIOR
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
@@ -71,12 +72,15 @@ class Survey:
         land = Land(mapped.grid, np.isfinite(mapped.mean)) if "outline.file" in values else None
         known = recorded(folder)
         origin = known.get("origin")
+        settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
+        if settings.model.prior and settings.prior is None:
+            raise InputError(f"{folder}: expected its prior, {PRIOR}, which is not there")
         return cls(
             folder,
             mapped,
             Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
             Extent.of(bounds),
-            replace(_settings(values), prior=PriorMap.of_folder(folder)),
+            settings,
             None if origin is None else GeoReference(origin[0], origin[1], known["heading"]),
         )
 

@@ -51,9 +51,11 @@ PLANNER = "mission.json"
 def identity(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, by name, that must be equal to recover a mission.
 
-    Threads and device may differ: they change the map only by rounding.
+    Threads and device may differ: they change the map only by rounding. The prior is the one in the
+    folder, wherever its file was.
     """
-    model = {n: v for n, v in ModelSettings.of(values).values.items() if n not in MAY_DIFFER}
+    apart = (*MAY_DIFFER, "prior")
+    model = {n: v for n, v in ModelSettings.of(values).values.items() if n not in apart}
     workspace = list(Extent.of(values["workspace"]).bounds)
     return {**model, "seed": values["seed"], "workspace": workspace}
 

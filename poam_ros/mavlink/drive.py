@@ -176,7 +176,9 @@ class Drive:
             f"origin of the map: {place.latitude:.8f} {place.longitude:.8f} (latitude "
             f"longitude){heading}"
         )
-        for found in (recovery_message(session), guidance.found):
+        over = guidance.mission.state == DONE
+        again = "this mission is over: q to quit; for another one give another --mission-dir"
+        for found in (recovery_message(session), guidance.found, again if over else ""):
             if found:
                 self._say(found)
         if self._threaded:

@@ -15,6 +15,9 @@ from ..core.geometry import Extent
 from ..planning.arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
 
+#: A vehicle that has moved less than this between two routes, in m, has stopped.
+STOPPED = 0.02
+
 
 class GoalQueue:
     """The current goal, and the queue of those after it.
@@ -44,6 +47,7 @@ class GoalQueue:
         self.clipped = self.unreachable = 0
         self._watch: ArrivalDetector | None = None
         self._escaping = False  # leaving a keep-out
+        self._aimed: np.ndarray | None = None  # where the last route began
         self.turning_back = False
         self._legs = 0  # goals at the front of the queue that belong to the present waypoint
 
@@ -145,10 +149,12 @@ class GoalQueue:
             self.unreachable += 1
             self.current = self._watch = None
             return
-        # The way out of a margin begins with a leg to its border. One that is shorter than
-        # goal_radius ends at once, where it began, and would be planned again without end.
+        # A leg shorter than goal_radius ends at once, where it began. Where the vehicle stopped, on
+        # the way out of a margin or beside a corner, it would be planned again without end.
         near = self.arrival.get("goal_radius", GOAL_RADIUS)
-        if not self.routes.areas.allowed(position[None])[0]:
+        stopped = self._aimed is not None and math.dist(position, self._aimed) < STOPPED
+        self._aimed = position
+        if stopped or not self.routes.areas.allowed(position[None])[0]:
             while len(route) > 1 and math.dist(position, route[0]) <= near:
                 if self.routes.too_close(position, route[1]):
                     break

@@ -153,26 +153,23 @@ class BathymetricMapper:
                 unchanged.
         """
         samples.check()
-        start, before = perf_counter(), self.data
+        start, before, trust = perf_counter(), self.data, (self._trust, self._next_trust)
         offset, deviation = self._offset, self._deviation
-        trust = self._trust, self._next_trust
-        if self.initialised:
-            self._learn_trust()
-        else:
-            _scalers(samples.z)  # elevations that do not differ would only pretend to be a map
-            self._trust, self._next_trust = self._trusted(samples), 2 * len(samples)
-            if self.prior is not None:
-                log.info("%s, after %d pings", self.trust_said, len(samples))
-            offset, deviation = _scalers(samples.z - self._drift(samples.xy))
-        y = self._targets(samples, offset, deviation)
-        noise = self._own_noise(samples, deviation)
-        self._store.append(samples)
+        if not self.initialised:
+            offset, deviation = _scalers(samples.z)
+        kept = self._model.state() if self._trust_is_due else None
         try:
+            if self.prior is not None:
+                offset, deviation = self._learn_trust(samples, offset, deviation)
+            y = self._targets(samples, offset, deviation)
+            noise = self._own_noise(samples, deviation)
+            self._store.append(samples)
             report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise), enough)
         except BaseException:
             self._store = SampleStore(before)
-            if not self.initialised:
-                self._trust, self._next_trust = trust
+            if kept is not None and self._trust != trust[0]:
+                self._model.restore(kept)
+            self._trust, self._next_trust = trust
             raise
         self._offset, self._deviation = offset, deviation
         return self._reported(report, len(samples), start)
@@ -186,7 +183,7 @@ class BathymetricMapper:
     def trust_said(self) -> str:
         """The same as a sentence."""
         if not self._trust:
-            return "prior: trust 0 of 1: the pings do not confirm it (are its values depths?)"
+            return "prior: trust 0 of 1: the pings do not confirm it"
         return f"prior: trust {self._trust:.2f} of 1"
 
     def _drift(self, xy: np.ndarray) -> np.ndarray | float:
@@ -198,31 +195,47 @@ class BathymetricMapper:
         residual = samples.z - self._drift(samples.xy)
         return torch.as_tensor((residual - offset) / deviation, device=self._device)
 
-    def _trusted(self, samples: Samples) -> float:
-        """How far these pings say the prior is to be trusted; as before if they say nothing."""
-        if self.prior is None:
-            return self._trust
-        found = self.prior.trust(samples.xy, samples.z, self.seed)
-        if found is None:
-            return self._trust
-        return found
+    @property
+    def _trust_is_due(self) -> bool:
+        """Whether the trust is to be learned again, and all targets may change by it."""
+        return (
+            self.prior is not None
+            and self.initialised
+            and len(self._store) >= self._next_trust
+            and isinstance(self._model, SupportsRetargeting)
+        )
 
-    def _learn_trust(self) -> None:
-        """Learn the trust in the prior again once the pings have doubled."""
-        if self.prior is None or len(self._store) < self._next_trust:
-            return
-        if not isinstance(self._model, SupportsRetargeting):
-            return
-        before, found = self._trust, self._trusted(self.data)
-        if abs(found - before) > NEGLIGIBLE_TRUST:
-            self._trust = found
-            try:
-                self._model.retarget(self._targets(self.data, self._offset, self._deviation))
-            except BaseException:
-                self._trust = before
-                raise
-            log.info("%s, after %d pings", self.trust_said, len(self._store))
-        self._next_trust = 2 * len(self._store)
+    def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
+        """Learn the trust in the prior: from the first batch, and again once the pings have
+        doubled, or at every batch while the pings do not tell. Returns the scaling of the targets.
+        """
+        assert self.prior is not None
+        first = not self.initialised
+        if not (first or self._trust_is_due):
+            return offset, deviation
+        samples = new if first else self.data
+        found = self.prior.trust(samples.xy, samples.z, self.seed)
+        self._next_trust = 2 * len(samples) if found is not None else len(samples) + 1
+        # Until the pings tell, nothing is believed that they do not confirm.
+        trust = found if found is not None else 0.0 if first else self._trust
+        if first:
+            self._trust = trust
+            offset, deviation = _scalers(samples.z - self._drift(samples.xy))
+        elif abs(trust - self._trust) > NEGLIGIBLE_TRUST:
+            self._retarget(trust)
+        if found is not None:
+            log.info("%s, after %d pings", self.trust_said, len(samples))
+        return offset, deviation
+
+    def _retarget(self, trust: float) -> None:
+        """Give the model all targets anew, by another trust."""
+        assert isinstance(self._model, SupportsRetargeting)
+        before, self._trust = self._trust, trust
+        try:
+            self._model.retarget(self._targets(self.data, self._offset, self._deviation))
+        except BaseException:
+            self._trust = before
+            raise
 
     @property
     def forgets(self) -> bool:

@@ -12,11 +12,12 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
-from ..core.files import atomic_write
+from ..core.files import UNREADABLE, atomic_write
 from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.geometry import Extent, Grid
 from ..core.reading import read_arrays, refuse_larger
@@ -34,7 +35,9 @@ REACH, FEWEST = 3.0, 64
 #: The standard error of the trust comes from leaving out this many parts of the pings.
 PARTS = 16
 #: Descriptions of a band that holds standard deviations.
-SIGMA = re.compile(r"sigma|std|standard deviation")
+SIGMA = re.compile(r"sigma|std|standard deviation|uncertainty \(1")
+#: Only trenches are deeper than this, in m: -9999 and the like stand for "unknown".
+HIGHEST = 9_000.0
 #: A trust of fewer standard errors than this is 0.
 SIGNIFICANT = 3.0
 
@@ -173,13 +176,21 @@ def read_prior(file: str, workspace: Extent, place: GeoReference | None) -> Prio
         raise InputError(f"prior: {path}: cannot be read ({error.strerror or error})") from None
     mean, deviation = (values.reshape(grid.shape) for values in found)
     known = np.isfinite(mean)
+    if (np.abs(mean[known]) > HIGHEST).any():
+        worst = float(mean[known][np.abs(mean[known]).argmax()])
+        raise InputError(
+            f"prior: {path}: expected elevations in m, got {worst:g}; if it stands for unknown "
+            "places, declare it as the file's nodata value"
+        )
     if known.mean() < 0.5:
         raise InputError(
             f"prior: {path}: expected elevations over the workspace, got them for "
             f"{100 * known.mean():.0f} % of it"
         )
     mean, deviation = (_filled(values, known) for values in (mean, deviation))
-    return PriorMap(grid, mean, np.where(np.isfinite(deviation), deviation, 0.0))
+    told = np.isfinite(deviation) & (deviation >= 0)
+    largest = float(deviation[told].max()) if told.any() else 0.0
+    return PriorMap(grid, mean, np.where(told, deviation, largest))
 
 
 def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -200,18 +211,27 @@ def _of_run(
         arrays = read_arrays(folder / "map.npz")
         grid = Grid(arrays["x"], arrays["y"])
         layers = arrays["mean"], np.sqrt(arrays["variance"])
-        known = flat(read_yaml(folder / "config.yaml"))
-    except (KeyError, ValueError, TypeError, FileNotFoundError) as error:
+        if not layers[0].shape == layers[1].shape == grid.shape:
+            raise ValueError("wrong shapes")
+        there = _origin(read_yaml(folder / "config.yaml"))
+    except (*UNREADABLE, ArithmeticError, AttributeError, IndexError) as error:
         raise InputError(f"expected the map.npz and config.yaml of a run ({error})") from None
-    origin = known.get("origin")
-    if isinstance(origin, list) and len(origin) == 2 and any(origin):
-        there = GeoReference(float(origin[0]), float(origin[1]), float(known.get("heading") or 0.0))
-        if place is not None and place != there:
-            degrees = place.degrees(place.to_projected(xy))
-            xy = there.to_map(transformed(WGS84, there.system(), degrees))
+    if there is not None and place is not None and place != there:
+        degrees = place.degrees(place.to_projected(xy))
+        xy = there.to_map(transformed(WGS84, there.system(), degrees))
     inside = grid.borders.contains(xy)
     mean, deviation = (np.where(inside, grid.interpolate(v, xy), np.nan) for v in layers)
     return mean, deviation
+
+
+def _origin(config: Any) -> GeoReference | None:
+    """Where a run's map lies, by its config.yaml; None: unknown. Nodes have settings of their own:
+    the planner knows the origin."""
+    known = flat(config.get("nodes", {}).get("planner", config))
+    origin = known.get("origin")
+    if not (isinstance(origin, list) and len(origin) == 2 and any(origin)):
+        return None
+    return GeoReference(float(origin[0]), float(origin[1]), float(known.get("heading") or 0.0))
 
 
 def _of_geotiff(
@@ -224,6 +244,9 @@ def _of_geotiff(
     try:
         with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
             refuse_larger("its raster", source.width * source.height, 32)
+            placed = source.crs is not None or not source.transform.is_identity
+            if not placed or source.transform.is_degenerate:
+                raise InputError("it does not say where it lies: no coordinates of its corners")
             names = [(name or "").lower() for name in source.descriptions]
             second = next((i for i, name in enumerate(names, 1) if SIGMA.search(name)), None)
             if second is None and source.count > 1 and not any(names):

@@ -120,11 +120,20 @@ class _Sweep:
         rough = roughness(view, situation, points, min(spacing / 2, self._width / 10))
         density = rough ** (options.unevenness / (EXPONENT + 1))
         # Lines are driven in the area alone, but pass through the rest as evenly as they can.
+        shares = inside.reshape(ROWS, COLUMNS).mean(0)
+        # How much of a line is in the area, on average.
+        self._share = float(shares[shares > 0].mean()) if inside.any() else 1.0
         density[~inside] = density[inside].mean() if inside.any() else 1.0
         inside, density = inside.reshape(ROWS, COLUMNS), density.reshape(ROWS, COLUMNS)
         nearest = np.sqrt(squared_distance_to(points, situation.visited)).reshape(ROWS, COLUMNS)
         self._here = situation.position - workspace.lower
         self._last = self._last_line(inside)
+        empty = [0.0, 0.0]
+        if self._last is not None:
+            sides = [inside & (u < self._last[:, None]), inside & (u > self._last[:, None])]
+            empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
+            if min(empty) > spacing:  # a leg across the middle begins no sweep
+                self._last = None
         if self._last is None:
             # After an interruption: what is as dense as lines there would be is surveyed.
             share = density / density[inside].mean() if inside.any() else density
@@ -134,8 +143,6 @@ class _Sweep:
             left &= left.mean(0) > 0.5  # no lines for single places
             self._falling = self._here[1 - along] > self._width / 2
         else:
-            sides = [inside & (u < self._last[:, None]), inside & (u > self._last[:, None])]
-            empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
             self._falling = empty[0] > empty[1]
             left = sides[0] if self._falling else sides[1]
         self.open = bool((left & inside).any())
@@ -147,7 +154,7 @@ class _Sweep:
         left = self._situation.distance_left
         if math.isinf(left):
             return max(1, round(UNLIMITED * self._left_share))
-        return min(MAX_LINES, math.ceil(4 * left / self._length))
+        return min(MAX_LINES, math.ceil(4 * left / (self._share * self._length)))
 
     def lines(self, count: int) -> list[list[np.ndarray]]:
         """``count`` lines in driving order, each of its allowed parts [K, 2] in m.

@@ -84,6 +84,33 @@ def test_depths_given_as_elevations_are_not_trusted():
     assert learned("nngp", prior_of(lambda xy: -coarse(xy))).trust == 0.0
 
 
+def test_a_prior_that_the_pings_do_not_tell_of_is_not_used():
+    far = PriorMap(
+        Grid.nodes(Extent(-1e4, 1e4, -1e4, 1e4), 51, 51), np.ones((51, 51)), np.zeros((51, 51))
+    )
+    mapper = BathymetricMapper(WORKSPACE, MODELS["nngp"], prior=far)
+    mapper.update(*lines(8))
+    assert mapper.trust == 0.0
+
+
+def test_a_failed_update_leaves_the_trust_as_it_was(monkeypatch):
+    mapper = learned("nngp", prior_of(coarse), batches=1)
+    mapper._trust = 0.0  # as learned from a misleading first batch
+    mapper._model.retarget(mapper._targets(mapper.data, mapper._offset, mapper._deviation))
+    mapper.update(*lines(150, 1))
+    assert mapper._trust_is_due
+    grid = Grid.cells(WORKSPACE, 4.0)
+    before = mapper.map(grid).mean
+    with monkeypatch.context() as broken:
+        broken.setattr(mapper._model, "update", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            mapper.update(*lines(150, 2))
+    assert mapper.trust == 0.0 and mapper._trust_is_due
+    np.testing.assert_array_equal(mapper.map(grid).mean, before)
+    mapper.update(*lines(150, 2))
+    assert mapper.trust > 0.9
+
+
 def test_a_prior_whose_own_error_is_large_counts_little():
     sure, unsure = prior_of(coarse), prior_of(coarse, deviation=40.0)
     xy = np.array([[8.0, 0.0]])
@@ -208,6 +235,18 @@ def test_refuses_what_is_no_prior(tmp_path, content):
         read_prior(str(tmp_path), WORKSPACE, None)
 
 
+@pytest.mark.parametrize("value", [-9999.0, -1e38])
+def test_undeclared_values_for_unknown_places_are_refused(tmp_path, value):
+    path = geotiff(tmp_path / "a.tif", lambda xy: np.where(xy[:, 0] < 0, value, coarse(xy)))
+    with pytest.raises(InputError, match="declare it as the file's nodata value"):
+        read_prior(path, WORKSPACE, None)
+
+
+def test_an_unknown_deviation_is_the_largest_known_one(tmp_path):
+    path = geotiff(tmp_path / "a.tif", coarse, bands=("elevation", "sigma"), deviation=-1.0)
+    assert (read_prior(path, WORKSPACE, None).deviation == 0).all()
+
+
 def test_an_earlier_run_is_a_prior_for_the_next(tmp_path, capsys):
     common = ["--method", "nngp", "--max-samples", "700", "--terrain", "seamounts"]
     common += [f"--{name}={value}" for name, value in QUICK.items()]
@@ -236,7 +275,7 @@ def test_a_mission_keeps_its_prior(tmp_path):
     opened = WithPrior(folder, prior=str(path))
     opened.close()
     path.unlink()  # the vehicle restarts without the stick that it was on
-    session, close = open_mission(settings(folder, prior=str(path)))
+    session, close = open_mission(settings(folder, prior="/another/place.tif"))
     assert session.mapper.prior is not None
     close()
     (folder / FILE).write_bytes((folder / FILE).read_bytes()[:-200])

@@ -186,7 +186,7 @@ def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
         ({"model": {"cell": 3}}, r"model\.cell: unknown to these methods, .* sparse\.num_inducing"),
         (
             {"methods": ["cells"], "model": {"sparse.steps": 3}},
-            r"model\.sparse\.steps: unknown .* device, cell$",
+            r"model\.sparse\.steps: unknown .* device, prior, cell$",
         ),
         ({"methods": ["cells"], "model": {"cell": 0}}, r"model\.cell: expected a number from 0.1"),
         ({"methods": ["cells:rbf"]}, r"methods\[0\]: .* kernels before the colon, got 'cells:rbf'"),
