@@ -237,7 +237,8 @@ def _with_prior(survey: MappingJob) -> MappingJob:
     if (origin := survey.soundings.projection) is not None:
         place = GeoReference(origin.latitude, origin.longitude)
     elif any(source.get("origin") or ()):
-        place = GeoReference(*source["origin"], source.get("heading") or 0.0)
+        latitude, longitude = source["origin"]
+        place = GeoReference(latitude, longitude, source.get("heading") or 0.0)
     prior = read_prior(settings.model.prior, survey.workspace, place)
     return replace(survey, settings=replace(settings, prior=prior))
 
