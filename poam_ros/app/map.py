@@ -233,12 +233,7 @@ def _with_prior(survey: MappingJob) -> MappingJob:
     settings, source = survey.settings, survey.soundings.source
     if settings.prior is not None:
         return survey
-    place = None
-    if (origin := survey.soundings.projection) is not None:
-        place = GeoReference(origin.latitude, origin.longitude)
-    elif any(source.get("origin") or ()):
-        latitude, longitude = source["origin"]
-        place = GeoReference(latitude, longitude, source.get("heading") or 0.0)
+    place = GeoReference.given(source.get("origin"), source.get("heading"))
     prior = read_prior(settings.model.prior, survey.workspace, place)
     return replace(survey, settings=replace(settings, prior=prior))
 

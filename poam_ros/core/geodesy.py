@@ -7,6 +7,7 @@ code, but they stretch and turn a map.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,6 +143,14 @@ class GeoReference:
             code = (32700 if self.latitude < 0 else 32600) + zone
             object.__setattr__(self, "crs", f"EPSG:{code}")
 
+    @classmethod
+    def given(cls, origin: Sequence[float] | None, heading: float | None) -> GeoReference | None:
+        """That of the settings ``origin`` and ``heading``; None where no origin is given: 0, 0."""
+        if origin is None or not any(origin):
+            return None
+        latitude, longitude = origin
+        return cls(float(latitude), float(longitude), float(heading or 0.0))
+
     @property
     def north_up(self) -> bool:
         """Whether the map's own coordinates are the projected ones."""
@@ -187,6 +196,14 @@ class GeoReference:
         if self.crs:
             xy = transformed(self.system(), self.local.crs, xy)
         return _rotated(xy, self.heading)
+
+    def moved(self, xy: np.ndarray, there: GeoReference) -> np.ndarray:
+        """Points of the map [N, 2] in coordinates of another map [N, 2]. Raises as
+        ``to_projected``."""
+        if self == there:
+            return xy
+        projected = transformed(self.system(), there.system(), self.to_projected(xy))
+        return there.to_map(projected)
 
     def degrees(self, xy: np.ndarray) -> np.ndarray:
         """Projected points [N, 2] as longitude, latitude [N, 2]. Raises as ``to_projected``."""

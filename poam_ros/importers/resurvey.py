@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.geodesy import GeoReference, transformed
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.maps import ElevationMap
@@ -71,7 +71,6 @@ class Survey:
         row = np.arange(len(table["z"]))
         land = Land(mapped.grid, np.isfinite(mapped.mean)) if "outline.file" in values else None
         known = recorded(folder)
-        origin = known.get("origin")
         settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
         if settings.model.prior and settings.prior is None:
             raise InputError(f"{folder}: expected its prior, {PRIOR}, which is not there")
@@ -81,7 +80,7 @@ class Survey:
             Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
             Extent.of(bounds),
             settings,
-            None if origin is None else GeoReference(origin[0], origin[1], known["heading"]),
+            GeoReference.given(known.get("origin"), known.get("heading")),
         )
 
     def learn(self, on_progress: OnProgress) -> BathymetricMapper:
@@ -163,12 +162,11 @@ def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Gr
 def _moved(xy: np.ndarray, before: Survey, after: Survey) -> np.ndarray:
     """Places [N, 2] of the first survey's map in coordinates of the second's."""
     here, there = before.place, after.place
-    if here == there:
+    if here is None and there is None:
         return xy
     if here is None or there is None:
         raise InputError(
             f"{after.folder}: expected both surveys with a georeference, or neither; only "
             f"{(after if here is None else before).folder} has one"
         )
-    projected = transformed(here.system(), there.system(), here.to_projected(xy))
-    return there.to_map(projected)
+    return here.moved(xy, there)

@@ -7,7 +7,7 @@ after a failure the one before is still there.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Checkpoint:
     deviation: float
     values: dict[str, Any]
     arrays: dict[str, np.ndarray]
-    trust: Sequence[float] = (1.0, 0)
+    trust: tuple[float, int] = (1.0, 0)
 
     def restore(self, mapper: RestorableModel, samples: Samples) -> None:
         """Restore a mapper; ``samples``: the pings in the model.
@@ -52,11 +52,7 @@ class Checkpoint:
 
         try:
             model = unpack(Packed(self.arrays, self.values))
-            trust, count = self.trust
-            state = MapperState(
-                model, self.offset, self.deviation, samples, (float(trust), int(count))
-            )
-            mapper.restore(state)
+            mapper.restore(MapperState(model, self.offset, self.deviation, samples, self.trust))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"checkpoint: another model's state ({error})") from None
 

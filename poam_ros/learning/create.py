@@ -61,9 +61,7 @@ def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> 
 
 def _prior(values: Mapping[str, Any]) -> PriorMap | None:
     """The prior of these settings, on the Earth where they say the map lies; None: none."""
-    place, (latitude, longitude) = None, values.get("origin", (0.0, 0.0))
-    if latitude or longitude:
-        place = GeoReference(latitude, longitude, values.get("heading", 0.0))
+    place = GeoReference.given(values.get("origin"), values.get("heading"))
     return read_prior(ModelSettings.of(values).prior, Extent.of(values["workspace"]), place)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE, atomic_write
-from ..core.geodesy import WGS84, GeoReference, transformed
+from ..core.geodesy import GeoReference, transformed
 from ..core.geometry import Extent, Grid
 from ..core.reading import read_arrays, refuse_larger
 from ..core.safe_yaml import read_yaml
@@ -35,7 +35,7 @@ REACH, FEWEST = 3.0, 64
 #: The standard error of the trust comes from leaving out this many parts of the pings.
 PARTS = 16
 #: Descriptions of a band that holds standard deviations.
-SIGMA = re.compile(r"sigma|std|standard deviation|uncertainty \(1")
+SIGMA = re.compile(r"sigma|std|standard deviation")
 #: Only trenches are deeper than this, in m: -9999 and the like stand for "unknown".
 HIGHEST = 9_000.0
 #: A trust of fewer standard errors than this is 0.
@@ -103,14 +103,11 @@ class PriorMap:
         if used.sum() < 2:
             return 0.0
         product, square = products.sum(), squares.sum()
-        b = product / square
-        rest = square - squares[used]
-        if not (rest > 0).all():
+        b, rest = product / square, square - squares[used]
+        if b <= 0 or not (rest > 0).all():
             return 0.0
         without, count = (product - products[used]) / rest, used.sum()
         error = math.sqrt((count - 1) / count * np.square(without - without.mean()).sum())
-        if b <= 0:
-            return 0.0
         return float(min(b * max(0.0, 1 - (SIGNIFICANT * error / b) ** 2), 1.0))
 
     def write(self, folder: Path) -> None:
@@ -136,7 +133,7 @@ class PriorMap:
             fine = mean.shape == deviation.shape == grid.shape and np.isfinite(mean).all()
             if not (fine and (deviation >= 0).all()):
                 raise ValueError("wrong shapes or values")
-        except Exception as error:  # of any type, by where it is damaged
+        except (*UNREADABLE, IndexError) as error:
             raise InputError(
                 f"{folder / FILE}: expected the prior as it was written ({error})"
             ) from None
@@ -214,11 +211,10 @@ def _of_run(
         if not layers[0].shape == layers[1].shape == grid.shape:
             raise ValueError("wrong shapes")
         there = _origin(read_yaml(folder / "config.yaml"))
-    except (*UNREADABLE, ArithmeticError, AttributeError, IndexError) as error:
+    except (*UNREADABLE, IndexError) as error:
         raise InputError(f"expected the map.npz and config.yaml of a run ({error})") from None
-    if there is not None and place is not None and place != there:
-        degrees = place.degrees(place.to_projected(xy))
-        xy = there.to_map(transformed(WGS84, there.system(), degrees))
+    if there is not None and place is not None:
+        xy = place.moved(xy, there)
     inside = grid.borders.contains(xy)
     mean, deviation = (np.where(inside, grid.interpolate(v, xy), np.nan) for v in layers)
     return mean, deviation
@@ -228,10 +224,7 @@ def _origin(config: Any) -> GeoReference | None:
     """Where a run's map lies, by its config.yaml; None: unknown. Nodes have settings of their own:
     the planner knows the origin."""
     known = flat(config.get("nodes", {}).get("planner", config))
-    origin = known.get("origin")
-    if not (isinstance(origin, list) and len(origin) == 2 and any(origin)):
-        return None
-    return GeoReference(float(origin[0]), float(origin[1]), float(known.get("heading") or 0.0))
+    return GeoReference.given(known.get("origin"), known.get("heading"))
 
 
 def _of_geotiff(
@@ -260,8 +253,7 @@ def _of_geotiff(
             raise InputError(
                 "it lies on the Earth, and where the map does is unknown: set the map's `origin`"
             )
-        degrees = place.degrees(place.to_projected(xy))
-        xy = transformed(WGS84, crs.to_wkt(), degrees)
+        xy = transformed(place.system(), crs.to_wkt(), place.to_projected(xy))
         if crs.is_geographic:  # a raster may go on beyond 180 degrees
             west = bounds.left
             xy[:, 0] = west + (xy[:, 0] - west) % 360
