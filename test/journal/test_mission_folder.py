@@ -66,6 +66,11 @@ def newer(folder):
         db.execute("PRAGMA user_version = 99")
 
 
+def with_a_trigger(folder):
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
+        db.execute("CREATE TRIGGER t AFTER INSERT ON pings BEGIN DELETE FROM pings; END")
+
+
 def with_a_hole(folder):
     with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("DELETE FROM pings WHERE number = 17")
@@ -77,7 +82,8 @@ def shortened(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [truncated, scrambled, text, foreign, newer, with_a_hole, shortened]
+    "damage",
+    [truncated, scrambled, text, foreign, newer, with_a_trigger, with_a_hole, shortened],
 )
 @pytest.mark.parametrize("journal", [True, False])
 def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_path, damage, journal):

@@ -78,7 +78,8 @@ def ship(ros, eventually, terrain):
 def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     simulator, crew = ship()
     crew.send_goal(25, -30)
-    eventually(lambda: len(crew.heard["sonar/range"]) > 30)
+    topics = ("sonar/range", "odom", "/clock")
+    eventually(lambda: all(len(crew.heard[topic]) > 30 for topic in topics))
     times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
     assert times[0] > 0
     assert (np.diff(times) > 0).all()
