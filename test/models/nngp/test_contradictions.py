@@ -9,7 +9,7 @@ from problems import scattered
 
 from poam_ros.core.errors import CholeskyError
 from poam_ros.models.data import Dataset
-from poam_ros.models.nngp import conditional
+from poam_ros.models.nngp import conditional, online
 from poam_ros.models.nngp.conditional import condition, log_loss
 from poam_ros.models.nngp.contradictions import AGAIN, affected, find_contradictions
 from poam_ros.models.nngp.fields import ParameterLayout
@@ -168,6 +168,7 @@ def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     x = torch.tensor([[-0.6, 0.0], [-0.15, 0.0]], dtype=torch.float64)
     near = torch.arange(24).expand(2, 24).contiguous()
     found = condition(kernel, sites, x, near)
+    assert found.limited == 1
     reach = 4.0001 * found.variance.sqrt()
     assert (found.mean <= sites.y.max() + reach).all()
     assert (found.mean >= sites.y.min() - reach).all()
@@ -208,6 +209,22 @@ def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
         for _ in range(2):
             learned.predict(scattered(200, 9).X)
     assert caplog.text.count("contradict those around them") == 1
+
+
+def test_a_map_that_leaves_the_range_of_its_soundings_says_so(caplog, monkeypatch):
+    learned, x = model(), scattered(200, 9).X
+    learned.update(lines(0)[::10])
+    monkeypatch.setattr(online, "condition", lambda *of: condition(*of)._replace(limited=3))
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            learned.predict(x)
+    said = "3 of 200 predictions are limited to the range of the soundings near them"
+    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [(logging.WARNING, said)]
+
+
+def test_the_loss_of_left_out_soundings_shows_false_ones():
+    losses = [model(first_steps=80).update(lines(false)).loss for false in (0, 20, 60)]
+    assert losses[0] + 0.1 < losses[1] < losses[2] - 0.1
 
 
 def test_forgetting_that_fails_changes_nothing(monkeypatch):
