@@ -37,7 +37,8 @@ WORKERS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2); ech
 
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Python compiles what it imports, once: a small part of what pip would.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 RUN := runs/sim
 STAMP := .venv/.setup-$(ROS)
 
@@ -66,9 +67,9 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*
 	@test -x $(BIN)/python || { echo "setup 1/3: .venv with $(PYTHON)"; \
 	  $(PYTHON) -m venv $(VENV_FLAGS) .venv; }
 	@echo "setup 2/3: torch (the large one)"
-	@$(PIP) install $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@$(INSTALL) $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@echo "setup 3/3: the rest, and poam_ros itself"
-	@$(PIP) install $(PINS) -e ".[$(EXTRAS)]"
+	@$(INSTALL) $(PINS) -e ".[$(EXTRAS)]"
 	@touch $@
 
 sim: setup
@@ -106,7 +107,7 @@ docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .venv/.docs: $(STAMP)
-	@$(PIP) install $(PINS) -e ".[docs]"
+	@$(INSTALL) $(PINS) -e ".[docs]"
 	@touch $@
 
 build: setup
