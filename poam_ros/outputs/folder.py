@@ -262,9 +262,11 @@ def read_map(path: Path) -> ElevationMap:
         trained = int(arrays.pop("trained")) if "trained" in arrays else None
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
-    return ElevationMap(
-        Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns, trained=trained
-    )
+        grid, support, count = Grid.of_file(x, y), np.asarray(support, dtype=float), int(samples)
+        shapes = {np.asarray(v, dtype=float).shape for v in (mean, variance, *arrays.values())}
+        if shapes != {grid.shape} or support.ndim != 2 or support.shape[1] != 2:
+            raise ValueError("layers of other shapes than the grid's")
+    return ElevationMap(grid, mean, variance, arrays, support, count, stamp_ns, trained=trained)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

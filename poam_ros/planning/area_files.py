@@ -42,7 +42,7 @@ def read_areas(path: Path) -> tuple[list[Area], bool]:
         found = list(polygons(content))
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(f"areas.file: expected {name} with polygons in {path}") from None
     if not found:
         raise InputError(f"areas.file: expected polygons in {path}, got none")
@@ -84,6 +84,8 @@ def _plan(content: Any) -> Iterator[Area]:
         yield WORKSPACE if polygon["inclusion"] else KEEP_OUT, corners
     for one in fence.get("circles", ()):
         (latitude, longitude), radius = one["circle"]["center"][:2], one["circle"]["radius"]
+        if not (abs(float(latitude)) <= 90 and abs(float(longitude)) <= 360):
+            raise ValueError("no place on the Earth")
         # A polygon within the circle of a workspace, and around that of a keep-out.
         reach = float(radius) / (1.0 if one["inclusion"] else math.cos(math.pi / SIDES))
         angle = np.arange(SIDES) * (2 * math.pi / SIDES)
