@@ -371,7 +371,8 @@ class MapTarget:
     def _forecast(self, mission: Mission, drawn: ElevationMap, now: float) -> Left | None:
         """The time left at the mean speed so far; None: unknown, or the target is met."""
         began, driven, settings = mission.budget.start_time_s, mission.track.length, self.settings
-        if mission.state != EXPLORING or began is None or driven <= 0 or not settings.tvu:
+        since = driven - mission.budget.driven_at_start
+        if mission.state != EXPLORING or began is None or since <= 0 or not settings.tvu:
             return None
         self._reached.append((driven, self.status.share if self.status else 0.0))
         try:
@@ -379,7 +380,7 @@ class MapTarget:
         except InputError:  # the map is too small, or known at once
             return None
         way = distance_left(bottom, settings.tvu, settings.share, self._reached, mission.workspace)
-        return way and way.times((now - began) / driven)
+        return way and way.times((now - began) / since)
 
     @property
     def _level(self) -> float:
