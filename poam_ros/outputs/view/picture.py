@@ -274,8 +274,7 @@ class MapPicture:
         for key in COUNTS & values.keys():
             values[key] = np.nan_to_num(values[key], nan=-1.0)  # not "NaN"
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
-            key: [np.ascontiguousarray(layer, dtype=np.float32)]
-            for key, layer in values.items()
+            key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
         }
         columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.cell))]
         columns |= {"x": [low.xmin], "y": [low.ymin]}
