@@ -3,10 +3,10 @@
 At a crossing, two lines should have the same depth. What they disagree in systematically is the
 water level or draught (a constant of a day, boat or line), the sound speed of a day (in proportion
 to the depth), or where a depth was measured: a latency (with the speed), or a distance between
-sounder and antenna along the direction of travel. All are fitted together, by generalised least squares with
-robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their positions, are
-random effects (Henderson 1975), whose variances have the largest restricted likelihood. What all
-lines have in common cannot be seen at crossings: of days the one with the most soundings is the
+sounder and antenna along the direction of travel. All are fitted together, by generalised least
+squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
+positions, are random effects (Henderson 1975), whose variances have the largest restricted
+likelihood. What all lines have in common cannot be seen at crossings: of days the one with the most soundings is the
 reference.
 """
 
