@@ -6,8 +6,8 @@ to the depth), or where a depth was measured: a latency (with the speed), or a d
 sounder and antenna along the direction of travel. All are fitted together, by generalised least
 squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
 positions, are random effects (Henderson 1975), whose variances have the largest restricted
-likelihood. What all lines have in common cannot be seen at crossings: of days the one with the most soundings is the
-reference.
+likelihood. What all lines have in common cannot be seen at crossings: of days the one with the most
+soundings is the reference.
 """
 
 from __future__ import annotations
@@ -177,7 +177,10 @@ def correct(
 ) -> Soundings:
     """The soundings less the errors that are known."""
     fit = _Fit(soundings, line, day, water_level)
-    values = np.array([calibration.value(kind, name) for kind, name in fit.kinds])
+    # With soundings that were left out of the estimate, another day may have the most.
+    known = {(e.kind, e.name): e.value for e in calibration.effects if e.applied}
+    fit.kinds = [(kind, name) for kind, name in known if kind != "line"]
+    values = np.array([known[kind] for kind in fit.kinds])
     constants = np.array([calibration.value("line", name) for name in line.names])
     return fit.corrected(soundings, values, constants)
 
