@@ -345,13 +345,12 @@ class MapTarget:
 
     def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
-        budget = mission.budget
         if not len(gaps) or mission.position is None:
             return False
         if self._known(mission):
             return True
         speed = mission.goals.arrival.get("max_speed", 1.0)
-        left = budget.distance_left(mission.track.length, now, speed)
+        left = mission.budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
         goals = coverage.gap_closing_goals(mission.position, gaps)
@@ -367,8 +366,8 @@ class MapTarget:
 
     def _forecast(self, mission: Mission, drawn: ElevationMap, now: float) -> Left | None:
         """The time left at the mean speed so far; None: unknown, or the target is met."""
-        began, driven, settings = mission.budget.start_time_s, mission.track.length, self.settings
-        since = driven - mission.budget.driven_at_start
+        budget, driven, settings = mission.budget, mission.track.length, self.settings
+        began, since = budget.start_time_s, driven - budget.driven_at_start
         if mission.state != EXPLORING or began is None or since <= 0 or not settings.tvu:
             return None
         self._reached.append((driven, self.status.share if self.status else 0.0))
@@ -384,7 +383,7 @@ class MapTarget:
         return self.settings.water_level if self.level is None else self.level
 
     def _known(self, mission: Mission) -> bool:
-        """Whether the share is reached. With a distance alone, all of the budget improves the map."""
+        """Whether the share is reached. Without a TVU, all of the budget improves the map."""
         if not self.settings.tvu:
             return mission.budget.unlimited
         return self.status is not None and self.status.share >= self.settings.share
