@@ -15,15 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, quantity, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
-from ..frontend.events import DONE
+from ..frontend.events import DONE, WAITING
 from ..mavlink.settings import LinkSettings, PlaceSettings
-from ..mavlink.simulated_boat import EVENTS, SimulatedBoat
+from ..mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
 from ..models.native.loader import announce
 from ..models.registry import MODELS, option_rows
+from ..planning.areas import AreaSettings
 from ..planning.planners import PLANNERS, planner_rows
 from . import graph
 from .command import INTERRUPTED, Parser, add_settings, exit_on_interrupt
@@ -56,6 +59,7 @@ COMMON_OPTIONS = (
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
 PERIOD_S = 0.05  # between two steps, at most
 LONGEST_STEP_S = 1.0  # of simulated time between two steps in practice
+SHORE = 5.0  # m, from the workspace to the edge of the lake, at least
 
 
 def add_arguments(parser: Parser) -> None:
@@ -93,8 +97,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
     if degrees and "workspace" in given:
         raise InputError("workspace: expected it in metres or in degrees, got both")
-    if not (degrees or metres or args.practice is not None):
-        if not (values["areas.file"] or values["areas.polygon_degrees"]):
+    areas = bool(values["areas.file"] or values["areas.polygon_degrees"])
+    if not (degrees or metres or (args.practice is not None and not areas)):
+        if not areas:
             raise InputError(
                 "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
                 "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', --areas.polygon-degrees or "
@@ -153,7 +158,8 @@ def run(args: argparse.Namespace) -> int:
     link = Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
         drive = Drive(values, link, display.print_line)
-        for text in filter(None, (instance(LinkSettings, values).warning, _help(boat))):
+        warning = instance(LinkSettings, values).warning
+        for text in filter(None, (warning, _help(boat), _of_practice(float(speed)))):  # type: ignore[arg-type]
             display.print_line(text)
         _listen(drive, boat, display.print_line)
         with _signals(drive) as stopped:
@@ -176,7 +182,7 @@ def _loop(
         while boat is not None and boat.time_s < now.steady_s - begun_s:
             boat.step()
         drive.step(now)
-        display.show(_progress(drive))
+        display.show(progress(drive, now))
         drive.link.wait(PERIOD_S)
 
 
@@ -200,7 +206,10 @@ def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
 def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
     boat could be listening."""
-    from ..simulation.world.terrain import load_terrain
+    from ..core.geometry import Extent
+    from ..mavlink.frame import LocalFrame
+    from ..mavlink.places import given_frame, workspace_of
+    from ..simulation.world.terrain import ENVIRONMENT, load_terrain
 
     if "mavlink.url" in vars(args):
         raise InputError("practice: not with --mavlink, as the simulated boat has its own link")
@@ -209,7 +218,26 @@ def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
         port = free.getsockname()[1]
     values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.system": 0}
     key = instance(LinkSettings, values).key
-    boat = SimulatedBoat(load_terrain("lake"), port, seed=values["seed"], key=key)
+    given = given_frame(values)
+    frame, placed = given or LocalFrame(*HOME, values["heading"]), dict(values)
+    if given is not None:
+        placed |= given.values
+    try:
+        workspace = workspace_of(placed, frame)
+        instance(AreaSettings, placed).open(workspace)
+    except InputError as error:
+        raise InputError(f"practice: {error}") from None
+    home = LocalFrame(frame.place.latitude, frame.place.longitude)  # whose y axis is north
+    (x0, y0), (x1, y1) = workspace.lower, workspace.upper
+    corners = (frame.to_degrees(corner) for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
+    xy = np.array([home.to_map(*corner) for corner in corners])
+    lake = ENVIRONMENT
+    if not lake.grown(-SHORE).contains(xy).all():  # stretch it over workspace and boat
+        (x0, y0), (x1, y1) = np.minimum(xy.min(axis=0), 0), np.maximum(xy.max(axis=0), 0)
+        lake = Extent(x0, x1, y0, y1).grown(SHORE)
+    terrain = load_terrain("lake", lake)
+    place = home.place.latitude, home.place.longitude
+    boat = SimulatedBoat(terrain, port, home=place, seed=values["seed"], key=key)
     boat.recover()
     return boat
 
@@ -218,6 +246,12 @@ def _help(boat: SimulatedBoat | None) -> str:
     words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
     text = f"type a letter and Enter: {words}"
     return text + ("" if boat is None else f"; what happens to the boat: {', '.join(EVENTS)}")
+
+
+def _of_practice(speed: float) -> str:
+    if speed == 1:
+        return ""
+    return f"time runs {speed:g} times as fast: also the times in the log and the report"
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]) -> None:
@@ -260,7 +294,9 @@ def _signals(drive: Drive) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _progress(drive: Drive) -> Progress:
+def progress(drive: Drive, now: Moment) -> Progress:
+    """What the display shows of a mission."""
+    from ..frontend.ranges import refusal_reason
     from ..outputs.recorder import Progress
 
     problems = {"control": drive.vehicle.control}
@@ -269,17 +305,24 @@ def _progress(drive: Drive) -> Progress:
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:
-        return Progress(
-            "waiting for a position", problems=problems | {"fix": drive.telemetry.fault}
-        )
+        return Progress("waiting for a position", problems=problems | {"fix": drive.origin_fault})
     mission, ledger = drive.guidance.mission, drive.session.ledger
     if ledger.rejected:
         found = ledger.rejected.most_common(3)
         problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
     most = mission.budget.max_samples
     counts = drive.session.samples, most, ledger.pending
-    left = str(drive.guidance.target.left or "")
-    return Progress(mission.state, *counts, epochs=drive.batches, left=left, problems=problems)
+    shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
+    shown.left = str(drive.guidance.target.left or "")
+    if not mission.active:
+        shown.reason = mission.reason
+    if mission.state not in (WAITING, DONE):
+        shown.time_left = mission.budget.time_left(now.limit_s)
+    if (ping := drive.newest_ping) is not None:
+        fault = refusal_reason(ping)
+        below = ping.range * drive.session.front_end.settings.sound_scale
+        shown.depth = f"none ({fault})" if fault else f"{below:.1f} m below the sonar"
+    return shown
 
 
 def _sum_up(drive: Drive) -> None:

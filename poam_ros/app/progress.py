@@ -88,7 +88,15 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     if progress.pending and not progress.samples:
         # Screening runs when a batch is due, first at the end of the pilot survey.
         samples += f", {progress.pending} pending"
-    facts = [("state", progress.state), ("samples", samples), ("epoch", str(progress.epochs))]
+    facts = [("state", progress.state)]
+    if progress.reason:
+        facts.append(("reason", progress.reason))
+    facts += [("samples", samples), ("epoch", str(progress.epochs))]
+    if progress.depth:
+        facts.append(("depth", progress.depth))
+    if progress.time_left < float("inf"):
+        minutes, seconds = divmod(round(max(0.0, progress.time_left)), 60)
+        facts.append(("left", f"at most {minutes} min {seconds:02d} s"))
     if progress.epoch is not None:
         facts.append(("smse", f"{progress.epoch.metrics.smse:.4f}"))
         facts.append(("update", f"{progress.epoch.update_s:.2f} s"))

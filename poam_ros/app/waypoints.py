@@ -11,10 +11,11 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import atomic_write
-from ..core.settings import Setting, instance, rows
+from ..core.settings import Setting, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..planning.areas import AreaSettings, NavigableArea
 from ..planning.boustrophedon import BoustrophedonOptions, boustrophedon
+from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.pilots import PILOTS, path_length
 from ..planning.planners import PLANNERS, planner_rows
 from ..planning.routes import Routes
@@ -40,7 +41,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE",
         help=f"File to write. Its ending selects the format: {ENDINGS}.")  # fmt: skip
     areas = [r for r in rows(AreaSettings) if r.name not in PLACES]
-    table = (SURVEY, AFTER, DURATION, *areas, *planner_rows())
+    table = (SURVEY, AFTER, DURATION, *areas, *rows(ClearanceSettings), *planner_rows())
     own = [graph.ROBOT_ROWS[name] for name in PLACES]
     degrees = [row for row in rows(PlaceSettings) if row.name == "workspace_degrees"]
     add_settings(parser, {row.name: row for row in (*degrees, *own, *table)}.values())
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from ..outputs.exports.chart import recorded
     from ..outputs.folder import read_map, read_table
 
-    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings))
+    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
     values: dict[str, Any] = {row.name: row.default for row in known}
     values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
     values |= {"workspace": (0.0,) * 4}
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         drawn = read_map(folder / "map.npz")
         values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
     values |= vars(args)
+    if values["min_depth"] and not after:
+        raise InputError("min_depth: expected also --after, as only a map says how deep it is")
     path: Path = args.file
     if path.suffix not in FORMATS:
         raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
@@ -80,13 +83,21 @@ def run(args: argparse.Namespace) -> int:
     draws = np.random.default_rng(values["seed"])
     if after:
         pings = read_table(folder / "samples.csv", ("x", "y"))
+        xy = np.column_stack((pings["x"], pings["y"]))
         planner = PLANNERS[values["planner"]]
         options = instance(planner.options, values)
+        routes = Routes(areas)
+        if values["min_depth"] and len(xy):
+            routes = deep = DeepRoutes(areas, instance(ClearanceSettings, values))
+            deep.set_vehicle(values["capture_radius"], values["max_speed"])
+            deep.learn(drawn)
+            bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
+            deep.sounded(xy[-1], _transducer_height(folder) - bottom)
         driven = planned_ahead(
             lambda view, situation: planner.path(view, situation, options, draws),
             drawn,
-            np.column_stack((pings["x"], pings["y"])),
-            areas,
+            xy,
+            routes,
             values["capture_radius"] / 2,
             values[DURATION.name] * values["max_speed"],
         )
@@ -113,6 +124,18 @@ def run(args: argparse.Namespace) -> int:
     hours = length / values["max_speed"] / 3600
     print(f"{path}: {len(driven)} waypoints, {length:.0f} m, {hours:.2f} h")
     return 0
+
+
+def _transducer_height(folder: Path) -> float:
+    """Height of a boat's transducer above the map's datum, in m: by the water level and the mount
+    in config.yaml; 0 what it does not say."""
+    from ..outputs.exports.chart import read_config, recorded
+
+    config = read_config(folder / "config.yaml")
+    mapper = (config.get("nodes") or {}).get("mapper") if isinstance(config, dict) else None
+    offset = flat(mapper).get("sonar.offset") if isinstance(mapper, dict) else None
+    below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
+    return float(recorded(folder).get("water_level", 0.0)) + below
 
 
 def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Polygons of vector files: GeoPackage, Shapefile and what else pyogrio reads."""
+"""Shapes of vector files: GeoPackage, Shapefile and what else pyogrio reads."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from .reading import refuse_large_dataset
 #: A polygon: its border, then its holes, each corners [K, 2].
 Rings = tuple[np.ndarray, ...]
 #: Of well-known binary: what its geometries are.
-POLYGON, MULTIPOLYGON, COLLECTION = 3, 6, 7
+POINT, LINE, POLYGON, SEVERAL = 1, 2, 3, (4, 5, 6, 7)
 
 
-class PolygonLayer(NamedTuple):
-    """Polygons [N], the value of a column for each [N] (empty where there is none), and the
-    coordinate system, if the file says one."""
+class VectorLayer(NamedTuple):
+    """Polygons [N], the value of a column for each [N] (empty where there is none), the coordinate
+    system, if the file says one, and points and lines [K, 2], with their value."""
 
     polygons: list[Rings]
     values: list[str]
     crs: str | None
+    places: list[tuple[np.ndarray, str]]
 
 
-def read_polygon_layer(path: Path, what: str, column: str = "") -> PolygonLayer:
-    """Polygons of a file's first layer.
+def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
+    """Shapes of a file's first layer.
 
     Args:
         path: of the file.
@@ -53,12 +54,16 @@ def read_polygon_layer(path: Path, what: str, column: str = "") -> PolygonLayer:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
     named = fields[0] if len(fields) else [""] * len(geometries)
     found = [
-        (rings, str(value or ""))
+        (kind, rings, str(value or ""))
         for data, value in zip(geometries, named, strict=True)
         if data
-        for rings in _of_binary(bytes(data), [0])
+        for kind, rings in _of_binary(bytes(data), [0])
     ]
-    return PolygonLayer([rings for rings, _ in found], [text for _, text in found], meta["crs"])
+    polygons = [(rings, text) for kind, rings, text in found if kind == POLYGON]
+    places = [(rings[0], text) for kind, rings, text in found if kind != POLYGON]
+    return VectorLayer(
+        [r for r, _ in polygons], [text for _, text in polygons], meta["crs"], places
+    )
 
 
 def shown_error(error: Exception) -> str:
@@ -66,8 +71,8 @@ def shown_error(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _of_binary(data: bytes, at: list[int]) -> Iterator[Rings]:
-    """Polygons of well-known binary (OGC 06-103r4, 8.2) in two dimensions, from ``at`` on."""
+def _of_binary(data: bytes, at: list[int]) -> Iterator[tuple[int, Rings]]:
+    """Kind and shape of well-known binary (OGC 06-103r4, 8.2) in two dimensions, from ``at`` on."""
     order = "<" if data[at[0]] else ">"
 
     def number() -> int:
@@ -75,15 +80,21 @@ def _of_binary(data: bytes, at: list[int]) -> Iterator[Rings]:
         at[0] += 4
         return found
 
+    def places(count: int) -> np.ndarray:
+        found = np.frombuffer(data, f"{order}f8", 2 * count, at[0]).reshape(-1, 2)
+        at[0] += 16 * count
+        return found.astype(float)
+
     at[0] += 1
-    kind, count = number(), number()
-    if kind == POLYGON:
-        rings = []
-        for _ in range(count):
-            corners = number()
-            rings.append(np.frombuffer(data, f"{order}f8", 2 * corners, at[0]).reshape(-1, 2))
-            at[0] += 16 * corners
-        yield tuple(ring.astype(float) for ring in rings)
-    elif kind in (MULTIPOLYGON, COLLECTION):
-        for _ in range(count):
+    kind = number()
+    if kind == POINT:
+        place = places(1)
+        if np.isfinite(place).all():  # an empty one is NaN
+            yield kind, (place,)
+    elif kind == LINE:
+        yield kind, (places(number()),)
+    elif kind == POLYGON:
+        yield kind, tuple(places(number()) for _ in range(number()))
+    elif kind in SEVERAL:
+        for _ in range(number()):
             yield from _of_binary(data, at)

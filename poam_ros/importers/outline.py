@@ -14,7 +14,7 @@ from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.reading import parse_json
-from ..core.vectors import Rings, read_polygon_layer, shown_error
+from ..core.vectors import Rings, read_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import write_table
@@ -122,7 +122,7 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     if path.suffix.lower() in (".geojson", ".json"):
         found, crs = list(_of_geojson(path)), None
     else:
-        layer = read_polygon_layer(path, "an outline in this format")
+        layer = read_layer(path, "an outline in this format")
         found, crs = layer.polygons, layer.crs
         if projection is None and crs is not None and is_in_feet(str(path), crs):
             raise InputError(

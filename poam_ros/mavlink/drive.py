@@ -59,6 +59,7 @@ class Drive:
     Attributes:
         vehicle: on the link; ``authority``, ``telemetry``, ``parameters``, ``steering``: its own.
         session, guidance: None before the frame is known.
+        newest_ping: None before the first in the frame.
         before_frame: ranges that came before. ``batches``: that the model has learned.
         finished: whether the mission is over and its results are written, or was asked to quit.
 
@@ -81,6 +82,7 @@ class Drive:
         self.parameters, self.steering = vehicle.parameters, vehicle.steering
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
+        self.newest_ping: RawPing | None = None
         self.before_frame = self.batches = 0
         self._warnings = LogThrottle(log.warning)
         self.finished = self._over = self._begun = False
@@ -108,6 +110,11 @@ class Drive:
         """Take one of ``COMMANDS``; may be called on any thread."""
         self._commands.put(word)
 
+    @property
+    def origin_fault(self) -> str:
+        """Why no fix has made the frame yet, as text; empty: it is there, or made at once."""
+        return self.telemetry.origin_fault(self._max_accuracy) if self._frame is None else ""
+
     def step(self, now: Moment) -> None:
         """Read the link, and do all that is due.
 
@@ -119,7 +126,7 @@ class Drive:
             self.steering.steer(self.guidance.mission, self.guidance.z, now.steady_s)
         for message in messages:
             self._take(message, now)
-        if self._frame is None and self.telemetry.good_fix(self._max_accuracy):
+        if self._frame is None and not self.origin_fault:
             assert self.telemetry.position is not None
             self._frame = LocalFrame(*self.telemetry.position, self.values["heading"])
         if self.session is None and self._frame is not None:
@@ -218,12 +225,13 @@ class Drive:
             if handled.message is not None:
                 self._warnings.add(*handled.message)
             if isinstance(event, RawPing):
+                self.newest_ping = event
                 guidance.ping(event)
             elif isinstance(event, VehicleState) and not telemetry.delayed:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
                 guidance.locate(event, std, now)
-        if step := telemetry.take_origin_step():
-            guidance.displace(f"the EKF's origin has moved by {step:.1f} m")
+        if text := telemetry.take_displacement():
+            guidance.displace(text)
 
     def _obey(self, word: str, now: Moment) -> None:
         """Do what a person asks for."""
@@ -231,14 +239,14 @@ class Drive:
             self.finished = True
             return
         if self.guidance is None:
-            self._say(f"{word}: waiting for a position ({self.telemetry.fault or 'the fix'})")
+            self._say(f"{word}: refused, as the map has no origin yet: {self.origin_fault}")
             return
         mission = self.guidance.mission
         begins = (word == "start" and mission.state in (WAITING, DONE)) or (
             word == "resume" and mission.state == PAUSED
         )
         known = "" if mission.position is not None else "no position yet"
-        refusal = (known or self.telemetry.fault or self.authority.grant()) if begins else ""
+        refusal = (self.telemetry.fault or known or self.authority.grant()) if begins else ""
         if refusal:
             self._say(f"{word}: refused, as {refusal}")
             return

@@ -37,8 +37,10 @@ STREAMS = {
     49: 1.0,  # GPS_GLOBAL_ORIGIN
 }
 HEARTBEAT_PERIOD_S = 1.0
-#: s until streams are asked for again that do not come, and between two attempts to open the link.
+#: s until streams are asked for again that come too rarely, and between two attempts to open the
+#: link.
 STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
+ENOUGH = 0.4  # share of the wanted messages: ArduPilot may send them at 1 Hz unasked
 SILENT_S = 10.0  # without a byte, until a serial or TCP link is opened again
 CHUNK = 4096  # bytes read at a time
 RECEIVE_BUFFER = 2**22  # bytes, or as many as the system allows; its default overflows in 6 s
@@ -94,7 +96,7 @@ class Link:
         self._is_udp = settings.url.startswith("udp")
         self._sequence: int | None = None
         self._received = self._lost = 0
-        self._streams: dict[str, float] = {}  # when each kind of message came last, s
+        self._streams: Counter[str] = Counter()  # messages of each kind since we last asked
         with library() as mavutil:
             self._mavutil = mavutil
 
@@ -226,7 +228,7 @@ class Link:
             self.left_out["before the first heartbeat"] += 1
             return False
         self._count(message.get_seq())
-        self._streams[kind] = now_s
+        self._streams[kind] += 1
         return True
 
     def _count(self, sequence: int) -> None:
@@ -242,12 +244,12 @@ class Link:
             self._beat_s = now_s
             self._send("heartbeat", OWN_TYPE, NO_AUTOPILOT, 0, 0, ACTIVE)
         if self.heard_s is not None and now_s - self._asked_s >= STREAM_PERIOD_S:
-            self._asked_s = now_s
-            wanted = self._mavutil.mavlink.mavlink_map
+            since_s, self._asked_s = min(now_s - self._asked_s, STREAM_PERIOD_S), now_s
+            names = self._mavutil.mavlink.mavlink_map
             for number, rate in STREAMS.items():
-                last = self._streams.get(wanted[number].msgname, -math.inf)
-                if now_s - last >= STREAM_PERIOD_S:
+                if self._streams[names[number].msgname] < ENOUGH * rate * since_s:
                     self._command(SET_MESSAGE_INTERVAL, number, 1e6 / rate)
+            self._streams.clear()
 
     def _command(self, number: int, *values: float) -> None:
         to = self.system, AUTOPILOT_COMPONENT, number, 0

@@ -64,7 +64,7 @@ def planned_ahead(
     choose: Callable[[MapView, Situation], np.ndarray],
     drawn: ElevationMap,
     pings: np.ndarray,
-    areas: NavigableArea,
+    routes: Routes,
     turning_radius: float,
     length: float,
 ) -> np.ndarray:
@@ -77,7 +77,7 @@ def planned_ahead(
         choose: the planner: waypoints [K, 2] from a view of the map and a situation.
         drawn: the latest map.
         pings: in the map, oldest first [N, 2], in m.
-        areas: where waypoints may lie.
+        routes: where waypoints and legs may lie.
         turning_radius: of the vehicle, in m.
         length: of the way, in m.
 
@@ -86,7 +86,7 @@ def planned_ahead(
     """
     if not len(pings):
         raise InputError("expected a map with pings, got none")
-    workspace, routes, found = areas.workspace, Routes(areas), list[np.ndarray]()
+    workspace, found = routes.areas.workspace, list[np.ndarray]()
     cell = float(drawn.grid.x[1] - drawn.grid.x[0])
     position, before, since = pings[-1], thinned(pings, workspace, cell), np.empty((0, 2))
     yaw, left = math.atan2(*(pings[-1] - pings[max(0, len(pings) - 2)])[::-1]), length

@@ -35,7 +35,8 @@ GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # all that it can know
 DOWN = 25
 #: Where the boat is launched.
 HOME = (47.3, 8.55)
-#: s between two messages of a kind. Those of the sonar follow its own rate.
+#: s between two messages of a kind, once they are asked for; before, 1 s. Those of the sonar follow
+#: its own rate.
 PERIODS = {
     "HEARTBEAT": 1.0, "ATTITUDE": 0.1, "GLOBAL_POSITION_INT": 0.2, "GPS_RAW_INT": 0.5,
     "EKF_STATUS_REPORT": 1.0, "GPS_GLOBAL_ORIGIN": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
@@ -113,7 +114,7 @@ class SimulatedBoat:
         self._target: tuple[float, float] | None = None  # degrees, as it was sent
         self._stop: tuple[float, float] | None = None  # degrees, of a boat that has arrived
         self._origin = home
-        self._next = dict.fromkeys(PERIODS, 0.0)
+        self._next, self._periods = dict.fromkeys(PERIODS, 0.0), dict.fromkeys(PERIODS, 1.0)
         self._queue: deque[tuple[float, bytes, str]] = deque()
         self._flown = self.mode
         self._yaw = start.yaw
@@ -182,7 +183,7 @@ class SimulatedBoat:
         for ping in step.pings:
             if math.isfinite(ping.range) or self._ranges == "DISTANCE_SENSOR":
                 self._send_range(ping.range)
-        for kind, period in PERIODS.items():
+        for kind, period in self._periods.items():
             if now >= self._next[kind] - 1e-6:
                 self._next[kind] += period * max(1, math.ceil((now - self._next[kind]) / period))
                 getattr(self, f"_send_{kind.lower()}")(step)
@@ -212,7 +213,11 @@ class SimulatedBoat:
             if name in PARAMETERS:
                 self._send("param_value", name.encode(), PARAMETERS[name], 9, len(PARAMETERS), 0)
         elif kind == "COMMAND_LONG" and message.command == SET_MESSAGE_INTERVAL:
-            self.intervals.append(round(message.param1))
+            number, period = round(message.param1), message.param2 / 1e6
+            self.intervals.append(number)
+            kind = self._mavlink.mavlink_map[number].msgname
+            if kind in PERIODS:
+                self._periods[kind] = max(period, PERIODS[kind])
         elif kind == "SET_POSITION_TARGET_GLOBAL_INT":
             if self.mode != "GUIDED" or not self.armed:
                 self.refused += 1

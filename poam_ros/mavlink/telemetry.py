@@ -16,8 +16,9 @@ from .frame import LocalFrame
 
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
 FIX_3D = 3
-#: EKF_STATUS_FLAGS: the position is known; the filter only holds still; it has not begun.
-POSITION_KNOWN, HOLDS_STILL, NOT_BEGUN = 16, 128, 1024
+#: EKF_STATUS_FLAGS: the position is known; the filter only holds still; it has not begun; the
+#: receiver's positions contradict the filter's.
+POSITION_KNOWN, HOLDS_STILL, NOT_BEGUN, GLITCHING = 16, 128, 1024, 32768
 #: s; an older attitude is not extrapolated to the time of a position.
 MAX_ATTITUDE_AGE = 0.5
 #: s; an older accuracy says nothing of a position.
@@ -62,7 +63,6 @@ class Telemetry:
         position: newest latitude, longitude in degrees; None before the first.
         delayed: whether the newest position came too late to steer by.
         fault: why the newest position cannot be used, as text; empty: it can.
-        origin_moved: m by which the EKF's origin has moved since the last ``take_origin_step``.
         left_out: messages with ranges that are no pings, by reason.
     """
 
@@ -72,7 +72,8 @@ class Telemetry:
         self.clock = BootClock()
         self.limits = (0.0, math.inf)
         self.position: tuple[float, float] | None = None
-        self.delayed, self.fault, self.origin_moved = False, "no position yet", 0.0
+        self.delayed, self.fault, self._displaced = False, "no position yet", ""
+        self._lost = self._glitched = False  # the EKF's position, and the receiver, since the last
         self.left_out: Counter[str] = Counter()
         self._attitude: Any = None
         self._fix: Any = None
@@ -97,6 +98,7 @@ class Telemetry:
             self._fix, self._fix_ns = message, arrived_ns
         elif kind == "EKF_STATUS_REPORT":
             self._flags = message.flags
+            self._glitched |= bool(message.flags & GLITCHING)
         elif kind == "GPS_GLOBAL_ORIGIN":
             self._follow_origin(message)
         return []
@@ -109,15 +111,28 @@ class Telemetry:
             return math.inf
         return self._fix.h_acc / 1e3 if self._fix.h_acc else math.nan
 
-    def good_fix(self, max_accuracy: float) -> bool:
-        """Whether the newest position can be a frame's origin; ``max_accuracy`` in m."""
-        accuracy = self.accuracy
-        return not self.fault and (math.isnan(accuracy) or accuracy <= max_accuracy)
+    def origin_fault(self, max_accuracy: float) -> str:
+        """Why the newest position cannot be a frame's origin, as text; empty: it can.
 
-    def take_origin_step(self) -> float:
-        """How far the EKF's origin has moved since the last call, m."""
-        step, self.origin_moved = self.origin_moved, 0.0
-        return step
+        Before the EKF uses the receiver's positions, the autopilot sends others.
+
+        Args:
+            max_accuracy: of the fix, in m.
+        """
+        if self.fault:
+            return self.fault
+        if self._flags is None:
+            return "no EKF_STATUS_REPORT yet"
+        if self.accuracy == math.inf:
+            return "no fix yet"
+        if self.accuracy > max_accuracy:
+            return f"the fix is accurate to {self.accuracy:.1f} m: expected {max_accuracy:g} m"
+        return ""
+
+    def take_displacement(self) -> str:
+        """Why positions are no longer those of before, as text, once; empty: they are."""
+        text, self._displaced = self._displaced, ""
+        return text
 
     def _follow_origin(self, message: Any) -> None:
         new = message.latitude / WHOLE_DEGREE, message.longitude / WHOLE_DEGREE
@@ -127,7 +142,7 @@ class Telemetry:
         if before is not None and before != new:
             step = math.hypot(*LocalFrame(*before).to_map(*new))
             if not step <= ORIGIN_STEP:
-                self.origin_moved += step
+                self._displaced = f"the EKF's origin has moved by {step:.1f} m"
 
     def _position(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
@@ -135,7 +150,11 @@ class Telemetry:
         place = message.lat / WHOLE_DEGREE, message.lon / WHOLE_DEGREE
         reason, self.fault = self._position_fault(place, message)
         if reason:
+            self._lost |= reason == "ekf"
             return [OdometryRefused(reason)]
+        if self._lost and self._glitched:  # it has begun anew where the receiver says it is
+            self._displaced = "the EKF lost its position, as that of the receiver jumped"
+        self._lost, self._glitched = False, bool((self._flags or 0) & GLITCHING)
         if self.delayed:
             self.fault = f"positions arrive {self.clock.age_s:.0f} s late"
         self.position = place

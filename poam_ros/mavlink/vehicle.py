@@ -61,7 +61,9 @@ class Vehicle:
     def control(self) -> str:
         """Who controls the vehicle, as text."""
         if self.authority.granted:
-            return "the mission controls the vehicle"
+            if self.steering.drives:
+                return "the mission drives the vehicle"
+            return "the vehicle holds station for the mission"
         status = self.authority.status
         return "no heartbeat" if status is None else status.refusal or "waiting for a person"
 

@@ -51,8 +51,9 @@ class Guidance:
         areas = instance(AreaSettings, values).open(workspace)
         # Separate random generators for pilot survey and waypoints.
         pilot, draws = map(np.random.default_rng, np.random.SeedSequence(values["seed"]).spawn(2))
+        goals, home = _given_places(values)
         self.mission = Mission(
-            _given_goals(values, PILOTS[values["pilot"]](workspace, pilot)),
+            PILOTS[values["pilot"]](workspace, pilot) if goals is None else goals,
             workspace,
             areas=areas,
             clearance=instance(ClearanceSettings, values),
@@ -71,11 +72,8 @@ class Guidance:
         except BaseException:
             self._store.close()
             raise
-        if any(values["home_degrees"]):
-            place = np.array([values["home_degrees"]])
-            self.mission.set_home(
-                in_metres("home_degrees", place, values["origin"], values["heading"])[0]
-            )
+        if home is not None:
+            self.mission.set_home(home)
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
@@ -196,10 +194,16 @@ class Guidance:
             return None
 
 
-def _given_goals(values: Mapping[str, Any], pilot: np.ndarray) -> np.ndarray:
-    """The waypoints of ``goals`` and ``goals_degrees`` [K, 2] in m; those of the pilot survey
-    where neither is given."""
+def _given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The waypoints of ``goals``, ``goals_degrees`` and ``goals_file`` [K, 2], and home [2], in m;
+    None where they are not given."""
+    place, home = (values["origin"], values["heading"]), None
     found = read_polygons(values["goals"])
     for places in read_polygons(values["goals_degrees"]):
-        found.append(in_metres("goals_degrees", places, values["origin"], values["heading"]))
-    return np.concatenate(found) if found else pilot
+        found.append(in_metres("goals_degrees", places, *place))
+    if values["goals_file"]:
+        goals, home = instance(AreaSettings, values).goals(values["goals_file"])
+        found.append(goals)
+    if any(values["home_degrees"]):
+        home = in_metres("home_degrees", np.array([values["home_degrees"]]), *place)[0]
+    return np.concatenate(found) if found else None, home

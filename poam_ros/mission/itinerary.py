@@ -247,6 +247,7 @@ class Budget:
         start_time_s: when the mission began, in s; None before.
         samples: number of samples that the mapper has accepted.
         samples_at_start: number of them when the mission began.
+        driven_at_start: how far the vehicle had driven then, in m.
     """
 
     max_samples: int = 0
@@ -254,6 +255,7 @@ class Budget:
     start_time_s: float | None = None
     samples: int = 0
     samples_at_start: int = 0
+    driven_at_start: float = 0.0
 
     @property
     def unlimited(self) -> bool:
@@ -269,6 +271,19 @@ class Budget:
     def taken(self) -> int:
         """Samples since the mission began."""
         return self.samples - self.samples_at_start
+
+    def time_left(self, now: float) -> float:
+        """Time left at ``now`` (s), in s; infinite if unknown.
+
+        By ``max_duration``, and by ``max_samples`` at the rate so far.
+        """
+        if self.start_time_s is None:
+            return math.inf
+        spent = now - self.start_time_s
+        left = self.max_duration - spent if self.max_duration else math.inf
+        if self.samples_left is not None and self.taken > 0:
+            left = min(left, self.samples_left * spent / self.taken)
+        return left
 
     def distance_left(
         self, driven: float, now: float | None = None, speed: float = math.inf
@@ -287,23 +302,25 @@ class Budget:
             and self.start_time_s is not None
             and now > self.start_time_s
         ):
-            pace = min(speed, driven / (now - self.start_time_s))
+            pace = min(speed, (driven - self.driven_at_start) / (now - self.start_time_s))
             distance = min(distance, max(0.0, self.start_time_s + self.max_duration - now) * pace)
         return distance
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``restore``."""
-        start, first = self.start_time_s, self.samples_at_start
-        return {"began": start, "samples": self.samples, "first": first}
+        start, first, driven = self.start_time_s, self.samples_at_start, self.driven_at_start
+        return {"began": start, "samples": self.samples, "first": first, "driven": driven}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Restore the values of ``to_dict``."""
         self.start_time_s, self.samples = values["began"], values["samples"]
         self.samples_at_start = values["first"]
+        self.driven_at_start = values.get("driven", 0.0)  # older missions do not say it
 
-    def begin(self, now: float) -> None:
-        """A mission begins at ``now`` (s); the samples so far do not count."""
+    def begin(self, now: float, driven: float) -> None:
+        """A mission begins at ``now`` (s) after ``driven`` m; the samples so far do not count."""
         self.start_time_s, self.samples_at_start = now, self.samples
+        self.driven_at_start = driven
 
     def start_clock(self, now: float) -> None:
         """The mission's time starts at ``now`` (s), unless it has started; all samples count."""

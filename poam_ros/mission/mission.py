@@ -227,7 +227,7 @@ class Mission:
         if self.state not in (WAITING, DONE):
             return False, f"the mission has already started: it is {self.state}"
         self.starts += 1
-        self.budget.begin(now)
+        self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
         self.home = began if self._given_home is None else self._given_home
         self.station, self._returning, self.paused_by = None, False, None

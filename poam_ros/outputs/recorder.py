@@ -35,6 +35,9 @@ class Progress:
     epoch: files.EpochRecord | None = None
     epochs: int = 0
     speed: float = float("nan")
+    reason: str = ""  # of the state
+    depth: str = ""
+    time_left: float = float("inf")  # s, at most
     left: str = ""  # until the map target is met
     problems: dict[str, str] = field(default_factory=dict)  # by node
 

@@ -1,4 +1,4 @@
-"""Polygons of a workspace and of keep-outs in files: GeoJSON, GeoPackage, .plan, KML."""
+"""Areas and goals in files: GeoJSON, GeoPackage, .plan, KML."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.reading import parse_json, read_whole
-from ..core.vectors import PolygonLayer, read_polygon_layer
+from ..core.vectors import VectorLayer, read_layer
 
 WORKSPACE, KEEP_OUT = KINDS = "workspace", "keep_out"
-Area = tuple[str, np.ndarray]
+GOAL, HOME = PLACES = "goal", "home"
+#: Kind and corners of a polygon, or kind and the places of a point or line [K, 2].
+Shape = tuple[str, np.ndarray]
+SHAPES = "polygons", "points or lines"
 SIDES = 64  # of the polygon that stands for a circle
 XML_FACTOR = 16  # bytes of memory for each byte of a file
+WAYPOINTS = (16, 17, 18, 19, 82)  # MAV_CMD_NAV_: WAYPOINT, three LOITER, SPLINE_WAYPOINT
 
 
-def read_areas(path: Path) -> tuple[list[Area], bool]:
+def read_areas(path: Path) -> tuple[list[Shape], bool]:
     """Kind and corners [K, 2] of the polygons; and whether they are longitude, latitude for sure.
 
     Holes of a workspace are keep-outs.
@@ -29,51 +33,89 @@ def read_areas(path: Path) -> tuple[list[Area], bool]:
     Raises:
         InputError: the file cannot be read, or has no polygons.
     """
-    name, parse, polygons, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
+    return _read("areas.file", path, 0, KINDS)
+
+
+def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """The places of points and lines [K, 2] in their order, that of home [2] if the file says it,
+    and whether they are longitude, latitude for sure.
+
+    Raises:
+        InputError: the file cannot be read, or has no goals.
+    """
+    found, degrees = _read("goals_file", path, 1, PLACES)
+    goals = [places for kind, places in found if kind == GOAL]
+    homes = [places[0] for kind, places in found if kind == HOME]
+    if not goals:
+        raise InputError(f"goals_file: expected points or lines in {path}, got none")
+    return np.concatenate(goals), homes[0] if homes else None, degrees
+
+
+def _read(name: str, path: Path, shape: int, kinds: tuple[str, ...]) -> tuple[list[Shape], bool]:
+    """The shapes of one of ``SHAPES``, for the parameter with this name."""
+    called, parse, shapes, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
+    wanted = SHAPES[shape]
     try:
         content = parse(path)
     except OSError as error:
-        raise InputError(f"areas.file: cannot read {path}: {error.strerror}") from None
+        raise InputError(f"{name}: cannot read {path}: {error.strerror}") from None
     except InputError as error:
-        raise InputError(f"areas.file: cannot read {path}: {error}") from None
+        raise InputError(f"{name}: cannot read {path}: {error}") from None
     except (ValueError, ElementTree.ParseError):
-        raise InputError(f"areas.file: cannot read {path}: it is not {name}") from None
+        raise InputError(f"{name}: cannot read {path}: it is not {called}") from None
     try:
-        found = list(polygons(content))
-    except InputError:
-        raise
+        found = list(shapes[shape](content))
+    except InputError as error:
+        raise InputError(f"{name}: {path}: {error}") from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
-        raise InputError(f"areas.file: expected {name} with polygons in {path}") from None
+        raise InputError(f"{name}: expected {called} with {wanted} in {path}") from None
     if not found:
-        raise InputError(f"areas.file: expected polygons in {path}, got none")
-    for kind, _ in found:
-        if kind not in KINDS:
-            expected = f"kind {' or '.join(KINDS)} in {path}"
-            raise InputError(f"areas.file: expected {expected}, got {kind}")
+        raise InputError(f"{name}: expected {wanted} in {path}, got none")
+    for kind, places in found:
+        if kind not in kinds:
+            expected = f"kind {' or '.join(kinds)} in {path}"
+            raise InputError(f"{name}: expected {expected}, got {kind}")
+        if not np.isfinite(places).all():
+            raise InputError(f"{name}: expected {called} with {wanted} in {path}")
     return found, degrees
 
 
-def _geojson(content: Any, kind: str = KEEP_OUT) -> Iterator[Area]:
+def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:
+    """Kind and geometry of each of GeoJSON's features."""
     match content["type"]:
         case "FeatureCollection":
             for feature in content["features"]:
-                yield from _geojson(feature)
+                yield from _features(feature)
         case "Feature":
-            own = (content.get("properties") or {}).get("kind", KEEP_OUT)
-            yield from _geojson(content["geometry"], own)
-        case "Polygon":
-            outer, *holes = (np.array(r, dtype=float)[:, :2] for r in content["coordinates"])
-            yield kind, outer
-            for hole in holes if kind == WORKSPACE else ():
-                yield KEEP_OUT, hole
-        case "MultiPolygon":
+            own = (content.get("properties") or {}).get("kind", "")
+            yield from _features(content["geometry"], own)
+        case several if several in ("MultiPolygon", "MultiPoint", "MultiLineString"):
             for coordinates in content["coordinates"]:
-                yield from _geojson({"type": "Polygon", "coordinates": coordinates}, kind)
+                yield kind, {"type": several.removeprefix("Multi"), "coordinates": coordinates}
+        case "Polygon" | "Point" | "LineString":
+            yield kind, content
         case other:
             raise ValueError(other)
 
 
-def _plan(content: Any) -> Iterator[Area]:
+def _geojson(content: Any) -> Iterator[Shape]:
+    for given, geometry in _features(content):
+        if geometry["type"] == "Polygon":
+            kind = given or KEEP_OUT
+            outer, *holes = (np.array(r, dtype=float)[:, :2] for r in geometry["coordinates"])
+            yield kind, outer
+            for hole in holes if kind == WORKSPACE else ():
+                yield KEEP_OUT, hole
+
+
+def _geojson_goals(content: Any) -> Iterator[Shape]:
+    for kind, geometry in _features(content):
+        if geometry["type"] != "Polygon":
+            places = np.atleast_2d(np.array(geometry["coordinates"], dtype=float))
+            yield kind or GOAL, places[:, :2]
+
+
+def _plan(content: Any) -> Iterator[Shape]:
     """The geofence: inclusions are workspaces, exclusions keep-outs.
 
     Source: https://docs.qgroundcontrol.com/master/en/qgc-dev-guide/file_formats/plan.html
@@ -94,6 +136,24 @@ def _plan(content: Any) -> Iterator[Area]:
         yield WORKSPACE if one["inclusion"] else KEEP_OUT, transformed(place.crs, WGS84, ring)
 
 
+def _plan_goals(content: Any) -> Iterator[Shape]:
+    """The waypoints, also those within surveys, and the planned home position."""
+    mission = content["mission"]
+    waypoints = np.array(list(_waypoints(mission["items"])), dtype=float).reshape(-1, 2)
+    if len(waypoints):
+        yield GOAL, waypoints[:, ::-1]
+    if home := mission.get("plannedHomePosition"):
+        yield HOME, np.array([home[1::-1]], dtype=float)
+
+
+def _waypoints(items: Any) -> Iterator[Any]:
+    """Latitude and longitude of items and of those within them, in their order."""
+    for item in items:
+        yield from _waypoints(item.get("TransectStyleComplexItem", {}).get("Items", ()))
+        if item.get("command") in WAYPOINTS:
+            yield item["params"][4:6]
+
+
 def _parse_xml(path: Path) -> ElementTree.Element:
     text = read_whole(path, XML_FACTOR)
     if b"<!" in text.replace(b"<!--", b"").replace(b"<![CDATA[", b""):  # entities may grow
@@ -101,7 +161,7 @@ def _parse_xml(path: Path) -> ElementTree.Element:
     return ElementTree.fromstring(text)
 
 
-def _kml(root: ElementTree.Element) -> Iterator[Area]:
+def _kml(root: ElementTree.Element) -> Iterator[Shape]:
     """The polygons of all placemarks; the name says the kind: one that is not ``workspace`` is a
     keep-out."""
     for mark in root.iterfind(".//{*}Placemark"):
@@ -115,35 +175,52 @@ def _kml(root: ElementTree.Element) -> Iterator[Area]:
                 yield KEEP_OUT, _corners(hole.text or "")
 
 
+def _kml_goals(root: ElementTree.Element) -> Iterator[Shape]:
+    """The points and lines of all placemarks; a point named ``home`` is the home."""
+    for mark in root.iterfind(".//{*}Placemark"):
+        name = (mark.findtext("{*}name") or "").strip().lower()
+        for shape in (*mark.iterfind(".//{*}Point"), *mark.iterfind(".//{*}LineString")):
+            yield HOME if name == HOME else GOAL, _corners(shape.findtext("{*}coordinates") or "")
+
+
 def _corners(text: str) -> np.ndarray:
     return np.array([corner.split(",")[:2] for corner in text.split()], dtype=float)
 
 
-def _parse_layer(path: Path) -> PolygonLayer:
+def _parse_layer(path: Path) -> VectorLayer:
     try:
-        return read_polygon_layer(path, "areas in this format", "kind")
+        layer = read_layer(path, "places in this format", "kind")
     except InputError as error:  # the caller names the file
         raise InputError(str(error).removeprefix(f"{path}: ")) from None
-
-
-def _layer(layer: PolygonLayer) -> Iterator[Area]:
-    """The polygons of a layer, whose column ``kind`` is as the property of GeoJSON."""
     if layer.crs is None:
-        raise InputError("areas.file: expected a file with a coordinate system")
+        raise InputError("expected a file with a coordinate system")
+    return layer
+
+
+def _layer(layer: VectorLayer) -> Iterator[Shape]:
+    """The polygons of a layer, whose column ``kind`` is as the property of GeoJSON."""
     for rings, value in zip(layer.polygons, layer.values, strict=True):
-        outer, *holes = (transformed(layer.crs, WGS84, ring) for ring in rings)
+        outer, *holes = (transformed(str(layer.crs), WGS84, ring) for ring in rings)
         kind = value or KEEP_OUT
         yield kind, outer
         for hole in holes if kind == WORKSPACE else ():
             yield KEEP_OUT, hole
 
 
-#: What a file is called, its reader, that of its polygons, and whether they are in degrees.
-Format = tuple[str, Callable[[Path], Any], Callable[[Any], Iterator[Area]], bool]
-GEOJSON: Format = ("GeoJSON", parse_json, _geojson, False)
+def _layer_goals(layer: VectorLayer) -> Iterator[Shape]:
+    for places, value in layer.places:
+        yield value or GOAL, transformed(str(layer.crs), WGS84, places)
+
+
+#: What a file is called, its reader, those of its polygons and of its points and lines, and whether
+#: they are in degrees.
+Shapes = Callable[[Any], Iterator[Shape]]
+Format = tuple[str, Callable[[Path], Any], tuple[Shapes, Shapes], bool]
+GEOJSON: Format = ("GeoJSON", parse_json, (_geojson, _geojson_goals), False)
+GIS = (_layer, _layer_goals)
 FORMATS: dict[str, Format] = {
-    ".plan": ("a QGroundControl plan", parse_json, _plan, True),
-    ".kml": ("KML", _parse_xml, _kml, True),
-    ".gpkg": ("GeoPackage", _parse_layer, _layer, True),
-    ".shp": ("a Shapefile", _parse_layer, _layer, True),
+    ".plan": ("a QGroundControl plan", parse_json, (_plan, _plan_goals), True),
+    ".kml": ("KML", _parse_xml, (_kml, _kml_goals), True),
+    ".gpkg": ("GeoPackage", _parse_layer, GIS, True),
+    ".shp": ("a Shapefile", _parse_layer, GIS, True),
 }

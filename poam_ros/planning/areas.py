@@ -19,7 +19,7 @@ from ..core.geodesy import GeoReference, map_heading, map_origin
 from ..core.geometry import Extent
 from ..core.settings import Settings, setting
 from . import polygons
-from .area_files import WORKSPACE, read_areas
+from .area_files import WORKSPACE, read_areas, read_goals
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
 CHUNK = 200_000  # distances computed at a time
@@ -299,7 +299,8 @@ class AreaSettings(Settings):
     )
     coordinates: str = setting(
         "metres",
-        "Coordinates in a GeoJSON file: x y of the map (metres), or longitude latitude (degrees)",
+        "Coordinates in GeoJSON files of areas and goals: x y of the map (metres), or longitude "
+        "latitude (degrees)",
         choices=("metres", "degrees"),
     )
     origin: tuple[float, ...] = map_origin()
@@ -330,6 +331,17 @@ class AreaSettings(Settings):
         keep_outs = tuple(inner)
         return NavigableArea(workspace, outer[0] if outer else None, keep_outs, self.margin)
 
+    def goals(self, file: str) -> tuple[np.ndarray, np.ndarray | None]:
+        """The goals in a file [K, 2] and the home [2] that it says, or None, in m.
+
+        Raises:
+            InputError: the file cannot be read, or its places are not near the origin.
+        """
+        goals, home, degrees = read_goals(Path(file).expanduser())
+        homes = np.empty((0, 2)) if home is None else home[None]
+        placed = self._in_metres("goals_file", np.vstack((goals, homes)), degrees)
+        return placed[: len(goals)], None if home is None else placed[-1]
+
     def _of_degrees(self, name: str) -> list[np.ndarray]:
         found = read_polygons(getattr(self, name))
         return [in_metres(f"areas.{name}", p, self.origin, self.heading) for p in found]
@@ -337,7 +349,10 @@ class AreaSettings(Settings):
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
         found, degrees = read_areas(Path(self.file).expanduser())
         for kind, corners in found:
-            if degrees or self.coordinates == "degrees":
-                place = self.origin, self.heading
-                corners = in_metres("areas.file", corners[:, ::-1], *place)
-            yield kind, corners
+            yield kind, self._in_metres("areas.file", corners, degrees)
+
+    def _in_metres(self, where: str, places: np.ndarray, degrees: bool) -> np.ndarray:
+        """Places of a file on the map [K, 2] in m; ``degrees``: longitude latitude for sure."""
+        if not degrees and self.coordinates == "metres":
+            return places
+        return in_metres(where, places[:, ::-1], self.origin, self.heading)

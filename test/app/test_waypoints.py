@@ -104,9 +104,10 @@ def mission(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("ending", [".plan", ".waypoints", ".kml", ".gpx"])
-@pytest.mark.parametrize("planner", ["path-entropy", "boustrophedon"])
-def test_where_a_planner_would_drive_next(tmp_path, mission, capsys, ending, planner):
+@pytest.mark.parametrize(
+    ("planner", "ending"), [("path-entropy", ".plan"), ("boustrophedon", ".waypoints")]
+)
+def test_where_a_planner_would_drive_next(tmp_path, mission, planner, ending):
     """From the last ping, for as long as was asked, to where the map is uncertain."""
     path, frame = tmp_path / f"next{ending}", LocalFrame(*CENTRE, 25.0)
     keep_out = polygons(tmp_path / "areas.geojson", frame, keep_out=(5, 15, -10, 10))
@@ -125,6 +126,27 @@ def test_where_a_planner_would_drive_next(tmp_path, mission, capsys, ending, pla
         assert (driven[:, 0] > 0).mean() > 0.5
         reached = {(math.floor(x / 10), math.floor(y / 10)) for x, y in driven if x > 15}
         assert len(reached) > 10  # of 21 squares: what the plan measures counts as measured
+
+
+@pytest.mark.parametrize(("least", "shallow"), [(0.0, True), (1.5, True), (1.9, False)])
+def test_where_the_water_is_too_shallow_nothing_is_planned(tmp_path, mission, least, shallow):
+    """By the map, the water level and the depth of the transducer: 1.7 m in the east."""
+    drawn = files.read_map(mission / "map.npz")
+    drawn.mean[:, drawn.grid.x > 0] = -2.5
+    drawn.variance[:] = np.where(drawn.grid.x > 20, 2e-3, 1e-3)
+    files.write_map(mission / "map.npz", drawn)
+    place = {"origin": list(CENTRE), "heading": 0.0}
+    mapper = {**place, "water": {"level": -0.5}, "sonar": {"offset": [0.1, 0.0, -0.3]}}
+    files.write_config(mission / "config.yaml", {"nodes": {"planner": place, "mapper": mapper}})
+    path = tmp_path / "next.gpx"
+    words = ["waypoints", str(path), "--after", str(mission), "--duration", "200"]
+    words += ["--capture-radius", "3", "--min-depth", str(least)]
+    assert main(words) == 0
+    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    way = np.vstack(((-30.0, -10.0), found))
+    driven = (way[:-1] + np.linspace(0, 1, 99)[:, None, None] * np.diff(way, axis=0)).reshape(-1, 2)
+    assert (driven[:, 0].max() > 10) == shallow
+    assert shallow or driven[:, 0].max() < -2.5  # nor within the turning diameter of it
 
 
 @pytest.mark.parametrize(
@@ -152,3 +174,9 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys, words, expected)
     monkeypatch.chdir(tmp_path)
     assert main(["waypoints", *words]) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_a_depth_needs_a_map(capsys):
+    words = ["waypoints", "next.plan", "--workspace-degrees", degrees(), "--min-depth", "2"]
+    assert main(words) == 2
+    assert "min_depth: expected also --after" in capsys.readouterr().err

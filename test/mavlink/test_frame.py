@@ -68,7 +68,8 @@ def test_the_poles_and_nowhere():
 
 
 BEARINGS = (20.0, 110.0, 200.0, 290.0)  # of corners, 2 km from the origin
-WAYS = ["polygon", "keep_outs", "geojson", "kml", "plan", "gpkg", "shp", "goals", "home"]
+FILES = ["geojson", "kml", "plan", "gpkg", "shp"]
+WAYS = ["polygon", "keep_outs", *FILES, "goals", "home", *(f"goals.{one}" for one in FILES)]
 
 
 @pytest.mark.parametrize("origin", PLACES, ids=str)
@@ -84,9 +85,15 @@ def test_places_of_every_way_against_geodesics(tmp_path, origin, heading, way):
     expected = 2000.0 * np.column_stack((np.sin(turned), np.cos(turned)))
     text = ", ".join(f"{latitude!r} {longitude!r}" for latitude, longitude in places)
     values = {**DEFAULTS, "origin": origin, "heading": heading, "workspace": (-2e3, 2e3) * 2}
-    if way in ("goals", "home"):
+    if way.startswith("goals.") or way in ("goals", "home"):
         values |= {"goals_degrees": text} if way == "goals" else {"home_degrees": places[0]}
+        if way.startswith("goals."):
+            file = _goals_file(tmp_path, way.partition(".")[2], places)
+            values |= {"goals_file": str(file), "areas.coordinates": "degrees"}
         mission = Guidance(values, print).mission
+        assert (
+            mission.home is None if way == "goals" else math.dist(mission.home, expected[0]) < 0.01
+        )
         found = np.array([mission.home] if way == "home" else mission.goals.queue)
         assert len(found) == (1 if way == "home" else len(expected))
         expected = expected[: len(found)]
@@ -102,6 +109,84 @@ def test_places_of_every_way_against_geodesics(tmp_path, origin, heading, way):
         assert len(found) == len(expected)
     away = np.linalg.norm(found[:, None] - expected, axis=2).min(axis=1)
     assert away.max() < 0.01
+
+
+def _goals_file(folder, ending, places):
+    """A file with a home, goals and (if the format can have both) an area, which is no goal."""
+    file, line = folder / f"goals.{ending}", [place[::-1] for place in places]
+    if ending == "plan":
+        file.write_text(FORMATS[file.suffix](Plan("goals", places, places)))
+    elif ending == "kml":
+        text = FORMATS[file.suffix](Plan("goals", places, places))
+        home = f"<Placemark><name>Home</name><Point><coordinates>{line[0][0]},{line[0][1]},0"
+        file.write_text(
+            text.replace("</Document>", f"{home}</coordinates></Point></Placemark></Document>")
+        )
+    elif ending == "geojson":
+        area = {"type": "Polygon", "coordinates": [[*line, line[0]]]}
+        home = {"type": "Point", "coordinates": [*line[0], 0.0]}
+        properties = [{"kind": "workspace"}, {"kind": "home"}, {}]
+        goals = {"type": "LineString", "coordinates": line}
+        features = [
+            {"type": "Feature", "properties": own, "geometry": one}
+            for own, one in zip(properties, (area, home, goals), strict=True)
+        ]
+        file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    else:
+        pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
+        geometry = np.array([shapely.to_wkb(shapely.Point(place)) for place in (line[0], *line)])
+        kinds = np.array(["home", *["goal"] * len(line)], dtype=object)
+        options = {"crs": "EPSG:4326", "geometry_type": "Point", "fields": ["kind"]}
+        pyogrio.raw.write(file, geometry, [kinds], **options)
+    return file
+
+
+def test_surveys_of_a_plan_are_goals_and_other_commands_are_not(tmp_path):
+    inner = [{"command": 16, "params": [0, 0, 0, None, 47.3 + n / 1e4, 8.55, 0]} for n in (1, 2)]
+    items = [
+        {"command": 178, "params": [1, 2, -1, 0, 0, 0, 0]},
+        {"command": 18, "params": [1, 0, 0, 1, 47.3, 8.5501, 0]},
+        {"type": "ComplexItem", "TransectStyleComplexItem": {"Items": [{"command": 206}, *inner]}},
+        {"command": 20, "params": [0] * 7},
+    ]
+    file = tmp_path / "survey.plan"
+    file.write_text(json.dumps({"mission": {"items": items}}))
+    values = {**DEFAULTS, "origin": (47.3, 8.55), "workspace": (-50.0, 50.0) * 2}
+    mission = Guidance({**values, "goals_file": str(file)}, print).mission
+    expected = [(7.6, 0.0), (0.0, 11.1), (0.0, 22.2)]
+    np.testing.assert_allclose(mission.goals.queue, expected, atol=0.1)
+    assert mission.home is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.plan", '{"mission": {"items": []}}', "expected points or lines in .*, got none"),
+        ("a.plan", '{"geoFence": {}}', "expected a QGroundControl plan with points or lines"),
+        ("a.kml", "<kml/>", "expected points or lines in .*, got none"),
+        ("a.json", '{"type": "Point", "coordinates": ["x", 1]}', "expected GeoJSON with points"),
+        ("a.json", '{"type": "Point", "coordinates": [NaN, 1]}', "expected GeoJSON with points"),
+        (
+            "a.json",
+            '{"type": "Point", "coordinates": [400.0, 91.0]}',
+            "expected latitude longitude",
+        ),
+        (
+            "a.json",
+            '{"type": "Feature", "properties": {"kind": "buoy"}, '
+            '"geometry": {"type": "Point", "coordinates": [8.5, 47.3]}}',
+            "expected kind goal or home in .*, got buoy",
+        ),
+        ("none.json", None, "cannot read .*: No such file"),
+    ],
+)
+def test_wrong_files_of_goals_are_refused(tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    values = {**DEFAULTS, "origin": (47.3, 8.55), "workspace": (-50.0, 50.0) * 2}
+    values |= {"goals_file": str(tmp_path / name), "areas.coordinates": "degrees"}
+    with pytest.raises(InputError, match=f"goals_file: .*{words}"):
+        Guidance(values, print)
 
 
 def _file(folder, ending, places):

@@ -8,7 +8,7 @@ import pytest
 from voyages import free_port
 
 from poam_ros.core.errors import InputError
-from poam_ros.mavlink.link import Link
+from poam_ros.mavlink.link import STREAMS, Link
 from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
@@ -116,10 +116,20 @@ def test_two_boats_on_one_link(voyage):
             other.step()
             v.step()
     assert v.state == "exploring" and not other.targets and not other.refused
-    assert v.drive.link.left_out["of others"] > 100
+    assert v.drive.link.left_out["of others"] > 50
     sent, known = v.balance()
     assert sent == known
     other.close()
+
+
+def test_streams_that_come_at_1_hz_are_asked_for_at_their_rate(voyage):
+    """A gap of 1 s between positions is too long for the pings in it."""
+    v = voyage().explore()
+    assert not v.session.ledger.rejected["no_odometry"]
+    v.boat._periods["GLOBAL_POSITION_INT"] = 1.0  # as another ground station may ask for
+    v.run(25)
+    asked = v.boat.intervals
+    assert v.boat._periods["GLOBAL_POSITION_INT"] < 1 and asked[-len(STREAMS) :].count(33) == 1
 
 
 def test_the_streams_that_are_missing_are_asked_for(voyage):

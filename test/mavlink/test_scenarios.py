@@ -7,10 +7,13 @@ and the reason is said in words.
 import hashlib
 import re
 
+import numpy as np
 import pytest
 from toy import Toy, ToyOptions
 from voyages import Voyage
 
+from poam_ros.mavlink.simulated_boat import GOOD_EKF
+from poam_ros.mavlink.telemetry import GLITCHING
 from poam_ros.models.registry import MODELS, ModelEntry
 
 SMALL = {"workspace": (-6.0, 6.0, -6.0, 6.0), "pilot": "diagonal"}
@@ -128,6 +131,15 @@ def ekf_lost(v):
     v.boat.ekf_flags = 1 + 128
 
 
+def ekf_follows_a_receiver_that_jumps(v):
+    """As ArduPilot's simulation did it: the step is one that the boat could have driven."""
+    v.boat.ekf_flags = GOOD_EKF + GLITCHING
+    v.run(2)
+    v.boat.ekf_flags = 1 + 128
+    v.run(6)
+    v.boat.ekf_flags, v.boat.ekf_offset = GOOD_EKF, np.array([8.0, 0.0])
+
+
 def ekf_elsewhere(v):
     v.boat.jump_ekf(9.0, 12.0)
 
@@ -144,6 +156,7 @@ HELD = [
     (mute("ATTITUDE"), "no odometry for 5 s", True),
     (mute("DISTANCE_SENSOR"), "no ping for 30 s", True),
     (ekf_lost, "no odometry for 5 s", True),
+    (ekf_follows_a_receiver_that_jumps, "the EKF lost its position, as that of the rec", False),
     (ekf_elsewhere, r"the EKF's origin has moved by 15\.0 m|the position jumped by 1\d", False),
     (ekf_elsewhere_without_a_word, r"the position jumped by 1\d", False),
 ]
@@ -255,6 +268,7 @@ def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
     v.run(2)
     act(v)
     v.until(lambda: v.state == "paused", 45)
+    v.run(2)
     assert re.search(words, v.mission.reason), v.mission.reason
     v.run(6)
     refused, samples = v.session.ledger.rejected["paused"], v.session.samples

@@ -94,16 +94,23 @@ def test_a_vehicle_that_dives_has_a_depth(telemetry):
 def test_positions_that_cannot_be_used(telemetry, others, position, reason):
     events = hear(telemetry, *others, message("GLOBAL_POSITION_INT", **position))
     assert events == [OdometryRefused(reason)]
-    assert telemetry.fault and not telemetry.good_fix(3.0)
+    assert telemetry.fault == telemetry.origin_fault(3.0) != ""
 
 
-def test_a_frame_needs_an_accurate_fix(telemetry):
+def test_a_frame_needs_an_accurate_fix_that_the_ekf_uses(telemetry):
+    """Before, ArduPilot sends positions of its fallback, without a word on its EKF."""
     hear(telemetry, message("ATTITUDE"), message("GLOBAL_POSITION_INT"))
-    assert not telemetry.good_fix(3.0)  # no fix so far
+    assert telemetry.origin_fault(3.0) == "no EKF_STATUS_REPORT yet"
+    hear(telemetry, message("EKF_STATUS_REPORT", flags=63))
+    assert telemetry.origin_fault(3.0) == "no fix yet"
     hear(telemetry, message("GPS_RAW_INT", h_acc=4000))
-    assert not telemetry.good_fix(3.0) and telemetry.good_fix(5.0)
+    assert "accurate to 4.0 m: expected 3 m" in telemetry.origin_fault(3.0)
+    assert not telemetry.origin_fault(5.0)
     hear(telemetry, message("GPS_RAW_INT", h_acc=0))  # MAVLink 1 does not say
-    assert telemetry.good_fix(3.0)
+    assert not telemetry.origin_fault(3.0)
+    hear(telemetry, message("EKF_STATUS_REPORT", flags=1 + 2 + 4 + 32 + 128))  # as ArduPilot begins
+    hear(telemetry, message("ATTITUDE", 1100), message("GLOBAL_POSITION_INT", 1100))
+    assert telemetry.origin_fault(3.0) == "the autopilot's EKF does not know its position"
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,7 @@ def test_an_unknown_deviation_is_the_largest_known_one(tmp_path):
     assert (read_prior(path, WORKSPACE, None).deviation == 0).all()
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_a_prior_for_the_next(tmp_path, capsys):
     common = ["--method", "nngp", "--max-samples", "700", "--terrain", "seamounts"]
     common += [f"--{name}={value}" for name, value in QUICK.items()]

@@ -95,7 +95,7 @@ def test_a_forgotten_origin_is_told(tmp_path):
     [
         ("{", "it is not GeoJSON"),
         ("[]", "expected GeoJSON with polygons"),
-        ({"type": "Point", "coordinates": [0, 0]}, "expected GeoJSON with polygons"),
+        ({"type": "Point", "coordinates": [0, 0]}, "expected polygons in .*, got none"),
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
         (feature("harbour", RING), "kind workspace or keep_out in .*, got harbour"),
         (feature("keep_out", [[0, 0], ["a", 1], [2, 2]]), "expected GeoJSON with polygons"),

@@ -108,6 +108,11 @@ PLANNER: tuple[Setting, ...] = (
         "47.2 8.5'. Needs origin", "deg", check=one_polygon,
     ),
     Setting(
+        "goals_file", "", "As goals, of a file: points and lines of GeoJSON, KML, GeoPackage or "
+        "Shapefile in their order, or the waypoints of a QGroundControl .plan. A point of kind "
+        "(KML: named) home, or the planned home of the .plan, is the place to return to",
+    ),
+    Setting(
         "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",
         minimum=0.0, maximum=3600.0,
     ),

@@ -160,8 +160,8 @@ class MavlinkNode(ManagedNode):
             self._boots = telemetry.clock.boots
             if text := self.vehicle.authority.restarted():
                 self._taken(text)
-        if step := telemetry.take_origin_step():  # the vehicle is still ours, and holds station
-            self._displaced.publish(String(data=f"the EKF's origin has moved by {step:.1f} m"))
+        if text := telemetry.take_displacement():  # the vehicle is still ours, and holds station
+            self._displaced.publish(String(data=text))
 
     def _publish_refusal(self, now: Moment) -> None:
         """Publish why the mission may not move the vehicle, where that is new."""
