@@ -75,7 +75,7 @@ def _read(name: str, path: Path, shape: int, kinds: tuple[str, ...]) -> tuple[li
         if kind not in kinds:
             expected = f"kind {' or '.join(kinds)} in {path}"
             raise InputError(f"{name}: expected {expected}, got {kind}")
-        if not np.isfinite(places).all():
+        if places.shape[1:] != (2,) or not np.isfinite(places).all():
             raise InputError(f"{name}: expected {called} with {wanted} in {path}")
     return found, degrees
 

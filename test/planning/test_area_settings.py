@@ -101,6 +101,7 @@ def test_a_forgotten_origin_is_told(tmp_path):
         (feature("keep_out", [[0, 0], ["a", 1], [2, 2]]), "expected GeoJSON with polygons"),
         (feature("keep_out", []), "expected GeoJSON with polygons"),
         (feature("keep_out", 1), "expected GeoJSON with polygons"),
+        (feature("keep_out", [[], []]), "expected GeoJSON with polygons"),
         (
             {"type": "FeatureCollection", "features": [feature("workspace", OUTER)] * 2},
             "one workspace polygon, got 2",
