@@ -306,3 +306,12 @@ def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
     assert watched.mission.reason == "requested; the mode is MANUAL" and pilot.taken
     pilot.agree()
     assert not pilot.taken
+
+
+def test_a_takeover_that_lasts_pauses_again_until_an_operator_agrees():
+    watched, pilot = Watched(), Autopilot()
+    pilot.refuse(watched.mission, "the mode is MANUAL")
+    assert watched.mission.resume()[0]  # asked for in another way
+    pilot.refuse(watched.mission, "the mode is MANUAL")
+    watched.wait(60, SONAR)
+    assert (watched.mission.state, watched.mission.paused_by) == ("paused", "guard")

@@ -100,6 +100,8 @@ def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
 
 
 def test_the_most_severe_problem_is_reported(mapped):
+    mapped.session.ledger.odometry_rejected["jump"] = 1
+    assert look(mapped)[:2] == (WARN, "positions jumped: 1 were refused")
     assert look(mapped, lost=3)[:2] == (WARN, "3 messages lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
