@@ -117,6 +117,14 @@ def test_output_goes_to_a_log_and_warnings_to_the_display(family, time, alerts, 
     assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
 
 
+def test_on_a_full_disk_output_is_read_all_the_same(family, time, alerts, tmp_path):
+    (tmp_path / "mapper.log").symlink_to("/dev/full")
+    lines = "[INFO] a\n[WARN] b\nc\n[ERROR] d\n"
+    children = family(mapper=StandIn(time, lines=lines, ends_after={signal.SIGINT: 0}))
+    children.stop()
+    assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
+
+
 def test_a_real_process_has_a_session_of_its_own(tmp_path, alerts, eventually):
     children = ProcessGroup(tmp_path, alerts.append)
     code = "import os, sys; print(os.getsid(0) == os.getpid()); sys.exit(3)"
