@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam drive"):
         configure_process(values["threads"])
     speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
-    boat = None if args.practice is None else _launch(args, values)
+    boat = None if args.practice is None else launch(args, values)
     clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
     link = Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
@@ -203,7 +203,7 @@ def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
     return now
 
 
-def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
+def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
     boat could be listening."""
     from ..core.geometry import Extent

@@ -359,10 +359,8 @@ class MapTarget:
             return False
         goals = coverage.gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.goals.turning_radius * len(goals)
-        return (
-            DISTANCE_MARGIN * (tour_length(mission.position, goals, mission.goals.routes) + turns)
-            >= left
-        )
+        way = tour_length(mission.position, goals, mission.goals.routes) + turns
+        return DISTANCE_MARGIN * way >= left
 
     def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""
@@ -370,8 +368,8 @@ class MapTarget:
 
     def _forecast(self, mission: Mission, drawn: ElevationMap, now: float) -> Left | None:
         """The time left at the mean speed so far; None: unknown, or the target is met."""
-        began, driven, settings = mission.budget.start_time_s, mission.track.length, self.settings
-        since = driven - mission.budget.driven_at_start
+        budget, driven, settings = mission.budget, mission.track.length, self.settings
+        began, since = budget.start_time_s, driven - budget.driven_at_start
         if mission.state != EXPLORING or began is None or since <= 0 or not settings.tvu:
             return None
         self._reached.append((driven, self.status.share if self.status else 0.0))
