@@ -1,7 +1,8 @@
 # make setup   .venv with everything: ROS wheels, test tools, poam (again only when something changed)
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
-# make test    lint and the whole test suite, files side by side
+# make test    lint and the tests, files side by side: some minutes
+# make test-all  the slow tests, too: whole missions of nodes, each scenario, each restart
 # make generate  docs/parameters.md and config/*.yaml from the tables of parameters, docs/display-*.svg
 # make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
 # make soak    what takes long: 50,000 pings over topics, odd events, killed nodes, set clocks, damage
@@ -35,7 +36,9 @@ SOAK_ARGS ?=
 WORKERS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2); echo $$(( n < 5 ? n + 1 : 6 )))
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Python compiles what it imports, once: a small part of what pip would.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 RUN := runs/sim
 STAMP := .venv/.setup-$(ROS)
 
@@ -51,7 +54,7 @@ EXTRAS := sim,benchmark,geo,geotiff,bags,nmea,mavlink,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help generate setup sim benchmark test sanitize soak screenshots lint docs build clean
+.PHONY: help generate setup sim benchmark test test-all sanitize soak screenshots lint docs build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -64,9 +67,9 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*
 	@test -x $(BIN)/python || { echo "setup 1/3: .venv with $(PYTHON)"; \
 	  $(PYTHON) -m venv $(VENV_FLAGS) .venv; }
 	@echo "setup 2/3: torch (the large one)"
-	@$(PIP) install $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@$(INSTALL) $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@echo "setup 3/3: the rest, and poam_ros itself"
-	@$(PIP) install $(PINS) -e ".[$(EXTRAS)]"
+	@$(INSTALL) $(PINS) -e ".[$(EXTRAS)]"
 	@touch $@
 
 sim: setup
@@ -77,7 +80,10 @@ benchmark: setup
 	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+test-all: lint
+	$(PYTEST) -m "not soak"
 
 generate: setup
 	$(BIN)/python tools/parameter_files.py
@@ -102,7 +108,7 @@ docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .venv/.docs: $(STAMP)
-	@$(PIP) install $(PINS) -e ".[docs]"
+	@$(INSTALL) $(PINS) -e ".[docs]"
 	@touch $@
 
 build: setup

@@ -44,18 +44,16 @@ LIMIT = 300.0  # s of wall time for what must happen, on a slow and busy machine
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what `make soak` is for, unless -m names it.
+    """Leave out the slow tests and those of `make soak`, unless -m names them.
 
-    Files with slow tests come first, so that in the end no core waits for the last of them.
+    Tests that wait for processes come first, so that in the end no core waits for the last of them.
     """
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
-    if "soak" in config.option.markexpr:
-        return
-    long = [item for item in items if item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    items.sort(key=lambda item: not {"ros", "mavlink", "app"} & set(item.path.parts))
+    named = config.option.markexpr
+    left_out = [] if "soak" in named else ["soak"] if "slow" in named else ["slow", "soak"]
+    out = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))]
 
 
 @pytest.fixture

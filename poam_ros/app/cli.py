@@ -54,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except OSError as error:  # a full disk, above all
+        if error.filename is None:
+            raise
+        print(f"poam {name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         report_interrupted(f"poam {name}")
         return INTERRUPTED

@@ -179,6 +179,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
+    from ..importers.calibration import BOATS
     from ..importers.columns import read_mapping
     from ..importers.exclusions import DAY, needed
     from ..importers.levels import WaterLevels
@@ -192,7 +193,8 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, args.draught, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
+        units=args.units or "", crs=args.crs, settings=given,
+        labels=needed(args.exclusions) | (BOATS if args.calibrate else frozenset()),
         times=args.calibrate or DAY in needed(args.exclusions),
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)

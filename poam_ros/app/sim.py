@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
+from ..core.files import atomic_write
 from ..ros.common.parameters import NODES, TERRAIN, VIEWERS
 from . import graph
 from .command import INTERRUPTED, add_settings
@@ -84,7 +85,8 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
     content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}
-    own.write_text(json.dumps(content, indent=1), encoding="utf-8")  # JSON is YAML
+    with atomic_write(own) as file:
+        file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
     files = [own] if options["params_file"] is None else [options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
     return ["--ros-args", *_place(options["namespace"]), *arguments]
@@ -322,12 +324,17 @@ class ProcessGroup:
             reader.join(timeout=1.0)
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
-        """Copy the output of a process to its log until it ends."""
+        """Copy the output of a process to its log until it ends.
+
+        While the disk is full it is read all the same: the process would wait otherwise.
+        """
         assert process.stdout is not None
-        with (self._folder / f"{name}.log").open("w", encoding="utf-8") as log:
+        full = contextlib.suppress(OSError)
+        with full, (self._folder / f"{name}.log").open("w", encoding="utf-8") as log:
             for line in process.stdout:
-                log.write(line)
-                log.flush()
+                with full:
+                    log.write(line)
+                    log.flush()
                 if line.strip():
                     self._last_lines[name] = line.strip()
                 if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):

@@ -132,6 +132,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             _write_listed(path.parent, listed)
         beside.replace(path)
         sync(path.parent)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a failed write does not know its file
+        raise
     finally:
         beside.unlink(missing_ok=True)
 

@@ -136,6 +136,17 @@ class Grid:
         )
 
     @classmethod
+    def of_file(cls, x: np.ndarray, y: np.ndarray) -> Grid:
+        """The points that a file names. Raises an ``InputError``: these are no such coordinates."""
+        x, y = (np.asarray(values, dtype=float) for values in (x, y))
+        for values in (x, y):
+            if not (values.ndim == 1 and len(values) > 1 and np.isfinite(values).all()):
+                raise InputError("expected x and y of two columns and rows or more")
+            if not (np.diff(values) > 0).all():
+                raise InputError("expected x and y that ascend")
+        return cls(x, y)
+
+    @classmethod
     def dividing(cls, extent: Extent, shape: tuple[int, ...]) -> Grid:
         """Centres of the cells of a raster (rows, columns) whose outer borders are the extent."""
         rows, columns = shape

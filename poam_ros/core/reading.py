@@ -56,6 +56,21 @@ def refuse_larger(what: str, size: float, factor: int = 1) -> None:
         )
 
 
+def refuse_large_raster(source: Any, factor: int) -> None:
+    """Refuse an open raster of rasterio whose values, or one of its blocks, which are unpacked
+    whole, would take more memory than allowed.
+
+    Args:
+        source: of rasterio.
+        factor: bytes of memory for each value.
+
+    Raises:
+        InputError: see above.
+    """
+    blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
+    refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
+
+
 class MemoryMeter:
     """Counts what the content of one file takes of memory while it is read.
 

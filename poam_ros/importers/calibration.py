@@ -1,13 +1,13 @@
 """Constant errors of a survey, estimated from the crossings of its lines.
 
 At a crossing, two lines should have the same depth. What they disagree in systematically is the
-water level or draught (a constant of a day or line), the sound speed of a day (in proportion to the
-depth), or where a depth was measured: a latency (with the speed), or a distance between sounder and
-antenna along the direction of travel. All are fitted together, by generalised least squares with
-robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their positions, are
-random effects (Henderson 1975), whose variances have the largest restricted likelihood. What all
-lines have in common cannot be seen at crossings: of days the one with the most soundings is the
-reference.
+water level or draught (a constant of a day, boat or line), the sound speed of a day (in proportion
+to the depth), or where a depth was measured: a latency (with the speed), or a distance between
+sounder and antenna along the direction of travel. All are fitted together, by generalised least
+squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
+positions, are random effects (Henderson 1975), whose variances have the largest restricted
+likelihood. What all lines have in common cannot be seen at crossings: of days the one with the most
+soundings is the reference.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from ..screening.crossings import find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
 from .crossed import cross
-from .exclusions import files
-from .soundings import Labels, SoundingMapSettings, Soundings
+from .exclusions import days, files, with_lines
+from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
 #: In ``Soundings.source``, and a run's config.yaml.
 SAID = "calibration"
+#: Columns that tell boats or recordings apart.
+BOATS = frozenset(
+    spelt
+    for name in ("boat", "vessel", "ship", "instrument", "sounder", "transducer", "device", "file",
+                 "filename", "file_name")
+    for spelt in (name, name.capitalize(), name.upper())
+)  # fmt: skip
 #: Rounds of fitting and correcting; crossings, at least, for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
@@ -131,11 +138,11 @@ def calibrated(
     """The soundings less the errors that their crossings show, and these."""
     crossed = cross(soundings, settings)
     kept = np.flatnonzero(~crossed.refused)
-    line, day = crossed.line, crossed.day
-    if len(day.names) < 2 and soundings.files:
-        day = files(soundings)
-    level = settings.water_level
+    line, day, level = crossed.line, units(soundings), settings.water_level
     found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
+    if not found.effects and len(day.names) > len(crossed.day.names):  # too many for the crossings
+        day = crossed.day
+        found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
     corrected = correct(soundings, found, line, day, level)
     if soundings.pings is not None:  # of a vehicle
         up = corrected.z - soundings.z
@@ -145,12 +152,35 @@ def calibrated(
     return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
 
 
+def units(soundings: Soundings) -> Labels:
+    """What has a level of its own: each boat, or file, on each day."""
+    lines = len(with_lines(soundings).labels[LINE].names)
+    columns = [
+        column for name, column in soundings.labels.items()
+        if name in BOATS and len(column.names) <= lines / 2
+    ]  # fmt: skip
+    parts = [part for part in (days(soundings), files(soundings), *columns) if len(part.names) > 1]
+    if not parts:
+        return days(soundings)
+    known, code = np.unique(
+        np.column_stack([part.code for part in parts]), axis=0, return_inverse=True
+    )
+    names = (
+        " ".join(part.names[i] for part, i in zip(parts, row, strict=True)).strip()
+        for row in known.tolist()
+    )
+    return Labels(code.reshape(-1).astype(np.int64), tuple(names))
+
+
 def correct(
     soundings: Soundings, calibration: Calibration, line: Labels, day: Labels, water_level: float
 ) -> Soundings:
     """The soundings less the errors that are known."""
     fit = _Fit(soundings, line, day, water_level)
-    values = np.array([calibration.value(kind, name) for kind, name in fit.kinds])
+    # With soundings that were left out of the estimate, another day may have the most.
+    known = {(e.kind, e.name): e.value for e in calibration.effects if e.applied}
+    fit.kinds = [(kind, name) for kind, name in known if kind != "line"]
+    values = np.array([known[kind] for kind in fit.kinds])
     constants = np.array([calibration.value("line", name) for name in line.names])
     return fit.corrected(soundings, values, constants)
 

@@ -67,9 +67,13 @@ def set_aside(folder: Path, files: Sequence[Path]) -> Path:
     place, beside = folder / name, folder / f".{name}.{os.getpid()}"
     if not place.exists():
         beside.mkdir(exist_ok=True)
-        for file in there:
-            shutil.copyfile(file, beside / file.name)
-        rename_folder(beside, place)
+        try:
+            for file in there:
+                shutil.copyfile(file, beside / file.name)
+            rename_folder(beside, place)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
     return place
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, requires_extra
+from ..core.errors import InputError, requires_extra, shown
 from ..core.files import UNREADABLE, atomic_write
 from ..core.geodesy import GeoReference, transformed
 from ..core.geometry import Extent, Grid
-from ..core.reading import read_arrays, refuse_larger
+from ..core.reading import read_arrays, refuse_large_raster
 from ..core.safe_yaml import read_yaml
 from ..core.settings import flat
 
@@ -128,7 +128,7 @@ class PriorMap:
             return None
         try:
             arrays = read_arrays(folder / FILE)
-            grid = Grid(arrays["x"], arrays["y"])
+            grid = Grid.of_file(arrays["x"], arrays["y"])
             mean, deviation = (np.asarray(arrays[n], dtype=float) for n in ("mean", "deviation"))
             fine = mean.shape == deviation.shape == grid.shape and np.isfinite(mean).all()
             if not (fine and (deviation >= 0).all()):
@@ -206,13 +206,16 @@ def _of_run(
     """Mean and standard deviation at places [N, 2] from map.npz of a run, [N] each."""
     try:
         arrays = read_arrays(folder / "map.npz")
-        grid = Grid(arrays["x"], arrays["y"])
-        layers = arrays["mean"], np.sqrt(arrays["variance"])
+        grid = Grid.of_file(arrays["x"], arrays["y"])
+        mean, variance = (np.asarray(arrays[name], dtype=float) for name in ("mean", "variance"))
+        with np.errstate(invalid="ignore"):
+            layers = mean, np.sqrt(variance)  # NaN, so unknown, where it is negative
         if not layers[0].shape == layers[1].shape == grid.shape:
             raise ValueError("wrong shapes")
         there = _origin(read_yaml(folder / "config.yaml"))
     except (*UNREADABLE, IndexError) as error:
-        raise InputError(f"expected the map.npz and config.yaml of a run ({error})") from None
+        text = shown(str(error), 200)
+        raise InputError(f"expected the map.npz and config.yaml of a run ({text})") from None
     if there is not None and place is not None:
         xy = place.moved(xy, there)
     inside = grid.borders.contains(xy)
@@ -236,7 +239,7 @@ def _of_geotiff(
         from rasterio.errors import RasterioError
     try:
         with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
-            refuse_larger("its raster", source.width * source.height, 32)
+            refuse_large_raster(source, 32)
             placed = source.crs is not None or not source.transform.is_identity
             if not placed or source.transform.is_degenerate:
                 raise InputError("it does not say where it lies: no coordinates of its corners")

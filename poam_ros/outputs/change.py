@@ -19,7 +19,7 @@ from ..core.files import atomic_write
 from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
-from .figures import PAGE, TITLES, WIDE, blank_figure, outline_cells
+from .figures import PAGE, TITLES, WIDE, blank_figure, outline_cells, save_figure
 from .folder import write_table
 from .volume import interval, rounded
 
@@ -210,8 +210,7 @@ def draw_change(folder: Path, change: Change) -> Path:
     axes[0].set_ylabel("y (m)")
     if change.significant.any():
         outline_cells(axes[0], change.grid, change.significant)
-    figure.savefig(folder / "change.png", dpi=110)
-    return folder / "change.png"
+    return save_figure(figure, folder / "change.png")
 
 
 def summary(change: Change, estimated: bool) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import quantity
+from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
 from .exports.chart import recorded
@@ -41,7 +42,7 @@ def draw_run(folder: Path) -> list[Path]:
     for name, (size, draw) in drawings.items():
         figure = blank_figure(size)
         draw(figure, folder)
-        figure.savefig(folder / name, dpi=110)
+        save_figure(figure, folder / name)
     return [folder / name for name in drawings]
 
 
@@ -54,6 +55,13 @@ def blank_figure(size: tuple[float, float]) -> Any:
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def save_figure(figure: Any, path: Path) -> Path:
+    """Write a figure as PNG, complete or not at all; returns its path. Raises OSError."""
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=110)
+    return path
 
 
 def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
@@ -235,8 +243,7 @@ def draw_sounding_map(folder: Path) -> Path:
     axes[0].set_ylabel("y (m)")
     some = slice(None, None, _stride(len(samples["x"])))
     axes[1].plot(samples["x"][some], samples["y"][some], ",", color="white")
-    figure.savefig(folder / "maps.png", dpi=110)
-    return folder / "maps.png"
+    return save_figure(figure, folder / "maps.png")
 
 
 def draw_hypsometry(folder: Path) -> Path:
@@ -260,8 +267,7 @@ def draw_hypsometry(folder: Path) -> Path:
         axis.xaxis.set_major_formatter("{x:,.0f}")
     axes[0].set_ylabel("level (m)")
     axes[0].legend(loc="lower right")
-    figure.savefig(folder / "hypsometry.png", dpi=110)
-    return folder / "hypsometry.png"
+    return save_figure(figure, folder / "hypsometry.png")
 
 
 def draw_validation(folder: Path) -> Path:
@@ -289,8 +295,7 @@ def draw_validation(folder: Path) -> Path:
     where.set_xlabel("x (m)")
     where.set_ylabel("y (m)")
     figure.colorbar(points, ax=where, shrink=0.85, extend="both")
-    figure.savefig(folder / "validation.png", dpi=110)
-    return folder / "validation.png"
+    return save_figure(figure, folder / "validation.png")
 
 
 def _draw_against(axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray) -> None:

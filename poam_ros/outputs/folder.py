@@ -17,7 +17,7 @@ from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write, verify
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
-from ..core.reading import TEXT_FACTOR, lines, read_arrays, refuse_larger
+from ..core.reading import LONGEST_LINE, TEXT_FACTOR, lines, read_arrays, refuse_larger
 from ..simulation.world.terrain import Terrain
 
 #: Columns of epochs.csv, one row per decision epoch.
@@ -32,6 +32,8 @@ RUN_COLUMNS = (
 OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
 #: Rows of a table that are converted at a time.
 ROWS = 10_000
+#: Characters of a table that are read at a time, about.
+BLOCK = 500_000
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -119,33 +121,32 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     """
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
-        rows = lines(file)
-        header, *_ = csv.reader(islice(rows, 1))
+        refuse_larger("its content", path.stat().st_size)
+        header, *_ = csv.reader(islice(lines(file), 1))
         words = {name: i for i, name in enumerate(header) if name in ("file", "line")}
         numbers = [i for i, name in enumerate(header) if name not in words]
         texts: dict[str, list[str]] = {name: [] for name in words}
         chunks = [np.empty((0, len(numbers)))]
-        while chunk := list(islice(rows, ROWS)):
+        while chunk := file.readlines(BLOCK):  # a call per row would take most of the time
+            if max(map(len, chunk)) >= LONGEST_LINE:
+                raise ValueError(f"a row of more than {LONGEST_LINE} characters")
             for row in csv.reader(chunk) if words else ():
+                if len(row) != len(header):
+                    raise ValueError(f"a row of {len(row)} values, {len(header)} columns")
                 for name, i in words.items():
                     texts[name].append(row[i])
-            # Text counts as 0, so that all columns are looked at: rows must be of one length.
             values = np.loadtxt(
                 chunk, delimiter=",", comments=None, quotechar='"', ndmin=2,
-                converters=dict.fromkeys(words.values(), _no_number),
+                usecols=numbers if words else None,
             )  # fmt: skip
-            if values.shape[1] != len(header):
+            if values.shape[1] != len(numbers):
                 raise ValueError(f"rows of {values.shape[1]} values, {len(header)} columns")
-            chunks.append(values[:, numbers])
+            chunks.append(values)
             refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
     found = {header[column]: values[:, i] for i, column in enumerate(numbers)}
     return found | {name: np.array(text) for name, text in texts.items()}
-
-
-def _no_number(text: str) -> float:
-    return 0.0
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -262,9 +263,11 @@ def read_map(path: Path) -> ElevationMap:
         trained = int(arrays.pop("trained")) if "trained" in arrays else None
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
-    return ElevationMap(
-        Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns, trained=trained
-    )
+        grid, support, count = Grid.of_file(x, y), np.asarray(support, dtype=float), int(samples)
+        shapes = {np.asarray(v, dtype=float).shape for v in (mean, variance, *arrays.values())}
+        if shapes != {grid.shape} or support.ndim != 2 or support.shape[1] != 2:
+            raise ValueError("layers of other shapes than the grid's")
+    return ElevationMap(grid, mean, variance, arrays, support, count, stamp_ns, trained=trained)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

@@ -213,7 +213,7 @@ class RunRecorder:
             draw_run(path)
         except ImportError:
             self.log.warning("matplotlib is not installed: no figures are drawn")
-        except PoamError as error:
+        except (PoamError, OSError) as error:
             self.log.error(f"figures: {error}")
             return False
         else:

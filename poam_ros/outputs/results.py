@@ -169,7 +169,7 @@ class SessionResults(ResultFolder):
 
     def __init__(self, session: SurveySession, output: str) -> None:
         super().__init__(output or str(session.journal.folder or ""))
-        self._session = session
+        self._session, self._failed = session, False
 
     def finish(self, finished: MissionFinished) -> str:
         """Write the results of a mission that is over; returns what was written, as text.
@@ -177,10 +177,14 @@ class SessionResults(ResultFolder):
         Raises:
             OSError: they cannot be written.
         """
-        return self._text(self.write(finished.map, finished.samples, self._session.unmapped))
+        self._failed = True  # until they are written: the disk may be full
+        names = self.write(finished.map, finished.samples, self._session.unmapped)
+        self._failed = False
+        return self._text(names)
 
     def leave(self, now: Moment, busy: bool, take: Callable[[LoopEvent], object]) -> str:
-        """Write what an interrupted mission has; returns what was written, as text.
+        """Write what an interrupted mission has, or one whose results could not be written;
+        returns what was written, as text.
 
         Args:
             now: the present time.
@@ -191,7 +195,7 @@ class SessionResults(ResultFolder):
             OSError: the results cannot be written.
         """
         session = self._session
-        if session.status.finished:
+        if session.status.finished and not self._failed:
             return ""
         for outcome in () if busy else session.leave(now):
             take(outcome)

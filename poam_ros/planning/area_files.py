@@ -67,7 +67,7 @@ def _read(name: str, path: Path, shape: int, kinds: tuple[str, ...]) -> tuple[li
         found = list(shapes[shape](content))
     except InputError as error:
         raise InputError(f"{name}: {path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{name}: expected {called} with {wanted} in {path}") from None
     if not found:
         raise InputError(f"{name}: expected {wanted} in {path}, got none")
@@ -126,6 +126,8 @@ def _plan(content: Any) -> Iterator[Shape]:
         yield WORKSPACE if polygon["inclusion"] else KEEP_OUT, corners
     for one in fence.get("circles", ()):
         (latitude, longitude), radius = one["circle"]["center"][:2], one["circle"]["radius"]
+        if not (abs(float(latitude)) <= 90 and abs(float(longitude)) <= 360):
+            raise ValueError("no place on the Earth")
         # A polygon within the circle of a workspace, and around that of a keep-out.
         reach = float(radius) / (1.0 if one["inclusion"] else math.cos(math.pi / SIDES))
         angle = np.arange(SIDES) * (2 * math.pi / SIDES)

@@ -14,7 +14,15 @@ from kept import Kept
 from launched import PARAMS
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, crossing_findings, graph_findings
+from poam_ros.app.doctor import (
+    ERROR,
+    OK,
+    WARN,
+    NodeStatus,
+    crossing_findings,
+    graph_findings,
+    statuses,
+)
 from poam_ros.app.machine import machine_findings, middleware_findings
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import Tick
@@ -69,6 +77,15 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
     quick = NodeStatus(OK, "running", {"achieved_speed": "19.8"}, 1e9 + 24)
     assert not any_problem(graph_findings({**heard, "simulator": quick}))
     assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
+
+
+def test_a_status_without_a_time_has_no_age():
+    messages = pytest.importorskip("diagnostic_msgs.msg")
+    message = messages.DiagnosticArray()
+    message.status = [messages.DiagnosticStatus(name="mapper"), messages.DiagnosticStatus(name="x")]
+    assert {name: status.age_s for name, status in statuses(message).items()} == {"mapper": None}
+    message.header.stamp.sec = 1
+    assert statuses(message)["mapper"].age_s > 1e9
 
 
 def test_a_simulation_that_has_not_started_is_no_problem():

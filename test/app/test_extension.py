@@ -84,6 +84,7 @@ def test_a_mission_is_flown(extension, tmp_path):
     assert np.isfinite(read_map(tmp_path / "map.npz").mean).all()
 
 
+@pytest.mark.slow
 def test_a_sweep_is_made(extension, tmp_path):
     pytest.importorskip("distributed")
     sweep = {"environments": {"seamounts": "seamounts"}, "methods": ["weighted", OBJECTS["method"]],

@@ -187,7 +187,6 @@ def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, 
     assert not browser.failed
 
 
-@pytest.mark.slow
 def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
     pytest.importorskip("bokeh")
     page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")

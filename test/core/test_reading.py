@@ -18,6 +18,7 @@ import pytest
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
+from poam_ros.core.geometry import Extent
 from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
 from poam_ros.core.safe_yaml import read_yaml
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
@@ -27,6 +28,7 @@ from poam_ros.importers.outline import read_outline
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
 from poam_ros.importers.tables import _chunks, read_features
+from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.exports.chart import read_config
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
@@ -185,6 +187,19 @@ def test_a_picture_larger_than_is_allowed(monkeypatch, tmp_path, ending):
     monkeypatch.setenv(VARIABLE, "16")
     with pytest.raises(InputError, match=VARIABLE):
         read_raster(path)
+
+
+def test_a_small_raster_of_a_large_block(tmp_path):
+    """384 bytes that GDAL unpacks to 8 GiB."""
+    rasterio = pytest.importorskip("rasterio")
+    tiles = {"tiled": True, "blockxsize": 32768, "blockysize": 32768, "sparse_ok": True}
+    shape = {"width": 32, "height": 32, "count": 1, "dtype": "float64", "compress": "deflate"}
+    with rasterio.open(tmp_path / "a.tif", "w", driver="GTiff", **shape, **tiles):
+        pass
+    with pytest.raises(InputError, match=VARIABLE):
+        read_raster(tmp_path / "a.tif")
+    with pytest.raises(InputError, match=VARIABLE):
+        read_prior(str(tmp_path / "a.tif"), Extent(0, 9, 0, 9), None)
 
 
 def test_a_terrain_that_names_another_file_is_none(tmp_path):

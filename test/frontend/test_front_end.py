@@ -317,7 +317,7 @@ def odd_event(rng, t):
     return WaterLevel(number(0.3))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_ping_is_counted_once_and_samples_are_finite(seed):
     rng = np.random.default_rng(seed)
     settings = FrontEndSettings(

@@ -11,7 +11,14 @@ import pytest
 from planted import simulated
 
 from poam_ros.core.samples import Samples
-from poam_ros.importers.calibration import Calibration, calibrate, calibrated
+from poam_ros.importers.calibration import (
+    Calibration,
+    Effect,
+    calibrate,
+    calibrated,
+    correct,
+    units,
+)
 from poam_ros.importers.crossed import cross
 from poam_ros.importers.exclusions import days, with_lines
 from poam_ros.importers.raw import ReadOptions
@@ -90,6 +97,31 @@ def test_corrected_soundings_agree_at_crossings():
     after = np.abs(cross(corrected, SETTINGS).table.difference)
     assert np.median(after) < 0.7 * np.median(before)
     assert corrected.source["calibration"] == found.sentences
+
+
+def test_the_day_with_the_most_soundings_is_corrected_where_another_was_the_reference():
+    whole = survey()
+    day = days(whole)
+    most = int(np.bincount(day.code).argmax())
+    found = Calibration((Effect("level", day.names[most], 0.3, 0.2, 0.4, True),), ())
+    moved = whole.z - correct(whole, found, whole.labels[LINE], day, 0.0).z
+    np.testing.assert_allclose(moved, np.where(day.code == most, 0.3, 0.0), atol=1e-12)
+
+
+def test_a_boat_that_is_off_beside_another_on_the_same_days():
+    whole = survey()
+    second = whole.labels[LINE].code % 2
+    labels = {**whole.labels, "Boat": Labels(second, ("Ann", "Bo"))}
+    two = replace(whole, labels=labels, z=whole.z + 0.3 * second)
+    order = np.argsort(second, kind="stable")  # or each in a file of its own
+    in_files = replace(
+        whole[order], row=whole.row, files=(("Ann", 0), ("Bo", int(sum(second == 0))))
+    )
+    assert set(units(two).names) == set(units(in_files).names) > {"2023-11-14 Ann", "2023-11-14 Bo"}
+    corrected, found = calibrated(two, SETTINGS)
+    off = corrected.z - whole.z
+    assert np.median(off[second == 1]) == pytest.approx(np.median(off[second == 0]), abs=0.1)
+    assert any(name.endswith(" Bo") for kind, name in applied(found) if kind == "level")
 
 
 def test_without_times_an_antenna_offset_is_found_and_said():

@@ -11,7 +11,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
-COUNT, QUICK, ALL = 200, 40, 200
+COUNT, QUICK, ALL = 200, 24, 200
 UNITS = {"m": 1.0, "ft": 0.3048, "cm": 0.01, "fathom": 1.8288, "mm": 0.001}
 SEPARATORS = (",", ";", "\t", "|", " ", ", ", "  ")
 #: Names as people write them; those of depths with {unit} say theirs.

@@ -17,7 +17,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 pytest.importorskip("launch_ros.actions", reason=launched.REASON)
 
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = pytest.mark.ros
 
 VEHICLE = {
     "odom": "/auv/odometry", "sonar/range": "/auv/sonar/range", "goal_pose": "/auv/goal_pose",
@@ -62,7 +62,7 @@ def test_a_killed_mapper_is_restarted_and_recovers(tmp_path, other_domain):
         kept = int(re.search(r"recovering (\d+) pings from", said)[1])
         assert kept > 0 and "exit code -9" in said
         said = nodes.wait_for("the mission is done: ")
-        mapped = int(re.search(r"the mission is done: (\d+) samples", said)[1])
+        mapped = int(re.search(r"the mission is done: (\d+) pings", said)[1])
         assert nodes.interrupt() == 0, nodes.said[-4000:]
     assert nodes.said.count("process has finished cleanly") == 2, nodes.said[-4000:]
     log = stamps(mission)

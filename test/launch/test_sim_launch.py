@@ -17,7 +17,7 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 pytest.importorskip("launch_ros.actions", reason=launched.REASON)
 
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = pytest.mark.ros
 
 HERE = Path(__file__).parent
 

@@ -135,17 +135,20 @@ def test_a_mission_that_a_person_paused_is_not_resumed_after_a_restart(voyage, t
     assert again.run(5).state == "paused"
 
 
-def test_a_full_disk_at_the_end_is_a_warning(voyage, tmp_path, monkeypatch):
+def test_a_full_disk_at_the_end_is_a_warning_and_results_follow(voyage, tmp_path, monkeypatch):
     from poam_ros.outputs.results import ResultFolder
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ResultFolder, "write", full)
     v = voyage({"mission_dir": str(tmp_path / "m"), "max_samples": 40}).start()
     v.until(lambda: v.state == "pilot", 200)
     monkeypatch.setattr(JournalDatabase, "append", full)
-    v.until(lambda: v.drive.finished, 200)
-    v.close()
+    with monkeypatch.context() as disk:
+        disk.setattr(ResultFolder, "write", full)
+        v.until(lambda: v.drive.finished, 200)
+    assert not (tmp_path / "m" / "map.npz").exists()
+    v.close()  # by then there is room for the results
+    assert (tmp_path / "m" / "map.npz").exists()
     assert any("warning: cannot write to" in said and "No space" in said for said in v.said)
     assert any("warning: the journal lacks" in said and "No space" in said for said in v.said)

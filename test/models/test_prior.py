@@ -235,6 +235,22 @@ def test_refuses_what_is_no_prior(tmp_path, content):
         read_prior(str(tmp_path), WORKSPACE, None)
 
 
+ODD = ([], 3.0, ["a"] * 40, [5.0] * 40, [0.0, np.inf], np.arange(40)[::-1], np.eye(40), [True] * 40)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ["x", "y", "mean", "variance"])
+def test_a_run_whose_map_has_odd_arrays_is_no_prior(tmp_path, name, odd):
+    along = np.arange(40) - 20.0
+    arrays = {"x": along, "y": along, "mean": np.eye(40), "variance": np.eye(40), name: odd}
+    if name in ("mean", "variance") and np.shape(odd) == (40, 40):
+        pytest.skip("a map")
+    np.savez(tmp_path / "map.npz", **arrays)
+    (tmp_path / "config.yaml").write_text("{}")
+    with pytest.raises(InputError, match=r"expected the map\.npz and config.yaml of a run"):
+        read_prior(str(tmp_path), WORKSPACE, None)
+
+
 @pytest.mark.parametrize("value", [-9999.0, -1e38])
 def test_undeclared_values_for_unknown_places_are_refused(tmp_path, value):
     path = geotiff(tmp_path / "a.tif", lambda xy: np.where(xy[:, 0] < 0, value, coarse(xy)))
@@ -247,6 +263,7 @@ def test_an_unknown_deviation_is_the_largest_known_one(tmp_path):
     assert (read_prior(path, WORKSPACE, None).deviation == 0).all()
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_a_prior_for_the_next(tmp_path, capsys):
     common = ["--method", "nngp", "--max-samples", "700", "--terrain", "seamounts"]
     common += [f"--{name}={value}" for name, value in QUICK.items()]

@@ -59,6 +59,17 @@ def test_broken_or_missing_files_are_named(tmp_path):
     (tmp_path / "map.npz").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"map\.npz"):
         results.read_map(tmp_path / "map.npz")
+    flat = np.zeros((2, 2))
+    arrays = {"mean": flat, "variance": flat, "lengthscale": flat, "samples": 1}
+    for x, support in (
+        ([0.0, 0.0], flat),
+        ([0.0, np.nan], flat),
+        ([0.0, 1.0, 2.0], flat),
+        ([0.0, 1.0], 1.0),
+    ):
+        np.savez(tmp_path / "map.npz", x=x, y=[0.0, 1.0], inducing_points=support, **arrays)
+        with pytest.raises(InputError, match=r"map\.npz: expected a map\.npz of this package"):
+            results.read_map(tmp_path / "map.npz")
     (tmp_path / "epochs.csv").write_text("samples\nmany\n")
     with pytest.raises(InputError, match=r"epochs\.csv"):
         results.read_table(tmp_path / "epochs.csv")

@@ -99,6 +99,8 @@ def test_a_forgotten_origin_is_told(tmp_path):
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
         (feature("harbour", RING), "kind workspace or keep_out in .*, got harbour"),
         (feature("keep_out", [[0, 0], ["a", 1], [2, 2]]), "expected GeoJSON with polygons"),
+        (feature("keep_out", []), "expected GeoJSON with polygons"),
+        (feature("keep_out", 1), "expected GeoJSON with polygons"),
         (
             {"type": "FeatureCollection", "features": [feature("workspace", OUTER)] * 2},
             "one workspace polygon, got 2",
@@ -183,12 +185,19 @@ def test_circles_of_a_fence(tmp_path):
         assert np.linalg.norm((a + b) / 2) == pytest.approx(5.0)
 
 
+CIRCLE = (
+    '{"geoFence": {"circles": [{"inclusion": true, "circle": {"center": [47, 8], "radius": 5}}]}}'
+)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("a.plan", "{}", "expected a QGroundControl plan with polygons"),
         ("a.plan", '{"geoFence": {"polygons": []}}', "expected polygons in"),
         ("a.plan", "QGC WPL 110", "it is not a QGroundControl plan"),
+        ("a.plan", CIRCLE.replace("47", "NaN"), "expected a QGroundControl plan with polygons"),
+        ("a.plan", CIRCLE.replace("47", "1e999"), "expected a QGroundControl plan with polygons"),
         ("a.kml", "<kml>", "it is not KML"),
         ("a.kml", "<kml/>", "expected polygons in"),
         ("a.kml", "<!DOCTYPE k [<!ENTITY a 'b'>]><kml>&a;</kml>", "without a document type"),

@@ -116,7 +116,7 @@ def test_variance_grows_with_the_distance_to_the_nearest_ping():
     np.testing.assert_allclose(short, [5, 5 + 4 * 2 / 2.5, 9, 5])
 
 
-@pytest.mark.parametrize("method", ["nngp", "poam"])
+@pytest.mark.parametrize("method", ["nngp", pytest.param("poam", marks=pytest.mark.slow)])
 def test_the_discount_foresees_what_the_model_will_say(method):
     """Much better than a map taken as it is, for a track through a gap between lanes."""
     workspace = Extent(-30, 30, -30, 30)

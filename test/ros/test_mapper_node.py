@@ -516,7 +516,9 @@ def test_the_lifecycle_can_be_repeated(ros, eventually):
         assert entities() == bare
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_signals_end_the_node_without_a_traceback(how, python, ros_env):
     arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]
     flat = [part for a in arguments for part in ("-p", a[2:])]

@@ -480,7 +480,6 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     eventually(lambda: vehicle.states[-1] == "waiting")
 
 
-@pytest.mark.slow
 def test_missing_data_pause_and_their_return_resumes(guided, eventually):
     planner, vehicle = guided(
         **{"watchdog.odometry_timeout": 2.0},

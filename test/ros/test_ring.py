@@ -170,6 +170,7 @@ def _logged(folder):
     return "".join(log.read_text() for log in (folder / "log").glob("*.log"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_at_once_and_quietly(ros, sim, eventually):
     listener = ros(Shore)
     # In real time the pilot survey takes minutes: there is no map, however late the signal comes.

@@ -28,7 +28,7 @@ def shoal():
     return Terrain("shoal", rise - 20, Extent(-21, 21, -21, 21))
 
 
-@pytest.mark.parametrize("policy", ["paper", "deployed"])
+@pytest.mark.parametrize("policy", [pytest.param("paper", marks=pytest.mark.slow), "deployed"])
 def test_a_mission_stays_in_deep_water(monkeypatch, policy):
     monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     least = {}

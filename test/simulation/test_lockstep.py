@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_has_all_documented_files(folder):
     with (folder / "epochs.csv").open() as file:
         assert tuple(next(csv.reader(file))) == EPOCH_COLUMNS

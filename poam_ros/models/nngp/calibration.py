@@ -33,6 +33,9 @@ APART = 0.25
 COVERED, WIDTH = 0.95, 1.96
 #: One-sided confidence of the quantile's upper limit, 0.9, in deviations of a standard normal.
 CONFIDENCE = 1.2816
+#: Left-out sites tell noise from an uncertain bottom if they have little variance without noise: at
+#: most this share of the median one, or no more than the noise; and which share of all have to.
+LITTLE, FEWEST_TELLING = 0.1, 0.01
 #: What may be added to variances, in those of the targets.
 ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
@@ -98,14 +101,38 @@ def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOut) -> tuple[Tenso
     return sites.y[left.site] - found.mean, variance
 
 
-def widening(error: Tensor, variance: Tensor, stretch: Tensor) -> VarianceCalibration:
+def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOut) -> bool:
+    """Whether left-out sites tell noise from an uncertain bottom, as where lines cross.
+
+    Where lines lie apart and nothing crosses them, every left-out site is far from all others. Then
+    any noise explains the errors there as well as a rougher bottom does.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near).variance
+    near = found <= max(LITTLE * found.median().item(), kernel.noise.item())
+    return near.double().mean().item() >= FEWEST_TELLING
+
+
+def widening(
+    error: Tensor, variance: Tensor, stretch: Tensor, telling: bool = True
+) -> VarianceCalibration:
     """From the errors of left-out sites [n], their variances with noise, and their stretches.
 
     First the variance to be added that has the least log loss, then the factor with which 1.96
     deviations are the upper limit of the size that 95 % of the residuals have; never one below 1.
+    Unless the sites are ``telling`` (``tells_noise``), each variance to be added is judged with the
+    factor, not below 1 either, that suits it best: far from all lines, too small a factor looks
+    like too little noise.
     """
-    losses = torch.stack([log_loss(error, 0.0 * error, variance + a).mean() for a in ADDED])
-    added = ADDED[losses.argmin()].item()
+    least = torch.inf
+    for tried in ADDED.tolist():
+        wider = variance + tried
+        if not telling:
+            wider = wider * (error.square() / wider).mean().clamp_min(1.0)
+        if (loss := log_loss(error, 0.0 * error, wider).mean().item()) < least:
+            least, added = loss, tried
     sizes = error.abs() / (variance + added).sqrt()
     limit, usual = upper_limit(sizes, stretch), sizes.quantile(COVERED).item()
     return VarianceCalibration(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))

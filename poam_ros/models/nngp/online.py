@@ -22,7 +22,7 @@ from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import blended, site_spacing
-from .calibration import VarianceCalibration, errors_of, left_out, widening
+from .calibration import VarianceCalibration, errors_of, left_out, tells_noise, widening
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
@@ -159,8 +159,8 @@ class NeighbourGP:
         left = left_out(store.sites, stretches, *how, store.land)
         if left is None:
             return
-        found = None
-        if options.max_position_error:
+        found, telling = None, tells_noise(kernel, store.sites, left)
+        if options.max_position_error and telling:
             slopes = squared_slopes(kernel, store, *how)
             found = refit(kernel, store.sites, left, slopes, options.max_position_error)
         if found is None:
@@ -169,7 +169,7 @@ class NeighbourGP:
             self._refit, error, variance = found
             store.position_noise = self._refit.position**2 * slopes
             self._kernel = None
-        self._widening = widening(error, variance, left.stretch)
+        self._widening = widening(error, variance, left.stretch, telling)
 
     def _steps(self, first: bool) -> int:
         options = self.options

@@ -207,12 +207,16 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
             rows = [_attributes(feature, chart.height_name) for feature in chosen]
             names = [chart.height_name, *(("low", "high", "closed") if kind == LINE else ())]
             columns = [np.array([row[key] for row in rows], dtype=float) for key in names]
-            raw.write(
-                path, np.array([_binary(feature) for feature in chosen], dtype=object), columns,
-                names, layer=kind, driver="GPKG", geometry_type=geometry, crs=crs,
-                append=kind != LINE,
-                dataset_metadata=dict(chart.provenance) if kind == LINE else None,
-            )  # fmt: skip
+            shapes = np.array([_binary(feature) for feature in chosen], dtype=object)
+            try:
+                raw.write(
+                    path, shapes, columns, names, layer=kind, driver="GPKG",
+                    geometry_type=geometry, crs=crs, append=kind != LINE,
+                    dataset_metadata=dict(chart.provenance) if kind == LINE else None,
+                )  # fmt: skip
+            except RuntimeError as error:  # GDAL's, which repeats all of its SQL
+                why = str(error).rpartition(": ")[2]
+                raise InputError(f"{name}: cannot write {path} ({why})") from None
         with open(path, "rb") as file:
             return {name: file.read()}
 

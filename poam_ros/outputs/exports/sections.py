@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError
+from ...core.errors import InputError, shown
 from ...core.geodesy import WGS84, GeoReference, transformed
 from ...core.reading import parse_json
 from ..figures import blank_figure, plain
@@ -50,7 +50,7 @@ def _of_file(path: Path, place: GeoReference | None) -> list[np.ndarray]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        text = " ".join(str(error).split())
+        text = shown(str(error), 200)
         raise InputError(f"{path}: expected GeoJSON of lines ({text})") from None
     if not lines or any(len(line) < 2 or not np.isfinite(line).all() for line in lines):
         raise InputError(f"{path}: expected lines of two corners or more, got none")

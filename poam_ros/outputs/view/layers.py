@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,14 +88,13 @@ def stride(shape: tuple[int, int], cells: int = CELLS) -> int:
     return max(1, min(math.ceil(max(shape) / cells), (min(shape) - 1) // 2 or 1))
 
 
-def thinned(grid: Grid, step: int) -> Grid:
-    """Every ``step``-th row and column, as ``thin`` takes them from values."""
-    return Grid(grid.x[step // 2 :: step], grid.y[step // 2 :: step])
-
-
-def thin(values: np.ndarray, step: int) -> np.ndarray:
-    """Every ``step``-th row and column of values [rows, columns]."""
-    return values[step // 2 :: step, step // 2 :: step]
+def thinned(chart: Chart) -> Chart:
+    """Every ``stride``-th row and column of a map: what a page shows of it."""
+    step = stride(chart.grid.shape)
+    some = slice(step // 2, None, step)
+    names = ("elevation", "deviation", "density", "lengthscale")
+    shown = {name: getattr(chart, name)[some, some] for name in names}
+    return replace(chart, grid=Grid(chart.grid.x[some], chart.grid.y[some]), **shown)
 
 
 def scaled_hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:

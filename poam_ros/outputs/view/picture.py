@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..exports.chart import Chart
 from ..exports.contours import levels_of
 from . import texts
-from .layers import PageLayer, layers, scaled_hillshade, shade, stride, thin, thinned
+from .layers import PageLayer, layers, scaled_hillshade, shade, thinned
 from .scene import Scene
 
 #: Overlays by name: fields of a scene, and how they are drawn.
@@ -131,8 +132,7 @@ def _contours(chart: Chart) -> dict[str, np.ndarray]:
     """Contours at round levels as one line, with NaN between them."""
     from contourpy import LineType, contour_generator
 
-    step = stride(chart.grid.shape)
-    grid, height = thinned(chart.grid, step), np.ma.masked_invalid(thin(chart.height, step))
+    grid, height = chart.grid, np.ma.masked_invalid(chart.height)
     lines = [np.empty((0, 2))]
     if height.count():
         found: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
@@ -211,16 +211,17 @@ class MapPicture:
         for chosen in (self.buttons, self.shading):
             chosen.js_on_change("active", select)
         self._chart: Chart | None = None
+        self._thinned: Chart | None = None
 
     def show(self, scene: Scene) -> None:
         """Show a scene; unchanged data are not sent again."""
         if scene.chart is not self._chart:
-            self._chart = scene.chart
-            if scene.chart is None:
+            self._chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
+            if self._thinned is None:
                 self._clear()
             else:
-                self._show_map(scene.chart)
-        self._marks.show(scene)
+                self._show_map(self._thinned)
+        self._marks.show(replace(scene, chart=self._thinned))
 
     def on_selection(self, area: Callable[[np.ndarray], None], line: Callable[[str], None]) -> None:
         """Offer tools that select: ``area`` gets the corners [K, 2] of a box or a lasso, ``line``
@@ -267,18 +268,15 @@ class MapPicture:
         self._choose([], [])
 
     def _show_map(self, chart: Chart) -> None:
-        found, step = layers(chart), stride(chart.grid.shape)
-        low, (width, height) = thinned(chart.grid, step).borders, chart.cell
+        found, low = layers(chart), chart.grid.borders
         values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in COUNTS & values.keys():
             values[key] = np.nan_to_num(values[key], nan=-1.0)  # not "NaN"
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
-            key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
-            for key, layer in values.items()
+            key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
         }
-        lit = scaled_hillshade(chart.elevation, (width, height))
-        columns["shade"] = [np.ascontiguousarray(thin(shade(lit), step))]
+        columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.cell))]
         columns |= {"x": [low.xmin], "y": [low.ymin]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
         for layer in found:

@@ -74,6 +74,7 @@ class MapperNode(ManagedNode):
         self.on_exit.callback(lambda: self._log_missing(leave()))
         if found := recovery_message(self.session):
             self.get_logger().info(found)
+        self._results = SessionResults(self.session, values.output)
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
@@ -102,11 +103,11 @@ class MapperNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Write partial results of an interrupted mission."""
-        session = self.__dict__.pop("session", None)  # missing if ``configure`` failed
-        if session is not None:
+        self.__dict__.pop("session", None)  # missing if ``configure`` failed
+        results = self.__dict__.pop("_results", None)
+        if results is not None:
             busy = "thread" in self.__dict__ and self.thread.alive
             try:
-                results = SessionResults(session, self.values.output)
                 self._log_written(results.leave(self._now(), busy, self._log_problem))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: partial results cannot be written ({error})")
@@ -249,7 +250,10 @@ class MapperNode(ManagedNode):
         self.get_logger().info(
             f"the mission is done: {quantity(len(finished.samples), 'ping')} in the map"
         )
-        self._log_written(SessionResults(self.session, self.values.output).finish(finished))
+        try:
+            self._log_written(self._results.finish(finished))
+        except OSError as error:  # the disk may be free again when the node ends
+            self._errors.add("output", f"output: the results cannot be written ({error})")
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
     def _log_problem(self, outcome: events.LoopEvent) -> None:

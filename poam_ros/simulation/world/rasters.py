@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError, TerrainError
-from ...core.reading import read_arrays, refuse_larger
+from ...core.reading import read_arrays, refuse_large_raster, refuse_larger
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
 HGT_NO_DATA = -32768
@@ -104,7 +104,7 @@ def _read_geotiff(path: Path) -> np.ndarray:
     with requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
         import rasterio
     with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
-        refuse_larger("its raster", source.width * source.height, VALUE_BYTES)
+        refuse_large_raster(source, VALUE_BYTES)
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 

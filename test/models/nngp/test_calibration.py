@@ -7,7 +7,13 @@ import torch
 
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import refit
-from poam_ros.models.nngp.calibration import errors_of, left_out, upper_limit
+from poam_ros.models.nngp.calibration import (
+    errors_of,
+    left_out,
+    tells_noise,
+    upper_limit,
+    widening,
+)
 from poam_ros.models.nngp.kernel import TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -199,3 +205,24 @@ def test_intervals_come_from_fits_that_did_not_see_them():
     sites = refit._noisy(store.sites, found.position, slopes)
     expected = errors_of(found.applied(kernel), sites, left.part(even))
     assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_only_lines_near_each_other_tell_the_noise(twice):
+    data = survey(offset=0.0)
+    first = len(data.X) // (1 if twice else 2)  # the second half runs along the first again
+    model = learned(Dataset(data.X[:first], data.y[:first]), replace(POSITION, tail=10.0))
+    left = left_out(model._store.sites, 6, FEW.neighbours, FEW.candidate_neighbours, 0.0)
+    assert tells_noise(model._averaged(), model._store.sites, left) == twice
+    model.calibrate(6)
+    assert twice or model._refit is None  # any noise would explain errors far from all lines
+
+
+def test_without_near_lines_variances_too_small_in_proportion_are_no_noise():
+    generator = torch.Generator().manual_seed(0)
+    variance = torch.linspace(0.1, 10, 4000).double()
+    error = (3 * variance).sqrt() * torch.randn(4000, generator=generator).double()
+    stretch = torch.arange(4000) % 16
+    assert widening(error, variance, stretch).added > 1.0
+    found = widening(error, variance, stretch, telling=False)
+    assert found.added < 0.05 and 2.7 < found.usual < 3.3

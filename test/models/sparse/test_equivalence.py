@@ -141,6 +141,7 @@ def test_repeated_pings_at_one_place_are_handled():
     assert online.model.extra_jitter == 0.0
 
 
+@pytest.mark.slow
 def test_it_learns_shorter_lengthscales_on_the_rough_side():
     # Shorter lengthscales where the surface is rough, and noise near the truth of 0.1^2.
     online = make_online(150, kernel=make_kernel(sharpness=1.0), noise=1.0, steps=120)

@@ -102,12 +102,12 @@ def test_the_loss_is_differentiable_in_the_targets():
 
 @pytest.mark.parametrize("method", TAKES)
 def test_it_learns_less_noise_than_where_it_must_explain_all_of_it(method):
-    data, other = scattered(400, 0), np.random.default_rng(1)
-    noise = torch.full((400,), 0.25).double()
-    y = data.y + 0.5 * torch.from_numpy(other.normal(size=400))
+    data, other = scattered(200, 0), np.random.default_rng(1)
+    noise = torch.full((200,), 0.25).double()
+    y = data.y + 0.5 * torch.from_numpy(other.normal(size=200))
     learned = []
     for own in (None, noise):
-        online = make_online(80, method=method, kernel=soft_kernel(), noise=0.3, steps=200)
+        online = make_online(40, method=method, kernel=soft_kernel(), noise=0.3, steps=100)
         online.update(Dataset(data.X, y, own))
         learned.append(online.model.noise.item())
     assert learned[1] < 0.5 * learned[0]

@@ -1,5 +1,7 @@
 """A map as pictures: what is offered, what is thinned, and how the relief is lit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from view_folders import GRID, SIGMA, write_run
@@ -62,13 +64,19 @@ def test_the_shade_is_clear_where_the_ground_is_level_or_unknown():
 
 
 @pytest.mark.parametrize(("shape", "step"), [((120, 120), 1), ((2000, 1500), 4), ((3, 4000), 1)])
-def test_large_maps_are_thinned_and_the_cells_keep_their_places(shape, step):
+def test_large_maps_are_thinned_and_the_cells_keep_their_places(shape, step, tmp_path):
     assert layers.stride(shape) == step
     grid = Grid.dividing(Extent(0, shape[1], 0, shape[0]), shape)
-    few = layers.thinned(grid, step)
-    values = np.broadcast_to(grid.x, shape)
-    np.testing.assert_array_equal(layers.thin(values, step), np.broadcast_to(few.x, few.shape))
-    inside, outside = few.borders, grid.borders
+    chart = read_chart(write_run(tmp_path), ExportSettings())
+    values = dict.fromkeys(
+        ("elevation", "deviation", "density", "lengthscale"), np.broadcast_to(grid.x, shape)
+    )
+    few = layers.thinned(replace(chart, grid=grid, **values))
+    for name in values:
+        np.testing.assert_array_equal(
+            getattr(few, name), np.broadcast_to(few.grid.x, few.grid.shape)
+        )
+    inside, outside = few.grid.borders, grid.borders
     assert max(abs(np.subtract(inside.bounds, outside.bounds))) <= step
 
 

@@ -28,6 +28,7 @@ def test_one_json_object_a_line(capsys):
         assert all(line[f"{name}_bound_s"] > 0 for name in ("update", "predict", "map"))
 
 
+@pytest.mark.slow
 def test_any_method(capsys):
     assert main(["profile", "--method", "nngp", "--samples", "60", *SMALL, "--json"]) == 0
     line = json.loads(capsys.readouterr().out)

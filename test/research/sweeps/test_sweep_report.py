@@ -95,6 +95,7 @@ def test_every_method_is_drawn_from_the_first_common_seed(sweep):
     assert [r.seed for r in comparison.shown("fjord $_1").values()] == [1]
 
 
+@pytest.mark.slow
 def test_each_pilot_and_planner_has_files_of_its_own(tmp_path):
     runs = [run("bay", "poam", 0), run("bay", "poam", 0, pilot="random", planner="random")]
     write_sweep(tmp_path, runs)

@@ -57,6 +57,7 @@ def pings(steps: list) -> list:
     return [ping for step in steps for ping in step.pings]
 
 
+@pytest.mark.slow
 def test_three_hertz_beside_ten():
     """Ping k comes at k/3 s to the nanosecond, in the step that covers it, the first not at 0."""
     steps = drive(simulation(), 900)
