@@ -22,6 +22,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
 from ..frontend.events import DONE, WAITING
+from ..mavlink.link import NOT_READ
 from ..mavlink.settings import LinkSettings, PlaceSettings
 from ..mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
 from ..models.native.loader import announce
@@ -302,6 +303,8 @@ def progress(drive: Drive, now: Moment) -> Progress:
     problems = {"control": drive.vehicle.control}
     if drive.link.failing:
         problems["link"] = drive.link.failing
+    elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
+        problems["link"] = f"{left} messages {NOT_READ}, or older than a minute by this clock"
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:

@@ -2,13 +2,15 @@
 
 import contextlib
 import hashlib
+import re
 import socket
 
 import pytest
 from voyages import free_port
 
+from poam_ros.app import drive
 from poam_ros.core.errors import InputError
-from poam_ros.mavlink.link import STREAMS, Link
+from poam_ros.mavlink.link import NOT_READ, STREAMS, Link
 from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
@@ -61,6 +63,48 @@ def test_a_link_that_is_not_signed_by_our_key_is_not_heard(voyage, tmp_path, key
     v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).run(5)
     assert v.drive.authority.status is None and v.drive.session is None
     assert v.drive.link.left_out["unreadable or wrongly signed"] > 20
+
+
+def test_what_was_said_on_a_signed_link_counts_once(voyage, tmp_path):
+    """Neither replayed heartbeats nor a forged one from the future change who is heard."""
+    (tmp_path / "key").write_text("secret")
+    key = hashlib.sha256(b"secret").digest()
+    v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key})
+    beats, transmit = [], v.boat._transmit
+
+    def record(data, kind=""):
+        if kind == "heartbeat":
+            beats.append(data)
+        transmit(data, kind)
+
+    v.boat._transmit = record
+    v.start()
+    v.boat.mode = "MANUAL"
+    v.heartbeat().run(2)
+    assert v.state == "paused" and len(beats) > 3
+    forger = v.boat._speaker(1, 1)
+    forger.signing.secret_key, forger.signing.sign_outgoing = b"?" * 32, True
+    forger.signing.timestamp, forger.signing.link_id = 2**47, v.boat._out.signing.link_id
+    forged = forger.heartbeat_encode(10, 3, 1 + 128, 15, 4).pack(forger)
+    old, before = beats[:-3], v.drive.link.left_out[NOT_READ]
+    for data in (*old, forged):
+        transmit(data)
+    v.drive.step(v.now)
+    assert v.drive.link.left_out[NOT_READ] == before + len(old) + 1
+    v.run(3)
+    assert v.drive.authority.status.mode == "MANUAL" and v.drive.link.heard_s == pytest.approx(
+        v.now.steady_s, abs=1.1
+    )
+    v.boat.mode = "GUIDED"
+    v.heartbeat().run(1)
+    v.resume()
+    v.until(lambda: v.boat.targets[-1][0] > v.boat.time_s - 1, 5)
+    sent = len(v.boat.targets)
+    v.boat._out.signing.secret_key = b"?" * 32  # of another boat: neither hears the other
+    v.until(lambda: v.state == "paused", 10)
+    assert "the link is lost" in v.mission.reason and len(v.boat.targets) <= sent + 1
+    shown = drive.progress(v.drive, v.now)
+    assert re.match(r"\d+ messages unreadable or wrongly signed", shown.problems["link"])
 
 
 @pytest.mark.parametrize("kind", ["WATER_DEPTH", "RANGEFINDER"])
