@@ -5,6 +5,7 @@ import hashlib
 import re
 import socket
 
+import numpy as np
 import pytest
 from voyages import free_port
 
@@ -105,6 +106,16 @@ def test_what_was_said_on_a_signed_link_counts_once(voyage, tmp_path):
     assert "the link is lost" in v.mission.reason and len(v.boat.targets) <= sent + 1
     shown = drive.progress(v.drive, v.now)
     assert re.match(r"\d+ messages unreadable or wrongly signed", shown.problems["link"])
+
+
+@pytest.mark.parametrize(("surface", "z"), [(True, 0.0), (False, 0.15)])
+def test_the_z_of_a_vehicle_that_floats_is_the_water(voyage, surface, z):
+    """ArduPilot's altitude is 0.15 m here, and wanders."""
+    v = voyage({"mavlink.surface": surface}).explore().run(2)
+    assert v.guidance.z == pytest.approx(z)
+    samples = v.session.everything()
+    error = samples.z - 0.5 - z - v.boat.simulation.terrain.elevation_at(samples.xy)
+    assert abs(np.mean(error)) < 0.05
 
 
 @pytest.mark.parametrize("kind", ["WATER_DEPTH", "RANGEFINDER"])
