@@ -11,7 +11,7 @@ from voyages import free_port
 
 from poam_ros.app import drive
 from poam_ros.core.errors import InputError
-from poam_ros.mavlink.link import NOT_READ, STREAMS, Link
+from poam_ros.mavlink.link import NOT_READ, SET_MESSAGE_INTERVAL, STREAMS, Link
 from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
@@ -157,6 +157,24 @@ def test_a_tcp_link_is_opened_again():
         else:
             raise AssertionError(f"not opened again: {link.failing}")
     link.close()
+
+
+def test_nothing_is_set_armed_or_switched(voyage):
+    """All that is ever sent: heartbeats, targets, requests of parameters and of streams."""
+    v, sent = voyage(), set()
+    obey = v.boat._obey
+    v.boat._obey = lambda message: (
+        sent.add((message.get_type(), getattr(message, "command", 0))),
+        obey(message),
+    )
+    v.explore().command("pause")
+    v.run(2)
+    v.boat.mode = "MANUAL"
+    v.heartbeat().run(3)
+    assert sent == {
+        ("HEARTBEAT", 0), ("SET_POSITION_TARGET_GLOBAL_INT", 0), ("PARAM_REQUEST_READ", 0),
+        ("COMMAND_LONG", SET_MESSAGE_INTERVAL),
+    }  # fmt: skip
 
 
 def test_two_boats_on_one_link(voyage):
