@@ -300,7 +300,8 @@ def progress(drive: Drive, now: Moment) -> Progress:
     from ..frontend.ranges import refusal_reason
     from ..outputs.recorder import Progress
 
-    problems = {"control": drive.vehicle.control}
+    goal = drive.guidance is not None and drive.guidance.mission.goal is not None
+    problems = {"control": drive.vehicle.control(goal)}
     if drive.link.failing:
         problems["link"] = drive.link.failing
     elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
