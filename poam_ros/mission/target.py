@@ -341,20 +341,16 @@ class MapTarget:
     def _ends(self, mission: Mission) -> bool:
         """Whether the target is met and ends the mission."""
         assert self.status is not None
-        if self.status.fault or self.status.gaps:
-            return False
-        # With a distance alone the rest of the budget improves the map.
-        return self._within() if self.settings.tvu else mission.budget.unlimited
+        return not self.status.fault and not self.status.gaps and self._known(mission)
 
     def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
-        budget = mission.budget
         if not len(gaps) or mission.position is None:
             return False
-        if self._within() if self.settings.tvu else budget.unlimited:
+        if self._known(mission):
             return True
         speed = mission.goals.arrival.get("max_speed", 1.0)
-        left = budget.distance_left(mission.track.length, now, speed)
+        left = mission.budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
         goals = coverage.gap_closing_goals(mission.position, gaps)
@@ -384,7 +380,10 @@ class MapTarget:
     def _level(self) -> float:
         return self.settings.water_level if self.level is None else self.level
 
-    def _within(self) -> bool:
+    def _known(self, mission: Mission) -> bool:
+        """Whether the share is reached. Without a TVU, all of the budget improves the map."""
+        if not self.settings.tvu:
+            return mission.budget.unlimited
         return self.status is not None and self.status.share >= self.settings.share
 
     def _measure(
