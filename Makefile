@@ -3,7 +3,7 @@
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the tests, files side by side: some minutes
 # make test-all  the slow tests, too: whole missions of nodes, each scenario, each restart
-# make generate  docs/parameters.md and config/*.yaml from the tables of parameters
+# make generate  docs/parameters.md and config/*.yaml from the tables of parameters, docs/display-*.svg
 # make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
 # make soak    what takes long: 50,000 pings over topics, odd events, killed nodes, set clocks, damage
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
@@ -87,6 +87,7 @@ test-all: lint
 
 generate: setup
 	$(BIN)/python tools/parameter_files.py
+	$(BIN)/python tools/display_pictures.py
 
 sanitize: setup
 	$(BIN)/python -m pytest -q test/models/test_sanitize.py

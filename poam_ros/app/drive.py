@@ -22,6 +22,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
 from ..frontend.events import DONE, WAITING
+from ..mavlink.link import NOT_READ
 from ..mavlink.settings import LinkSettings, PlaceSettings
 from ..mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
 from ..models.native.loader import announce
@@ -153,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam drive"):
         configure_process(values["threads"])
     speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
-    boat = None if args.practice is None else _launch(args, values)
+    boat = None if args.practice is None else launch(args, values)
     clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
     link = Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
@@ -203,7 +204,7 @@ def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
     return now
 
 
-def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
+def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
     boat could be listening."""
     from ..core.geometry import Extent
@@ -299,9 +300,12 @@ def progress(drive: Drive, now: Moment) -> Progress:
     from ..frontend.ranges import refusal_reason
     from ..outputs.recorder import Progress
 
-    problems = {"control": drive.vehicle.control}
+    goal = drive.guidance is not None and drive.guidance.mission.goal is not None
+    problems = {"control": drive.vehicle.control(goal)}
     if drive.link.failing:
         problems["link"] = drive.link.failing
+    elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
+        problems["link"] = f"{left} messages {NOT_READ}, or older than a minute by this clock"
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:

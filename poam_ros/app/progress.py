@@ -52,7 +52,7 @@ class ProgressDisplay:
         """Leave the last display as it is; further lines come below it."""
         if self._live is not None:
             if self._last is not None:
-                self._live.update(_picture(self._last), refresh=True)
+                self._live.update(picture(self._last), refresh=True)
             self._live.stop()
             self._live = None
 
@@ -70,7 +70,7 @@ class ProgressDisplay:
         if self._live is not None:
             if now - self._shown_at >= LIVE_PERIOD_S:
                 self._shown_at = now
-                self._live.update(_picture(progress), refresh=True)
+                self._live.update(picture(progress), refresh=True)
         elif progress.state != self._state or (
             # Once it is done, nothing changes.
             progress.state != DONE and now - self._shown_at >= LINE_PERIOD_S
@@ -107,7 +107,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     return facts + [(node, problem) for node, problem in progress.problems.items()]
 
 
-def _picture(progress: Progress) -> Any:
+def picture(progress: Progress) -> Any:
     from rich.console import Group
     from rich.padding import Padding
     from rich.progress_bar import ProgressBar

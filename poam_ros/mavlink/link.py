@@ -37,6 +37,7 @@ STREAMS = {
     49: 1.0,  # GPS_GLOBAL_ORIGIN
 }
 HEARTBEAT_PERIOD_S = 1.0
+NOT_READ = "unreadable or wrongly signed"
 #: s until streams are asked for again that come too rarely, and between two attempts to open the
 #: link.
 STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
@@ -173,6 +174,7 @@ class Link:
             return False
         if self._key is not None:
             made.setup_signing(self._key, True, lambda *_: False)
+            _forget_refused(made.mav)
         if self._is_udp:
             made.port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         self._connection, self.failing, self._sequence = made, "", None
@@ -211,7 +213,7 @@ class Link:
     def _is_ours(self, message: Any, now_s: float) -> bool:
         kind = message.get_type()
         if kind == "BAD_DATA":
-            self.left_out["unreadable or wrongly signed"] += 1
+            self.left_out[NOT_READ] += 1
             return False
         system, component = message.get_srcSystem(), message.get_srcComponent()
         if component != AUTOPILOT_COMPONENT or (self.system and system != self.system):
@@ -267,3 +269,18 @@ class Link:
     def _boot_ms(self) -> int:
         """ms since the link was opened, for fields that ask for our time since boot."""
         return max(0, round((self._beat_s - self._opened_s) * 1e3)) % 2**32
+
+
+def _forget_refused(speaker: Any) -> None:
+    """Make pymavlink forget the times of messages with a wrong signature: by one from the future, a
+    stranger would silence the vehicle."""
+    signing, check = speaker.signing, speaker.check_signature
+
+    def checked(*message: Any) -> bool:
+        known = dict(signing.stream_timestamps)
+        good = check(*message)
+        if not good:
+            signing.stream_timestamps = known
+        return good
+
+    speaker.check_signature = checked

@@ -74,11 +74,6 @@ class Steering:
         done = not mission.returning and mission.station is self._station
         return done and mission.goal is None and not self._holds
 
-    @property
-    def drives(self) -> bool:
-        """Whether the vehicle drives to a goal; otherwise it holds station."""
-        return self._goal is not None
-
     def steer(self, mission: Places, z: float, now_s: float) -> None:
         """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""
         if not self._authority.granted:

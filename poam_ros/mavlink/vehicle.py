@@ -57,11 +57,10 @@ class Vehicle:
             self.link.request_parameter(name)
         return messages, reason
 
-    @property
-    def control(self) -> str:
-        """Who controls the vehicle, as text."""
+    def control(self, goal: bool) -> str:
+        """Who controls the vehicle, as text; ``goal``: whether the mission has one."""
         if self.authority.granted:
-            if self.steering.drives:
+            if goal:
                 return "the mission drives the vehicle"
             return "the vehicle holds station for the mission"
         status = self.authority.status

@@ -355,10 +355,8 @@ class MapTarget:
             return False
         goals = coverage.gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.goals.turning_radius * len(goals)
-        return (
-            DISTANCE_MARGIN * (tour_length(mission.position, goals, mission.goals.routes) + turns)
-            >= left
-        )
+        way = tour_length(mission.position, goals, mission.goals.routes) + turns
+        return DISTANCE_MARGIN * way >= left
 
     def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""

@@ -12,6 +12,7 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
+from .exports.chart import recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water
@@ -214,7 +215,7 @@ DRAWN = 20_000
 
 
 def draw_sounding_map(folder: Path) -> Path:
-    """Draw mean and uncertainty with the soundings: maps.png.
+    """Draw depth and uncertainty with the soundings: maps.png.
 
     Raises:
         InputError: if a file of the run is missing or broken.
@@ -222,14 +223,16 @@ def draw_sounding_map(folder: Path) -> Path:
     """
     drawn, samples = read_map(folder / "map.npz"), read_table(folder / "samples.csv", ("x", "y"))
     borders = drawn.grid.borders
-    bounds = borders.bounds
+    bounds, level = borders.bounds, float(recorded(folder).get("water_level", 0.0))
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
     axes = figure.subplots(rows, columns, sharex=True, sharey=True)
     panels = (
-        (drawn.mean, "elevation, mean (m)", "viridis"),
+        (drawn.mean, "elevation, mean (m)", "viridis")
+        if np.nanmedian(drawn.mean) > level
+        else (level - drawn.mean, "depth, mean (m)", "viridis_r"),
         (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):

@@ -88,6 +88,13 @@ def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     assert "state" in shown and "bold" not in shown
 
 
+def test_reason_depth_and_time_left_are_shown(shown):
+    progress = Progress("paused", 7, 9, reason="requested", depth="4.2 m", time_left=131.6)
+    assert shown((1, progress)) == [
+        "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left at most 2 min 12 s"
+    ]
+
+
 def test_the_time_left_until_the_target_is_shown(shown):
     progress = Progress("exploring", 7, 9)
     progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart, recorded
 from poam_ros.simulation.world.terrain import load_terrain
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def settings(*words):
@@ -103,6 +106,53 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     assert "&" not in (folder / "config.yaml").read_text()  # nor references of YAML
 
 
+def test_the_pictures_of_the_display_are_those_of_today(monkeypatch):
+    """`make generate` draws them; the numbers may differ."""
+    pytest.importorskip("pymavlink")
+    pytest.importorskip("rich")
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from display_pictures import pictures, words
+
+    found = pictures("--method", "toy")
+    assert "control the vehicle holds station for the mission" in words(found["paused"])
+    assert "reason the mode is MANUAL, not GUIDED" in words(found["taken-over"])
+    for state, svg in found.items():
+        if (file := ROOT / "docs" / f"display-{state}.svg").exists():
+            assert words(svg) == words(file.read_text(encoding="utf-8"))
+    assert len(list((ROOT / "docs").glob("display-*.svg"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "extent"),
+    [
+        ([], (-31, 31, -31, 31)),  # the lake as it is
+        (["--workspace", "0 120 -40 40"], (-5, 125, -45, 45)),
+        (["--workspace-degrees", "-17.5005 179.9995 -17.4995 -179.9995"], (-58, 58, -60, 60)),
+        (["--areas.polygon-degrees", "0 9, 0.001 9, 0 9.001", "--origin", "0 9"], (-5, 116) * 2),
+    ],
+)
+def test_the_lake_of_practice_covers_the_workspace(words, extent):
+    pytest.importorskip("pymavlink")
+    parser = Parser()
+    drive.add_arguments(parser)
+    args = parser.parse_args(["--practice", *words])
+    values = drive.settings(args)
+    boat = drive.launch(args, values)
+    boat.close()
+    assert boat.simulation.terrain.extent.bounds == pytest.approx(extent, abs=1)
+    place = boat.frame.place
+    if "--workspace-degrees" in words:
+        assert (place.latitude, abs(place.longitude)) == pytest.approx((-17.5, 180.0))
+
+
+def test_practice_in_degrees_needs_a_place(capsys):
+    pytest.importorskip("pymavlink")
+    words = ["drive", "--practice", "--areas.polygon-degrees", "47.1 8.5, 47.2 8.5, 47.1 8.6"]
+    assert main(words) == 2
+    assert "practice: areas.polygon_degrees: expected also origin" in capsys.readouterr().err
+
+
 def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
     pytest.importorskip("pymavlink")
     common = ["drive", "--practice", "--mission-dir", str(tmp_path / "m")]
@@ -112,7 +162,7 @@ def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
     drive.add_arguments(parser)
     args = parser.parse_args(common[1:])
     values = drive.settings(args)
-    drive._launch(args, values).close()
+    drive.launch(args, values).close()
     assert values["mavlink.url"] != drive.settings(args)["mavlink.url"]
 
 

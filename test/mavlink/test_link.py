@@ -2,13 +2,16 @@
 
 import contextlib
 import hashlib
+import re
 import socket
 
+import numpy as np
 import pytest
 from voyages import free_port
 
+from poam_ros.app import drive
 from poam_ros.core.errors import InputError
-from poam_ros.mavlink.link import STREAMS, Link
+from poam_ros.mavlink.link import NOT_READ, SET_MESSAGE_INTERVAL, STREAMS, Link
 from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
@@ -63,6 +66,58 @@ def test_a_link_that_is_not_signed_by_our_key_is_not_heard(voyage, tmp_path, key
     assert v.drive.link.left_out["unreadable or wrongly signed"] > 20
 
 
+def test_what_was_said_on_a_signed_link_counts_once(voyage, tmp_path):
+    """Neither replayed heartbeats nor a forged one from the future change who is heard."""
+    (tmp_path / "key").write_text("secret")
+    key = hashlib.sha256(b"secret").digest()
+    v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key})
+    beats, transmit = [], v.boat._transmit
+
+    def record(data, kind=""):
+        if kind == "heartbeat":
+            beats.append(data)
+        transmit(data, kind)
+
+    v.boat._transmit = record
+    v.start()
+    v.boat.mode = "MANUAL"
+    v.heartbeat().run(2)
+    assert v.state == "paused" and len(beats) > 3
+    forger = v.boat._speaker(1, 1)
+    forger.signing.secret_key, forger.signing.sign_outgoing = b"?" * 32, True
+    forger.signing.timestamp, forger.signing.link_id = 2**47, v.boat._out.signing.link_id
+    forged = forger.heartbeat_encode(10, 3, 1 + 128, 15, 4).pack(forger)
+    old, before = beats[:-3], v.drive.link.left_out[NOT_READ]
+    for data in (*old, forged):
+        transmit(data)
+    v.drive.step(v.now)
+    assert v.drive.link.left_out[NOT_READ] == before + len(old) + 1
+    v.run(3)
+    assert v.drive.authority.status.mode == "MANUAL" and v.drive.link.heard_s == pytest.approx(
+        v.now.steady_s, abs=1.1
+    )
+    v.boat.mode = "GUIDED"
+    v.heartbeat().run(1)
+    v.resume()
+    v.until(lambda: v.boat.targets[-1][0] > v.boat.time_s - 1, 5)
+    sent = len(v.boat.targets)
+    v.boat._out.signing.secret_key = b"?" * 32  # of another boat: neither hears the other
+    v.until(lambda: v.state == "paused", 10)
+    assert "the link is lost" in v.mission.reason and len(v.boat.targets) <= sent + 1
+    shown = drive.progress(v.drive, v.now)
+    assert re.match(r"\d+ messages unreadable or wrongly signed", shown.problems["link"])
+
+
+@pytest.mark.parametrize(("surface", "z"), [(True, 0.0), (False, 0.15)])
+def test_the_z_of_a_vehicle_that_floats_is_the_water(voyage, surface, z):
+    """ArduPilot's altitude is 0.15 m here, and wanders."""
+    v = voyage({"mavlink.surface": surface}).explore().run(2)
+    assert v.guidance.z == pytest.approx(z)
+    samples = v.session.everything()
+    error = samples.z - 0.5 - z - v.boat.simulation.terrain.elevation_at(samples.xy)
+    assert abs(np.mean(error)) < 0.05
+
+
 @pytest.mark.parametrize("kind", ["WATER_DEPTH", "RANGEFINDER"])
 def test_other_messages_with_ranges(voyage, kind):
     v = voyage(boat={"ranges": kind}).explore().run(5)
@@ -102,6 +157,24 @@ def test_a_tcp_link_is_opened_again():
         else:
             raise AssertionError(f"not opened again: {link.failing}")
     link.close()
+
+
+def test_nothing_is_set_armed_or_switched(voyage):
+    """All that is ever sent: heartbeats, targets, requests of parameters and of streams."""
+    v, sent = voyage(), set()
+    obey = v.boat._obey
+    v.boat._obey = lambda message: (
+        sent.add((message.get_type(), getattr(message, "command", 0))),
+        obey(message),
+    )
+    v.explore().command("pause")
+    v.run(2)
+    v.boat.mode = "MANUAL"
+    v.heartbeat().run(3)
+    assert sent == {
+        ("HEARTBEAT", 0), ("SET_POSITION_TARGET_GLOBAL_INT", 0), ("PARAM_REQUEST_READ", 0),
+        ("COMMAND_LONG", SET_MESSAGE_INTERVAL),
+    }  # fmt: skip
 
 
 def test_two_boats_on_one_link(voyage):

@@ -206,7 +206,23 @@ def fleet():
             rclpy.try_shutdown()
 
 
-@pytest.fixture(params=["drive", "nodes"])
+def both(names, cases, quick=()):
+    """Each case through `poam drive` and through the nodes: slow but for the quick ones."""
+    found = []
+    for number, case in enumerate(cases):
+        found.append(("drive", *case))
+        marks = () if number in quick else pytest.mark.slow
+        found.append(pytest.param("nodes", *case, marks=marks))
+    return pytest.mark.parametrize(f"afloat, {names}", found, indirect=["afloat"], ids=named)
+
+
+THROUGH_BOTH = pytest.mark.parametrize("afloat", ["drive", "nodes"], indirect=True)
+MOSTLY_DRIVE = pytest.mark.parametrize(
+    "afloat", ["drive", pytest.param("nodes", marks=pytest.mark.slow)], indirect=True
+)
+
+
+@pytest.fixture
 def afloat(request, fleet):
     """A voyage that explores; one that a test has failed with is not used again."""
     v = fleet(request.param)
@@ -235,7 +251,7 @@ def bring(v, when):
     return v.mission.state_before_pause if v.state == "paused" else v.state
 
 
-@pytest.mark.parametrize(("when", "act", "words"), TAKEN, ids=named)
+@both("when, act, words", TAKEN, quick=(1, 2, 7, 11))
 def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
     v, boat = afloat, afloat.boat
     state = bring(v, when)
@@ -262,7 +278,7 @@ def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
     v.until(lambda: v.state == "exploring")
 
 
-@pytest.mark.parametrize(("act", "words", "resumes"), HELD, ids=named)
+@both("act, words, resumes", HELD, quick=(0, 4))
 def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
     v, boat = afloat, afloat.boat
     v.run(2)
@@ -286,6 +302,7 @@ def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
     v.settled()
 
 
+@THROUGH_BOTH
 def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     """Then nobody knows where the pings are: they are refused by name."""
     v = afloat
@@ -306,6 +323,7 @@ def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     v.settled()
 
 
+@MOSTLY_DRIVE
 def test_a_mission_that_waits_is_not_started_in_another_mode(afloat):
     v = afloat
     v.command("stop")
@@ -321,6 +339,7 @@ def test_a_mission_that_waits_is_not_started_in_another_mode(afloat):
     v.settled()
 
 
+@THROUGH_BOTH
 def test_a_vehicle_that_is_taken_on_its_way_home_stays_the_pilots(afloat):
     v = afloat
     v.until(lambda: abs(v.boat.position - v.mission.home).max() > 3)
@@ -335,6 +354,7 @@ def test_a_vehicle_that_is_taken_on_its_way_home_stays_the_pilots(afloat):
     assert v.sent_within(10) == 0 and v.state == "done"
 
 
+@MOSTLY_DRIVE
 def test_a_link_that_loses_half_of_its_messages(afloat):
     """It goes on, or pauses and resumes by itself, with what arrives."""
     v = afloat
@@ -348,7 +368,7 @@ def test_a_link_that_loses_half_of_its_messages(afloat):
         assert re.search("no odometry|the link is lost", v.mission.reason)
 
 
-@pytest.mark.parametrize("kind", ["drive", "nodes"])
+@pytest.mark.parametrize("kind", ["drive", pytest.param("nodes", marks=pytest.mark.slow)])
 def test_a_signed_link(fleet, kind, tmp_path):
     """A stranger's heartbeat is not heard; that of the boat is."""
     phrase = tmp_path / "key"
@@ -370,6 +390,7 @@ def test_a_signed_link(fleet, kind, tmp_path):
     v.close()
 
 
+@MOSTLY_DRIVE
 def test_other_heartbeats_on_the_link_are_not_the_vehicles(afloat):
     v, boat = afloat, afloat.boat
     for _ in range(6):

@@ -46,6 +46,19 @@ def test_a_person_cannot_resume_in_another_mode(voyage):
         assert v.state == "pilot"
 
 
+def test_nothing_starts_before_the_map_has_an_origin(voyage):
+    v = voyage()
+    v.boat.muted.add("EKF_STATUS_REPORT")
+    v.boat.mode, v.boat.armed = "GUIDED", True
+    v.run(3)
+    refused = "start: refused, as the map has no origin yet: no EKF_STATUS_REPORT yet"
+    v.drive.command("start")
+    v.step()
+    assert v.said[-1] == refused and v.drive.session is None and not v.boat.targets
+    v.boat.muted.clear()
+    v.start()
+
+
 def test_where_the_boat_stops_is_no_target_of_another_station(voyage, monkeypatch):
     """Within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target."""
     monkeypatch.setitem(PARAMETERS, "WP_RADIUS", 3.0)

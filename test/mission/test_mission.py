@@ -9,6 +9,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
+from poam_ros.mission.itinerary import Budget
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.arrival import CAPTURE_RADIUS
@@ -301,6 +302,16 @@ def test_a_planner_knows_what_the_time_leaves():
     pace = mission.track.length / 20.0
     assert mission.situation(0.0, 9.0).distance_left == pytest.approx(80 * pace)
     assert mission.situation(0.0, pace / 2).distance_left == pytest.approx(40 * pace)
+    assert mission.budget.time_left(now) == pytest.approx(80.0)
+    mission.stop()
+    mission.start(now + 200.0)  # again: what was driven before says nothing of its pace
+    before = mission.track.length
+    mission.update_position(np.array([10.0, 3.0]), now + 210.0)
+    pace = (mission.track.length - before) / 10.0
+    assert mission.situation(0.0, 9.0).distance_left == pytest.approx(90 * pace)
+    again = Budget(max_duration=100.0)
+    again.restore(mission.budget.to_dict())
+    assert again.distance_left(mission.track.length, now + 210.0) == pytest.approx(90 * pace)
 
 
 # --- Started, stopped, held ---

@@ -197,13 +197,15 @@ def test_a_goal_is_driven_to_after_a_persons_start_alone(ship, eventually):
     eventually(lambda: np.linalg.norm(afloat.boat.position) > 1)
 
 
+#: As whole missions in ``test/mavlink/test_scenarios.py``.
+slow = partial(pytest.param, marks=pytest.mark.slow)
 #: What takes the vehicle from the mission, and what the reason says.
 TAKEN = [
     ("manual", "the mode is MANUAL, not GUIDED"),
-    ("disarm", "the vehicle is disarmed"),
-    ("failsafe", r"the autopilot reports a failsafe \(CRITICAL\): GCS Failsafe"),
-    ("reboot", "the vehicle is disarmed|the autopilot has started again"),
-    ("cut", "the link is lost: no heartbeat for"),
+    slow("disarm", "the vehicle is disarmed"),
+    slow("failsafe", r"the autopilot reports a failsafe \(CRITICAL\): GCS Failsafe"),
+    slow("reboot", "the vehicle is disarmed|the autopilot has started again"),
+    slow("cut", "the link is lost: no heartbeat for"),
     ("other-station", "another ground station has sent a target"),
 ]
 
@@ -218,7 +220,8 @@ def test_the_vehicle_is_not_taken_back(ship, eventually, word, reason):
     eventually(lambda: crew.last("mission/state") == "paused")
     eventually(lambda: re.search(reason, crew.last("mission/reason")))
     sent = node.vehicle.steering.sent
-    if crew.last("vehicle/refusal"):
+    if word != "other-station":  # which is over at once
+        eventually(lambda: crew.last("vehicle/refusal"))
         answer = call(crew, eventually, "resume")
         assert not answer.success and "refused" in answer.message
     afloat.do(SimulatedBoat.recover)  # by the pilot: not a word to the mission
@@ -262,6 +265,7 @@ def test_a_pause_by_a_person_holds_station(ship, eventually):
     eventually(lambda: sent_to(afloat, planner.mission.goal))
 
 
+@pytest.mark.slow
 def test_an_ekf_that_starts_again_elsewhere(ship, eventually):
     node, planner, crew, afloat = ship()
     under_way(crew, afloat, eventually)
@@ -276,6 +280,7 @@ def test_an_ekf_that_starts_again_elsewhere(ship, eventually):
     assert planner.mission.state == "pilot"
 
 
+@pytest.mark.slow
 def test_a_take_over_on_the_way_home(ship, eventually):
     node, planner, crew, afloat = ship()
     under_way(crew, afloat, eventually)
@@ -304,6 +309,7 @@ def test_positions_that_come_late_do_not_steer(ship, eventually):
     assert planner.mission.state == "paused" or "recovered" in planner.mission.reason
 
 
+@pytest.mark.slow
 def test_no_position_pauses_until_there_is_one(ship, eventually):
     """The watchdog's pause is no take-over: the mission resumes by itself, as it may."""
     node, planner, crew, afloat = ship()

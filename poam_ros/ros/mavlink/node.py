@@ -236,11 +236,12 @@ class MavlinkNode(ManagedNode):
         vehicle, link = self.vehicle, self.vehicle.link
         status = vehicle.authority.status
         fault = link.failing or vehicle.telemetry.fault
+        control = vehicle.control(self._wanted.goal is not None)
         values = {
             "url": link.settings.url,
             "mode": "" if status is None else status.mode,
             "armed": status is not None and status.armed,
-            "control": vehicle.control,
+            "control": control,
             "refusal": self._published,
             "targets_sent": vehicle.steering.sent,
             "messages_lost": vehicle.link.lost_share,
@@ -250,7 +251,7 @@ class MavlinkNode(ManagedNode):
             **{f"check {n}": text for n, text in enumerate(self._advice or (), 1)},
         }
         level = DiagnosticStatus.WARN if fault else DiagnosticStatus.OK
-        self.report(level, fault or vehicle.control, values)
+        self.report(level, fault or control, values)
 
 
 #: Runs the node with ROS arguments; returns the exit status.
