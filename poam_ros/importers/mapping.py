@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from .. import __version__
 from ..core.clock import Moment
@@ -40,7 +39,7 @@ from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .exclusions import LEFT_OUT, described, write_left_out
-from .outline import Outline
+from .outline import Outline, known, land
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -365,28 +364,6 @@ def map_soundings(
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
     return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
-
-
-def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
-
-    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
-    that of z, beside what it is where there are soundings: their own mean says as much there.
-
-    Returns:
-        Boolean [rows, columns].
-    """
-    distance, _ = cKDTree(xy).query(drawn.grid.points)
-    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
-    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
-    least = float(np.nanmedian(sounded)) if np.isfinite(sounded).any() else 0.0
-    return ~far & (drawn.variance - least <= z.var())
-
-
-def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:
-    """Which cells are above the water: boolean [rows, columns]; none if a sounding of elevations
-    z [N] is. No boat was there, so that their elevations are the model's alone."""
-    return (drawn.mean > surface) & bool((z < surface).all())
 
 
 def describe(
