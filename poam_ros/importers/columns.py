@@ -146,6 +146,7 @@ def guess(
     rows: Sequence[Sequence[str]],
     where: str,
     near: tuple[float, float] | None = None,
+    places: bool = True,
 ) -> dict[str, str]:
     """Meanings of the columns of a table without a header, from the values of its first rows.
 
@@ -154,16 +155,14 @@ def guess(
         rows: its first rows.
         where: start of error messages.
         near: latitude and longitude of the other files of the survey; None: unknown.
+        places: find places and depths, too, not times alone.
 
     Raises:
         InputError: the values allow more than one meaning; the message gives the options to decide.
     """
-    columns = {
-        name: [row[i] for row in rows if i < len(row)] for i, name in enumerate(dialect.header)
-    }
-    found: dict[str, str] = {}
-    values = {}
-    for name, cells in columns.items():
+    found, values = dict[str, str](), dict[str, np.ndarray]()
+    for i, name in enumerate(dialect.header):
+        cells = [row[i] for row in rows if i < len(row)]
         if all(map(is_clock, cells)):
             found.setdefault("time", name)
         elif all(map(is_date, cells)):
@@ -178,6 +177,8 @@ def guess(
                     values[name] = known
     if "date" in found and "time" not in found:
         found["time"] = found.pop("date")
+    if not places:
+        return found
     digits = dict(zip(dialect.header, dialect.decimals, strict=True))
     fine = [
         name

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from .. import __version__
 from ..core.clock import Moment
@@ -40,7 +39,7 @@ from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .exclusions import LEFT_OUT, described, write_left_out
-from .outline import Outline
+from .outline import Outline, known, land
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,9 @@ TILE = 20_000
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
 #: A mapper's map on a grid; see ``draw``.
-Draw = Callable[[BathymetricMapper, Grid, OnProgress], ElevationMap]
+Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
+#: Rows and columns of a grid.
+Part = tuple[slice, slice]
 #: Cells along a map's longer side, about, where nobody says how large they are.
 CELLS = 256
 #: What an earlier run may have left in a folder, which is not this one's.
@@ -169,34 +170,51 @@ def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
 
 
 def draw(
-    mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress = lambda done: None
+    mapper: BathymetricMapper,
+    grid: Grid,
+    on_progress: OnProgress = lambda done: None,
+    wanted: np.ndarray | None = None,
 ) -> ElevationMap:
     """The map on a grid, predicted a few rows at a time, so that memory does not grow with it.
+
+    ``wanted``: cells [rows, columns], boolean; others, of which few are predicted, may be NaN.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
     rows, columns = grid.shape
-    step = max(1, TILE // columns)
-    bands = (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
-    tiles = ((band, mapper.map(Grid(grid.x, grid.y[band]))) for band in bands)
-    return assembled(tiles, mapper, grid, on_progress)
+    step = max(1, (TILE if wanted is None else TILE // 5) // columns)
+
+    def tiles() -> Iterator[tuple[Part, ElevationMap]]:
+        for begin in range(0, rows, step):
+            band, inside = slice(begin, min(begin + step, rows)), slice(None)
+            if wanted is not None:
+                some = np.flatnonzero(wanted[band].any(0))
+                if not len(some):
+                    continue
+                first = min(some[0], columns - 2)  # two columns at least: they have a step
+                inside = slice(first, max(some[-1] + 1, first + 2))
+            yield (band, inside), mapper.map(Grid(grid.x[inside], grid.y[band]))
+
+    return assembled(tiles(), mapper, grid, on_progress)
 
 
 def assembled(
-    tiles: Iterable[tuple[slice, ElevationMap]],
+    tiles: Iterable[tuple[Part, ElevationMap]],
     mapper: BathymetricMapper,
     grid: Grid,
     on_progress: OnProgress,
 ) -> ElevationMap:
-    """The mapper's map on a grid from those of its bands of rows, in any order."""
-    whole: dict[str, np.ndarray] = {}
+    """The mapper's map on a grid from those of its parts, in any order; NaN elsewhere."""
+    whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
     done = 0
-    for band, tile in tiles:
+    for part, tile in tiles:
         for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
-            whole.setdefault(name, np.empty(grid.shape))[band] = values
+            whole.setdefault(name, np.full(grid.shape, np.nan))[part] = values
         done += tile.mean.size
         on_progress(done)
+    if done < grid.shape[0] * grid.shape[1]:
+        on_progress(grid.shape[0] * grid.shape[1])
     mean, variance = whole.pop("mean"), whole.pop("variance")
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
@@ -305,8 +323,9 @@ def map_soundings(
     write_samples(
         folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
     )
-    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
-    shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
+    within = None if outline is None else outline.covers(grid)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
+    shown = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
         shown &= known(drawn, mapper.xy, mapper.z)
     counted = drawn.only(shown)
@@ -345,28 +364,6 @@ def map_soundings(
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
     return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
-
-
-def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
-
-    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
-    that of z, beside what it is where there are soundings: their own mean says as much there.
-
-    Returns:
-        Boolean [rows, columns].
-    """
-    distance, _ = cKDTree(xy).query(drawn.grid.points)
-    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
-    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
-    least = float(np.median(sounded)) if len(sounded) else 0.0
-    return ~far & (drawn.variance - least <= z.var())
-
-
-def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:
-    """Which cells are above the water: boolean [rows, columns]; none if a sounding of elevations
-    z [N] is. No boat was there, so that their elevations are the model's alone."""
-    return (drawn.mean > surface) & bool((z < surface).all())
 
 
 def describe(

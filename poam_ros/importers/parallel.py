@@ -25,7 +25,7 @@ from ..models.packing import Packed, pack, unpack
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
-from .mapping import OnProgress, assembled, draw, validate_fold
+from .mapping import OnProgress, Part, assembled, draw, validate_fold
 from .soundings import SoundingMapSettings, Soundings
 
 #: One thread each, whatever the linear algebra would take by itself.
@@ -121,7 +121,11 @@ BANDS = 4
 
 
 def draw_in_bands(
-    client: Any, mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress
+    client: Any,
+    mapper: BathymetricMapper,
+    grid: Grid,
+    on_progress: OnProgress,
+    wanted: np.ndarray | None = None,
 ) -> ElevationMap:
     """As ``mapping.draw``, by the workers of a dask client.
 
@@ -135,13 +139,19 @@ def draw_in_bands(
     bands = [slice(begin, end) for begin, end in pairwise(edges)]
     there = client.scatter(MapperSnapshot.of(mapper), broadcast=True)
     tasks = {
-        client.submit(band_task, there, Grid(grid.x, grid.y[band]), pure=False): band
+        client.submit(
+            band_task,
+            there,
+            Grid(grid.x, grid.y[band]),
+            None if wanted is None else wanted[band],
+            pure=False,
+        ): band
         for band in bands
     }
 
-    def tiles() -> Iterator[tuple[slice, ElevationMap]]:
+    def tiles() -> Iterator[tuple[Part, ElevationMap]]:
         for future in as_completed(tasks, loop=client.loop):
-            yield tasks[future], result(future, "a band of the map")
+            yield (tasks[future], slice(None)), result(future, "a band of the map")
             future.release()
 
     return assembled(tiles(), mapper, grid, on_progress)
@@ -223,7 +233,7 @@ def fold_task(
     return validate_fold(soundings, held, fold, workspace, settings)
 
 
-def band_task(portrait: MapperSnapshot, band: Grid) -> ElevationMap:
+def band_task(portrait: MapperSnapshot, band: Grid, wanted: np.ndarray | None) -> ElevationMap:
     """A band of a map on a worker."""
     configure_process(portrait.settings.threads)
-    return draw(portrait.mapper, band)
+    return draw(portrait.mapper, band, wanted=wanted)

@@ -179,8 +179,9 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     dialect, sample = sniff(path)
     header, by = list(dialect.header), options.by
     given = dict(options.columns)
-    if not dialect.named and not set(given) & {"x", "y", "latitude", "longitude", "z", "depth"}:
-        given = {**guess(dialect, sample[:SAMPLE], str(path), options.near), **given}
+    if not dialect.named:
+        asked = not set(given) & {"x", "y", "latitude", "longitude", "z", "depth"}
+        given = {**guess(dialect, sample[:SAMPLE], str(path), options.near, asked), **given}
     units = options.units
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")

@@ -21,9 +21,11 @@ from .folder import atomic_write, read_records
 from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, WaterBelow, read_water, rounded
+from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
 
 FILE = "report.html"
+#: A larger share of the area beyond the outermost soundings is reported.
+BEYOND = 0.1
 #: Approximate number of rows in the volume table.
 ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
@@ -116,6 +118,15 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             shown = rounded((mean, low, high))
             found[name.replace("_", " ")] = (
                 f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
+            )
+    if chart.outline and known.any():
+        level = chart.settings.water_level
+        share, smaller = beyond(chart.elevation, chart.grid, chart.track, level)
+        if share > BEYOND:
+            found["not sounded"] = (
+                f"{share:.0%} of the area lies beyond the outermost soundings, where depths are "
+                f"extrapolated; if the bottom rises evenly to the outline there, the volume is "
+                f"{rounded((0.0, smaller))[1]} m³ smaller, whatever its interval says"
             )
     if scores := _scores(folder):
         found["held-out soundings"] = (

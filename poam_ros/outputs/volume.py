@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from .folder import read_table, write_table
 
@@ -108,6 +109,44 @@ def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
 def interval(values: np.ndarray) -> np.ndarray:
     """Mean and ends of the 95 % interval [3, ...] of draws [draws, ...]."""
     return np.stack([values.mean(0), *np.quantile(values, ENDS, axis=0)])
+
+
+def beyond(
+    elevation: np.ndarray, grid: Grid, track: np.ndarray, level: float
+) -> tuple[float, float]:
+    """How much of a map lies beyond the outermost soundings, where its depths are extrapolated.
+
+    Between soundings lies what they enclose, and what they have on both sides at no more than twice
+    the distance that nine tenths of the map have from them (a closing of their cells).
+
+    Args:
+        elevation: [rows, columns], in m; NaN where there is no map.
+        grid: of the map.
+        track: places of the soundings [N, 2], in m.
+        level: of the water, in m.
+
+    Returns:
+        The share of the area, and by how much the volume is smaller if the bottom rises evenly to
+        the level from the outermost soundings to the end of the map, in m^3.
+    """
+    from scipy.ndimage import binary_fill_holes, distance_transform_edt
+
+    size = (float(np.diff(grid.y[:2])[0]), float(np.diff(grid.x[:2])[0]))
+    known, sounded = np.isfinite(elevation), grid.counted(track) > 0
+    far = distance_transform_edt(~sounded, sampling=size)
+    reach = 2 * max(float(np.quantile(far[known], 0.9)), *size)
+    room = int(reach / min(size)) + 2
+    known, sounded = np.pad(known, room), np.pad(sounded, room)
+    near = distance_transform_edt(~sounded, sampling=size) <= reach
+    inside = distance_transform_edt(near, sampling=size) >= reach - max(size) / 2
+    inside = binary_fill_holes(inside)
+    strip = known & ~inside
+    from_inside, to_end = (
+        distance_transform_edt(cells, sampling=size)[strip] for cells in (~inside, known)
+    )
+    depth = np.maximum(0.0, level - np.pad(elevation, room)[strip])
+    smaller = (depth * from_inside / (from_inside + to_end)).sum() * grid.cell_area
+    return float(strip.sum() / known.sum()), float(smaller)
 
 
 def rounded(values: Sequence[float]) -> list[str]:

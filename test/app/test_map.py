@@ -208,7 +208,9 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     shore.write_text(json.dumps(geojson(border)))
     given = ["--outline", str(shore), "--resolution", "4", *QUICK]
     assert main(["map", str(log), "--output", str(out), *given]) == 0
-    assert "outline of 5481 m^2; " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "outline of 5481 m^2; " in said
+    assert "of the area lies beyond the outermost soundings" in said
     drawn = read_map(out / "map.npz")
     x, y = drawn.grid.points.T
     expected = ~((x > 21) & (x < 33) & (y > 11) & (y < 23)) & (x < 65) & (y < 65)

@@ -168,9 +168,11 @@ def test_side_by_side_is_as_in_turn(survey, mapper):
     pytest.importorskip("distributed")
     few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
     grid, seen = map_grid(WORKSPACE, 1.0), []
+    wanted = np.hypot(*(grid.points - (20, 30)).T).reshape(grid.shape) < 9
     with cluster(2, workers=1) as client:  # a second one would only cost its start
         beside = cross_validate(few, WORKSPACE, settings, 2, client)
         bands = draw_in_bands(client, mapper, grid, seen.append)
+        within = draw_in_bands(client, mapper, grid, seen.append, wanted)
     turn = cross_validate(few, WORKSPACE, settings, 2)
     np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)
     np.testing.assert_array_equal(beside.fold, turn.fold)
@@ -179,7 +181,10 @@ def test_side_by_side_is_as_in_turn(survey, mapper):
     np.testing.assert_allclose(bands.variance, whole.variance, rtol=1e-9)
     assert bands.fields.keys() == whole.fields.keys() and bands.samples == len(survey)
     np.testing.assert_allclose(bands.lengthscale, whole.lengthscale)
-    assert len(seen) == 4 and seen[-1] == grid.shape[0] * grid.shape[1]
+    assert seen[3] == seen[-1] == grid.shape[0] * grid.shape[1]
+    for part in (within, draw(mapper, grid, wanted=wanted)):
+        assert np.isfinite(part.mean[wanted]).all() and np.isfinite(part.mean).mean() < 0.5
+        np.testing.assert_allclose(part.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
 
 
 def test_a_record_that_is_no_track_is_not_screened(survey, caplog):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -190,6 +192,11 @@ def test_a_table_without_a_header(lake, write):
         read_soundings(path)
     said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
     np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
+    dated = "".join(
+        f"{r},08/26/2021,08:00:{i % 60:02d}\n" for i, r in enumerate(rows(lake).split())
+    )
+    found = read_soundings(write(dated), replace(said, times=True))  # times need not be named
+    assert found.stamp_ns[1] - found.stamp_ns[0] == 10**9
 
 
 def test_a_table_without_a_header_is_understood_beside_one_of_the_same_water(lake, write):

@@ -5,7 +5,7 @@ import pytest
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.outputs.volume import levels_of, measure, read_water, round_step, write_water
+from poam_ros.outputs.volume import beyond, levels_of, measure, read_water, round_step, write_water
 
 GRID = Grid.cells(Extent(0, 100, 0, 60), 2.0)
 
@@ -34,6 +34,18 @@ def test_cells_without_a_value_hold_no_water():
     half = drawn.only(np.broadcast_to(GRID.x > 50, GRID.shape))
     water = measure(half, sure, np.zeros(1))
     assert water.area[0] == pytest.approx([3000]) and water.volume[0] == pytest.approx([7500])
+
+
+@pytest.mark.parametrize(("edge", "share"), [(2, 0.0), (20, 0.6)])
+def test_what_lies_beyond_the_outermost_soundings(edge, share):
+    """Lines 8 m apart over 100 m x 60 m, to so many m from its sides."""
+    x, y = np.arange(edge, 101.0 - edge), np.arange(edge, 61.0 - edge, 8 if edge == 2 else 5)
+    track = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2)
+    z = np.full(GRID.shape, -4.0)
+    found, smaller = beyond(z, GRID, track, 0.0)
+    within = 1 - (100 - 2 * edge) * (y.max() - y.min()) / 6000
+    assert found == pytest.approx(within if share else 0.02, abs=0.04)
+    assert smaller == pytest.approx(0.5 * 4 * 6000 * found, rel=0.2)
 
 
 def test_shared_errors_do_not_average_out():
