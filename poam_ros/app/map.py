@@ -71,6 +71,8 @@ def add_arguments(parser: Parser) -> None:
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
+    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
+        help="The same around these limits, for tables of soundings in degrees (deg).")  # fmt: skip
     add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
         help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
@@ -171,7 +173,9 @@ def _check(args: argparse.Namespace) -> None:
     """
     if args.by and not (args.hold_out or args.folds):
         raise InputError("--by needs --hold-out or --folds")
-    if args.workspace and args.map_margin is not None:
+    if args.workspace and args.workspace_degrees:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    if (args.workspace or args.workspace_degrees) and args.map_margin is not None:
         raise InputError("--margin cannot be combined with --workspace")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")

@@ -85,6 +85,8 @@ def read(args: argparse.Namespace) -> MappingJob:
         settings = _settings({**values, **vars(args)}, args)
         soundings = _read_recording(args, {}) if bag else _read_files(args, settings)
         soundings = _excluded(args, soundings)
+        if args.workspace_degrees:
+            args.workspace = _in_metres(args.workspace_degrees, soundings)
         workspace = (
             Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
         )
@@ -147,6 +149,8 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
         raise InputError(f"{spelling(name)}: for recordings only, got {args.log}")
+    if args.workspace_degrees and (mission or bag):
+        raise InputError(f"--workspace-degrees: for tables of soundings only, got {args.log}")
     if args.mission and (mission or not bag):
         raise InputError(f"--mission: for recordings only, got {args.log}")
     if args.levels and (mission or bag):
@@ -310,6 +314,16 @@ def _sets_batch_size(args: argparse.Namespace) -> bool:
     """Whether sizes of batches are given; otherwise they are those of the live mapper."""
     given = vars(args)
     return bool(given.get("batch.first") or given.get("batch.size"))
+
+
+def _in_metres(degrees: list[float], soundings: Soundings) -> tuple[float, ...]:
+    """The limits of ``--workspace-degrees`` as those of ``--workspace``."""
+    from ..mavlink.frame import LocalFrame
+
+    if soundings.projection is None:
+        raise InputError("--workspace-degrees: expected soundings in degrees, got metres")
+    frame = LocalFrame(soundings.projection.latitude, soundings.projection.longitude)
+    return frame.extent(degrees, "--workspace-degrees").bounds
 
 
 def _in_workspace(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:

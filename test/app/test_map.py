@@ -202,6 +202,28 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("no_figures")
+def test_a_workspace_in_degrees_crosses_the_antimeridian(tmp_path, capsys):
+    x, y = np.meshgrid(np.linspace(-60, 60, 13), np.linspace(-60, 60, 13))
+    metres = 111_320.0  # of a degree of longitude at the equator
+    rows = np.column_stack((y.ravel() / metres, (x.ravel() / metres + 360) % 360 - 180, y.ravel()))
+    rows[:, 2] = 9 + np.sin(rows[:, 2] / 20)
+    log, out = tmp_path / "lake.csv", tmp_path / "out"
+    np.savetxt(log, rows, "%.8f", ",", header="latitude,longitude,depth", comments="")
+    box = ["--workspace-degrees", *(str(v) for v in (-35 / metres, 180 - 35 / metres))]
+    box += [str(v) for v in (35 / metres, 35 / metres - 180)]
+    assert main(["map", str(log), "--output", str(out), *box, *QUICK]) == 0
+    drawn = read_map(out / "map.npz")
+    assert drawn.samples == 49
+    np.testing.assert_allclose(drawn.grid.borders.bounds, (-35, 35, -35, 35), atol=0.5)
+    capsys.readouterr()
+    other = tmp_path / "metres.csv"
+    np.savetxt(other, np.column_stack((x.ravel(), y.ravel(), -rows[:, 2])), header="x,y,z",
+               delimiter=",", comments="")  # fmt: skip
+    assert main(["map", str(other), *box]) == 2
+    assert "expected soundings in degrees" in capsys.readouterr().err
+
+
 def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     out, shore = tmp_path / "out", tmp_path / "shore.geojson"
     border = [[square(-10, -10, 75), square(21, 11, 12)]]
