@@ -20,6 +20,7 @@ def test_every_page_is_in_the_menu():
     assert set(menu) == MADE | {page.name for page in PAGES if page.name != "README.md"}
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     for extra in ("mkdocs", "material", "mkdocstrings_handlers"):
         pytest.importorskip(extra, reason="needs the extra docs")

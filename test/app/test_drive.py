@@ -176,6 +176,7 @@ def test_in_practice_time_is_slower_on_a_machine_that_is_too_slow(monkeypatch):
     assert [round(now().steady_s, 6) for _ in range(2)] == [0.1, 60.1]
 
 
+@pytest.mark.slow
 def test_a_mission_ends_by_itself_while_a_person_could_type(tmp_path):
     """The thread that reads holds no lock that the end of the process needs."""
     pytest.importorskip("pymavlink")

@@ -305,6 +305,7 @@ def test_rows_of_many_cells_are_few_at_a_time():
     assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
 
 
+@pytest.mark.slow
 def test_what_a_library_prints_of_a_log_takes_no_memory(small, tmp_path):
     pytest.importorskip("pymavlink")
     (tmp_path / "log.bin").write_bytes(b"\xa3\x95\x80" + bytes(100_000))

@@ -163,6 +163,7 @@ def test_folds_hold_out_every_sounding_once(survey):
     assert seen == sorted(seen) and seen[-1] == 2 * len(survey)
 
 
+@pytest.mark.slow
 def test_side_by_side_is_as_in_turn(survey, mapper):
     """Folds, and the map in bands that a worker predicts with a mapper of its own."""
     pytest.importorskip("distributed")

@@ -207,6 +207,7 @@ def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path, python, ros_env, 
     assert done.returncode == 1 and "refused" in done.stderr and "pings.sqlite" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_ends_the_journal_but_not_the_survey(
     tmp_path, python, ros_env, request
 ):

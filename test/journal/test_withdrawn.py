@@ -74,7 +74,10 @@ def test_without_screening_crossings_nothing_is_withdrawn(crossed):
 
 @pytest.mark.parametrize(
     "kind, changes",
-    [(Crossed, ["withdraw"]), (Reinstated, ["withdraw", "reinstate"])],
+    [
+        (Crossed, ["withdraw"]),
+        pytest.param(Reinstated, ["withdraw", "reinstate"], marks=pytest.mark.slow),
+    ],
 )
 def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
     kind, changes, crossed, tmp_path, monkeypatch
@@ -137,6 +140,7 @@ def test_a_replay_gives_the_same_verdicts_and_map(kind, crossed, tmp_path):
     np.testing.assert_array_equal(mapper.predict(at).mean, s.session.mapper.predict(at).mean)
 
 
+@pytest.mark.slow
 def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_path):
     """As after --exclude, --calibrate or --start, where the mission's steps cannot be repeated."""
     s = crossed().until()
@@ -224,6 +228,7 @@ def test_a_reset_forgets_the_verdicts(crossed):
     assert s.session.mapper.samples > 200 and not len(s.session.withdrawn)
 
 
+@pytest.mark.slow
 def test_a_shift_is_found_stored_and_found_again_in_a_replay(crossed, tmp_path, caplog):
     s = crossed(kind=Shifted).until()
     (said,) = [each.text for each in s.outcomes if isinstance(each, PositionsShifted)]

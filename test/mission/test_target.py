@@ -222,6 +222,7 @@ def deaf_mission(settings, pinged):
     return mission, target, go
 
 
+@pytest.mark.slow
 def test_a_gap_is_given_up_independently_of_others():
     """A place without an echo, and 551 others that are closed between the visits to it."""
     deaf, every = np.array([58.5, 38.5]), GRID.points

@@ -89,6 +89,7 @@ def may_take(areas: NavigableArea, start: np.ndarray, end: np.ndarray) -> bool:
     return areas.polygon is None or all(parts_inside(areas.polygon, start, end))
 
 
+@pytest.mark.slow
 def test_no_way_ever_crosses_a_keep_out_of_300_random_polygons():
     rng = np.random.default_rng(0)
     polygons = legs = found = escapes = 0

@@ -68,6 +68,7 @@ def ring(ros, eventually):
     return sail
 
 
+@pytest.mark.slow
 def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ring):
     mapper, record = ring(**MAPPER)
     session = mapper.session

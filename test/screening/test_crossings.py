@@ -143,6 +143,7 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
+@pytest.mark.slow
 def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     xy, z, line = lake()
     shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]

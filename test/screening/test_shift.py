@@ -69,7 +69,10 @@ def test_a_drift_is_found():
     assert found[0].low < 0.015 * (found[0].last - JUMP) < found[0].high
 
 
-@pytest.mark.parametrize("fault", ["none", "level", "multiples", "offsets", "noise"])
+@pytest.mark.parametrize(
+    "fault",
+    ["none", "level", "multiples", pytest.param("offsets", marks=pytest.mark.slow), "noise"],
+)
 def test_nothing_else_is_taken_for_a_shift(fault):
     rng = np.random.default_rng(2)
     z = {

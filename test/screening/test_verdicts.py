@@ -83,6 +83,7 @@ def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
     assert not Mission(xy, np.r_[deep, z], first=200).run().sentences
 
 
+@pytest.mark.slow
 def test_true_pings_are_reinstated_though_three_of_four_crossing_lines_are_shallow():
     xy, z, line = lake()
     order = np.concatenate([np.flatnonzero(line == k) for k in (8, 9, 10, 3, 4, 5, 6, 7, 11, 0, 1)])
@@ -105,6 +106,7 @@ def test_pings_withdrawn_because_of_false_lines_are_reinstated():
     assert not len(mission.withdrawn)
 
 
+@pytest.mark.slow
 def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     xy, z, line = lake()
     z[(line == 3) | (line == 9)] *= 2

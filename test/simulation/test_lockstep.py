@@ -34,7 +34,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_a_run_has_all_documented_files(folder):
     with (folder / "epochs.csv").open() as file:
         assert tuple(next(csv.reader(file))) == EPOCH_COLUMNS
@@ -52,6 +51,7 @@ def test_a_run_has_all_documented_files(folder):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_exploration_and_training_each_improve_the_map(tmp_path):
     """Seeds 0 to 3 have SMSE 0.498 ± 0.004 after the pilot survey, 0.333 ± 0.016 at the end; MSLL
     at the end -0.490 ± 0.024 with training, -0.297 ± 0.011 without. The gains of 0.165 ± 0.020 and
@@ -125,6 +125,7 @@ def test_random_initial_samples_are_uniform_with_the_sonars_noise():
     assert abs(noise.mean()) < 4 / np.sqrt(562) and abs(noise.std() - 1) < 0.15
 
 
+@pytest.mark.slow
 def test_random_initial_samples_start_anywhere_and_follow_the_seed():
     first, again, other = (begun(seed)[0] for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.mapper.xy, again.mapper.xy)
@@ -174,6 +175,7 @@ def test_settings_are_checked(option, value):
         MissionSettings(**{option: value})
 
 
+@pytest.mark.slow
 def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
     asked = []
     real = BathymetricMapper.predict
@@ -192,6 +194,7 @@ def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
         assert all(given for count, given in asked if count == 2500)
 
 
+@pytest.mark.slow
 def test_the_authors_variant_is_a_method(tmp_path):
     terrain, authors = load_terrain("jacksboro"), replace(SMALL, method="poam-authors")
     settings = [MissionSettings(max_samples=620, model=m, resolution=3.0) for m in (SMALL, authors)]
@@ -230,6 +233,7 @@ def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_pat
     assert [r.metrics for r in again] == [r.metrics for r in records]
 
 
+@pytest.mark.slow
 def test_training_between_batches_follows_mission_time(tmp_path):
     """Steps per second of mission time, on any machine: the mission is reproducible."""
     settings = MissionSettings(max_samples=640, model=SMALL, training_rate=2.0, resolution=3.0)

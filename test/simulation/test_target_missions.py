@@ -57,7 +57,6 @@ def farthest(pings, places=PLACES):
     return math.sqrt(squared_distance_to(places, pings).max())
 
 
-@pytest.mark.slow
 def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypatch):
     """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
     island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
@@ -70,6 +69,7 @@ def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypat
     assert not inside.any()
 
 
+@pytest.mark.slow
 def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_path):
     target = TargetSettings(tvu="1b", share=0.8, distance=7.0)
     reason, pings, drawn = mission(target, policy="deployed")

@@ -158,6 +158,7 @@ def test_results_do_not_depend_on_the_worker(swept, scheduler, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_failing_run_is_reported_and_the_others_continue(tmp_path, scheduler, capsys):
     config = write_sweep(tmp_path, **DEEP, methods=["poam"])
     arguments = ["benchmark", str(config), "--output", str(tmp_path), "--scheduler", scheduler]

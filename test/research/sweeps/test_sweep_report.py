@@ -108,6 +108,7 @@ def test_each_pilot_and_planner_has_files_of_its_own(tmp_path):
     assert "random" in (tmp_path / "report" / "averages.csv").read_text()
 
 
+@pytest.mark.slow
 def test_runs_that_end_at_once_are_drawn_and_always_the_same(tmp_path):
     values = {"update_s": np.zeros(1), "smse": np.full(1, np.nan)}
     folder = write_sweep(tmp_path, [run("bay", "gpr", 0, samples=(300,), values=values)])

@@ -57,7 +57,6 @@ def pings(steps: list) -> list:
     return [ping for step in steps for ping in step.pings]
 
 
-@pytest.mark.slow
 def test_three_hertz_beside_ten():
     """Ping k comes at k/3 s to the nanosecond, in the step that covers it, the first not at 0."""
     steps = drive(simulation(), 900)
@@ -70,6 +69,7 @@ def test_three_hertz_beside_ten():
             assert ping.deliver_ns == ping.stamp_ns
 
 
+@pytest.mark.slow
 def test_no_drift_in_a_month():
     """Periods of 1000/3 s and pings every 1000/17 s: sums of either in floating point would drift
     by hundreds of nanoseconds."""
