@@ -7,7 +7,8 @@ its range continues the bottom. What other lines predict counts in proportion to
 in distances to them, because the errors of a prediction are correlated over such a distance.
 
 So nothing is refused because it is unlikely as bottom; another hypothesis must be much likelier.
-Metres everywhere.
+The density of ranges that are nonsense is learned from the record: a sounder that hears itself ring
+says the same range again and again. Metres everywhere.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
 #: A piece of a line between gaps is none of the bottom if it is deeper by this ratio than all that
 #: other lines confirm, and shorter than this many times its depth.
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
+BIN = 0.1  # width of the classes of ranges, in their logarithm
+PRIOR = 20  # soundings for which a uniform density of the ranges of nonsense stands
 WINDOW = 20  # steps that give the scatter around a sounding
 
 
@@ -69,10 +72,12 @@ class Forecast(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Of nonsense and of cliffs, per sounding."""
+    """Of nonsense and of cliffs, per sounding; ranges that were nonsense, and bottom, in m."""
 
     nonsense: float
     cliffs: float
+    nonsense_ranges: np.ndarray
+    bottom_ranges: np.ndarray
 
 
 def likeliest(
@@ -134,6 +139,7 @@ class _Paths:
         self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
         self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
+        self.as_nonsense = -np.log(_nonsense_density(rates, ranges, np.exp(-self.wide)))  # [N]
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
 
     def find(self) -> tuple[np.ndarray, Rates]:
@@ -165,7 +171,7 @@ class _Paths:
                 jumped[:active, t] = better & leap[:, 0]
                 skipped[:active, first:t] += self._nonsense(rows, before - t)
             cost[:active, t] = best - self.evidence[rows]
-            lead[:active] += self.wide - self.logs[0 if t == 0 else 1]
+            lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
         return self._trace(cost + skipped, origin, jumped)
 
     def _trace(
@@ -185,6 +191,8 @@ class _Paths:
         return found, Rates(
             float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
             float(np.clip((cliffs + 0.5) / (used + 1000), *CLIFFS)),
+            self.r[found < 0],
+            self.r[found == 0],
         )
 
     def _steps(self, rows: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -220,7 +228,7 @@ class _Paths:
         ratio = self.r[rows, None, None] / expected
         kind = np.where((ratio > BESIDE) | (ratio * BESIDE < 1), 1.0, NEAR)
         first = np.where(back == -1, self.logs[0], self.logs[1])[:, None]
-        return self.wide - np.log(kind) - first
+        return self.as_nonsense[rows, None, None] - np.log(kind) - first
 
 
 def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
@@ -238,6 +246,19 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     found = np.logaddexp(found, np.log(UNSEEN))
     found[:, RUN] = 0.0
     return weight * found
+
+
+def _nonsense_density(rates: Rates, ranges: np.ndarray, uniform: float) -> np.ndarray:
+    """Density of ranges as nonsense, per m [N]: uniform, and more where the record's own ranges
+    are nonsense more often than bottom, by a smoothed histogram."""
+    bins = np.arange(np.log(MIN_RANGE_M) - 1.5 * BIN, np.log(ranges.max()) + 2 * BIN, BIN)
+    nonsense, bottom = (
+        np.convolve(np.histogram(np.log(of), bins)[0], (0.25, 0.5, 0.25), mode="same")
+        for of in (rates.nonsense_ranges, rates.bottom_ranges)
+    )
+    share = np.where(nonsense > bottom, nonsense, 0.0) / (PRIOR + nonsense.sum())
+    found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
+    return np.maximum(found / (BIN * ranges), uniform)
 
 
 def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:

@@ -71,6 +71,23 @@ def test_a_short_piece_far_deeper_than_all_that_is_confirmed(slope, gap, false):
     assert (found == (false & (xy[:, 1] > y + 280))).all()
 
 
+def test_a_range_that_comes_again_and_again_is_refused():
+    """A sounder that hears itself ring, in every third ping."""
+    xy, z, line = lake()
+    rng = np.random.default_rng(4)
+    false = rng.random(len(z)) < 0.3
+    z[false] = -0.6 + 0.03 * rng.normal(size=false.sum())
+    refused = find_crossings(xy, z, line, -z).multiple != 1
+    assert refused[false].mean() > 0.99 and refused[~false].mean() < 0.005
+
+
+@pytest.mark.parametrize("depth", [0.6, 8.0])
+def test_a_flat_lake_is_no_range_that_comes_again_and_again(depth):
+    xy, z, line = lake()
+    z = np.round(-depth + 0.02 * np.random.default_rng(4).normal(size=len(z)), 1)
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
 def test_isolated_false_echoes_are_refused_and_nothing_else(share):
     xy, z, line = lake()
