@@ -37,7 +37,7 @@ WORKERS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2); ech
 
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# Python compiles what it imports, once: a small part of what pip would.
+# Compiled at the end, on all cores: pip uses one.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 RUN := runs/sim
 STAMP := .venv/.setup-$(ROS)
@@ -70,6 +70,7 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*
 	@$(INSTALL) $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@echo "setup 3/3: the rest, and poam_ros itself"
 	@$(INSTALL) $(PINS) -e ".[$(EXTRAS)]"
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib poam_ros || true
 	@touch $@
 
 sim: setup
