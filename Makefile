@@ -91,7 +91,7 @@ generate: setup
 	$(BIN)/python tools/display_pictures.py
 
 sanitize: setup
-	$(BIN)/python -m pytest -q test/models/test_sanitize.py
+	$(BIN)/python -m pytest -q -m "not soak" test/models/test_sanitize.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)

@@ -53,6 +53,7 @@ def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
     assert made >= {"maps.png", "validation.png", "validation.json", "lake.tif", "lake.html"}
 
 
+@pytest.mark.slow
 def test_the_marked_missions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = ("first-map.md", "good-enough.md")  # which have tests of their own

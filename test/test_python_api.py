@@ -26,6 +26,7 @@ def test_the_example_of_the_page_runs():
     np.testing.assert_allclose(found.mean, [-12 + np.sin(10 / 9), -12 + np.sin(55 / 9)], atol=0.5)
 
 
+@pytest.mark.slow
 def test_the_top_level_loads_nothing_heavy_and_is_typed():
     script = (
         "import sys, poam_ros\n"

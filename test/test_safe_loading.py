@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,14 @@ READERS = (
 )  # fmt: skip
 
 
+@cache
 def calls(tree):
     """(dotted name, call) of every call."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(ast.unparse(node.func), node) for node in nodes]
 
 
+@cache
 def parse(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 

@@ -90,6 +90,7 @@ def test_its_map_survives_the_file(mapper, tmp_path):
     np.testing.assert_array_equal(read.mean, drawn.mean)
 
 
+@pytest.mark.slow
 def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
     pytest.importorskip("matplotlib")
     from poam_ros.outputs.figures import draw_run

@@ -38,6 +38,7 @@ def test_the_first_help_needs_no_numpy(arguments, ros_env):
     assert heavy(program, ros_env) == set()
 
 
+@pytest.mark.slow
 def test_a_report_loads_no_torch(tmp_path, ros_env):
     pytest.importorskip("matplotlib")
     samples = [500, 900, 1400]

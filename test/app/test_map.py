@@ -104,6 +104,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     assert not read_records(out / "refused.csv", ("reason",))
 
 
+@pytest.mark.slow
 def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
@@ -295,6 +296,7 @@ def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_excluding_a_line_of_a_mission_does_not_renumber_the_others(tmp_path, capsys):
     survey = Crossed(tmp_path / "m", **{"nngp.first_steps": 1}).until()

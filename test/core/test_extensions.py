@@ -55,6 +55,7 @@ def test_invalid_rows_are_refused(mine, name, words):
         MissionSettings(planner=name)
 
 
+@pytest.mark.slow
 def test_a_planner_of_a_module_flies_a_mission(mine, tmp_path):
     from poam_ros.app.cli import main
 

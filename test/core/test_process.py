@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 PROBE = """
 import torch
 from threadpoolctl import threadpool_info
@@ -12,6 +14,7 @@ assert torch.get_num_threads() == 1 and pools and set(pools) == {1}, (pools,)
 """
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_is_set(python, ros_env):
     env = {name: value for name, value in ros_env.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run([python, "-c", PROBE], env=env, capture_output=True, text=True)

@@ -123,7 +123,9 @@ ALIASES = {"lists": billion_laughs(), "merges": merges(), "itself": "a: &a [*a]"
            "deep": "[" * 1000, "long": "[" + "1," * 2_000_000 + "1]"}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALIASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "deep")) for n in ALIASES]
+)
 def test_aliases_are_counted_wherever_yaml_is_read(small, tmp_path, name):
     path = tmp_path / "bomb.yaml"
     path.write_text(ALIASES[name])

@@ -120,7 +120,7 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
         assert rows(at, CHANGES) == rows(tmp_path / "m", CHANGES), at
 
 
-@pytest.mark.parametrize("kind", [Crossed, Reinstated])
+@pytest.mark.parametrize("kind", [Crossed, pytest.param(Reinstated, marks=pytest.mark.slow)])
 def test_a_replay_gives_the_same_verdicts_and_map(kind, crossed, tmp_path):
     s = crossed(kind=kind).until()
     s.session.handle(MissionStateChanged("done"), s.now)
@@ -168,6 +168,7 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
 
 
+@pytest.mark.slow
 def test_pings_withdrawn_from_a_recording_s_map_do_not_count_at_crossings(crossed, tmp_path):
     s = crossed().until()
     s.close()

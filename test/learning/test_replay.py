@@ -39,7 +39,7 @@ def test_a_mission_whose_pings_are_screened():
     np.testing.assert_array_equal(again.mapper.z, mission.mapper.z)
 
 
-@pytest.mark.parametrize("policy", ["paper", "deployed"])
+@pytest.mark.parametrize("policy", [pytest.param("paper", marks=pytest.mark.slow), "deployed"])
 @pytest.mark.parametrize("sonar", [SonarSettings(), FAULTY], ids=["faultless", "faulty"])
 def test_a_lockstep_mission(policy, sonar):
     settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)

@@ -478,6 +478,7 @@ def test_after_a_pause_the_route_is_planned_from_the_vehicle():
     assert mission.plan[-1].tolist() == [8, 4] and len(mission.plan) > 2
 
 
+@pytest.mark.slow
 def test_no_leg_of_a_mission_crosses_a_keep_out():
     """Pilot and random goals; the vehicle is at each goal when it gets the next."""
     rng = np.random.default_rng(2)

@@ -175,6 +175,7 @@ def test_the_reason_has_the_gaps_left_by_a_small_budget():
     assert float(said.split()[-4]) == pytest.approx(left, abs=1.5)
 
 
+@pytest.mark.slow
 def test_keep_outs_are_covered_from_outside_and_the_rest_is_excluded():
     island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
     wall = np.array([[44.0, -5.0], [46.0, -5.0], [46.0, 45.0], [44.0, 45.0]])

@@ -9,6 +9,8 @@ import pytest
 
 from poam_ros.models.native import loader
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SOURCES = Path(loader.__file__).parent
 SANITIZERS = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]

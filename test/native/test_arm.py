@@ -27,9 +27,12 @@ UNFUSED = "-O1", "-ffp-contract=off", "-Wno-maybe-uninitialized"  # -O1 sees les
 TOOLS = ("gcc", "aarch64-linux-gnu-gcc", "qemu-aarch64")
 MISSING = [tool for tool in TOOLS if not shutil.which(tool)]
 PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"needs {', '.join(MISSING)} (apt install {PACKAGES})"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        bool(MISSING), reason=f"needs {', '.join(MISSING)} (apt install {PACKAGES})"
+    ),
+]
 
 
 @cache

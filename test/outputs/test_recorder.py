@@ -311,6 +311,7 @@ def test_maps_without_a_report_are_dropped():
     assert [epoch.samples for epoch in log.epochs] == [2]
 
 
+@pytest.mark.slow
 def test_the_monitor_needs_no_torch(python, ros_env):
     pytest.importorskip("rclpy")
     code = "import sys, poam_ros.ros.monitor.node; sys.exit('torch' in sys.modules)"

@@ -97,6 +97,7 @@ def test_steps_are_round(wanted, step):
     assert round_step(wanted) == pytest.approx(step)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_volumes_of_lakes():
     from lakes import check
 

@@ -81,7 +81,9 @@ def read_until(stream, text):
     raise AssertionError(f"expected {text!r}, got {''.join(lines)}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_a_logging_node_without_further_output(start, number):
     for _ in range(2):
         process = start("-c", NODE)

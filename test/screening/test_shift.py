@@ -114,6 +114,7 @@ def test_withdrawn_pings_show_no_shift():
     assert not watched(samples, withdrawn=np.arange(JUMP, len(samples)))[1]
 
 
+@pytest.mark.slow
 def test_the_work_of_a_block_is_bounded(monkeypatch):
     compared = []
     legs = ShiftWatch._legs

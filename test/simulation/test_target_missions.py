@@ -57,6 +57,7 @@ def farthest(pings, places=PLACES):
     return math.sqrt(squared_distance_to(places, pings).max())
 
 
+@pytest.mark.slow
 def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypatch):
     """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
     island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])

@@ -156,6 +156,7 @@ def test_the_count_of_work_sees_the_m_step(monkeypatch):
     assert work[1] > 5 * work[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_kernel_goes_with_every_method(method, kernel):

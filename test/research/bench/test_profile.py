@@ -74,6 +74,7 @@ def test_wrong_numbers_are_one_line_and_status_2(option, capsys):
     assert f"{option[2:]}: expected at least 1" in error and error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_reference_runs_beside(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     plot = tmp_path / "profile.png"

@@ -173,6 +173,7 @@ def test_a_failing_run_is_reported_and_the_others_continue(tmp_path, scheduler, 
         assert [row["environment"] for row in csv.DictReader(file)] == ["sea"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_continues(tmp_path, scheduler, monkeypatch, capsys):
     config = write_sweep(tmp_path, methods=["poam"], seeds=[0, 1, 2, 3])
 
