@@ -70,7 +70,7 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*
 	@$(INSTALL) $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@echo "setup 3/3: the rest, and poam_ros itself"
 	@$(INSTALL) $(PINS) -e ".[$(EXTRAS)]"
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib poam_ros || true
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib poam_ros || true
 	@touch $@
 
 sim: setup
