@@ -5,6 +5,7 @@ and the reason is said in words.
 """
 
 import hashlib
+import math
 import re
 
 import numpy as np
@@ -78,8 +79,17 @@ def reboot(v):
     v.heartbeat()
 
 
+def to_goal(v):
+    """Distance of the boat from the mission's goal, in m."""
+    pose = v.boat.simulation.pose
+    return math.dist((pose.x, pose.y), v.mission.goal)
+
+
 def other_station(v):
+    """On the way to a goal: the autopilot never reports a target that our next one replaces."""
     v.run(3)
+    v.until(lambda: v.mission.goal is not None and to_goal(v) > 2.5, 60)
+    v.run(0.5)
     v.boat.command_from_elsewhere(5, 5)
     v.run(1)
 
