@@ -51,9 +51,9 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: not {"ros", "mavlink", "app"} & set(item.path.parts))
     named = config.option.markexpr
     left_out = [] if "soak" in named else ["soak"] if "slow" in named else ["slow", "soak"]
-    out = [item for item in items if any(map(item.get_closest_marker, left_out))]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))]
+    out = {item for item in items if any(map(item.get_closest_marker, left_out))}
+    config.hook.pytest_deselected(items=list(out))
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture

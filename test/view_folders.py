@@ -33,3 +33,12 @@ def write_run(folder: Path, offset: float = 0.0, samples: int = 40) -> Path:
     files.write_table(folder / "epochs.csv", files.EPOCH_COLUMNS, rows)
     files.write_map(folder / "map.npz", drawn(offset, samples))
     return folder
+
+
+def write_slope(folder: Path) -> Path:
+    """A folder with the map of a slope, pings and settings."""
+    mean = (-8.0 + 0.3 * GRID.points[:, 0] - 0.1 * GRID.points[:, 1]).reshape(GRID.shape)
+    files.write_map(folder / "map.npz", ElevationMap(GRID, mean, np.full_like(mean, 0.04)))
+    files.write_samples(folder / "samples.csv", GRID.points[::7], mean.ravel()[::7])
+    files.write_config(folder / "config.yaml", {"seed": 1})
+    return folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -98,14 +98,19 @@ def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:
             raise ValueError(other)
 
 
+def _areas(kind: str, rings: Iterable[np.ndarray]) -> Iterator[Shape]:
+    """Those of a polygon's border and holes: a keep-out unless its kind says otherwise."""
+    outer, *holes = rings
+    yield kind or KEEP_OUT, outer
+    for hole in holes if kind == WORKSPACE else ():
+        yield KEEP_OUT, hole
+
+
 def _geojson(content: Any) -> Iterator[Shape]:
     for given, geometry in _features(content):
         if geometry["type"] == "Polygon":
-            kind = given or KEEP_OUT
-            outer, *holes = (np.array(r, dtype=float)[:, :2] for r in geometry["coordinates"])
-            yield kind, outer
-            for hole in holes if kind == WORKSPACE else ():
-                yield KEEP_OUT, hole
+            rings = (np.array(r, dtype=float)[:, :2] for r in geometry["coordinates"])
+            yield from _areas(given, rings)
 
 
 def _geojson_goals(content: Any) -> Iterator[Shape]:
@@ -200,11 +205,7 @@ def _parse_layer(path: Path) -> VectorLayer:
 def _layer(layer: VectorLayer) -> Iterator[Shape]:
     """The polygons of a layer, whose column ``kind`` is as the property of GeoJSON."""
     for rings, value in zip(layer.polygons, layer.values, strict=True):
-        outer, *holes = (transformed(str(layer.crs), WGS84, ring) for ring in rings)
-        kind = value or KEEP_OUT
-        yield kind, outer
-        for hole in holes if kind == WORKSPACE else ():
-            yield KEEP_OUT, hole
+        yield from _areas(value, (transformed(str(layer.crs), WGS84, ring) for ring in rings))
 
 
 def _layer_goals(layer: VectorLayer) -> Iterator[Shape]:

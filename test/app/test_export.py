@@ -4,12 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
+from view_folders import write_slope
 
 from poam_ros.app.cli import main
-from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.formats import FORMATS, export_settings
 
@@ -23,12 +21,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / "lake"
     folder.mkdir(parents=True)
-    grid = Grid.cells(Extent(0, 30, 0, 20), 1.0)
-    mean = (-8.0 + 0.3 * grid.points[:, 0] - 0.1 * grid.points[:, 1]).reshape(grid.shape)
-    files.write_map(folder / "map.npz", ElevationMap(grid, mean, np.full_like(mean, 0.04)))
-    files.write_samples(folder / "samples.csv", grid.points[::7], mean.ravel()[::7])
-    files.write_config(folder / "config.yaml", {"seed": 1})
-    return folder
+    return write_slope(folder)
 
 
 def test_the_docs_have_an_example_of_every_format():

@@ -8,14 +8,11 @@ from __future__ import annotations
 import resource
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 from soundings import write_survey
+from view_folders import write_slope
 
 from poam_ros.app.cli import main
-from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.maps import ElevationMap
-from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.formats import FORMATS
 
 QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
@@ -55,13 +52,7 @@ def line_of(command, size, capsys):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    grid = Grid.cells(Extent(0, 30, 0, 20), 1.0)
-    mean = (-8.0 + 0.3 * grid.points[:, 0] - 0.1 * grid.points[:, 1]).reshape(grid.shape)
-    files.write_map(folder / "map.npz", ElevationMap(grid, mean, np.full_like(mean, 0.04)))
-    files.write_samples(folder / "samples.csv", grid.points[::7], mean.ravel()[::7])
-    files.write_config(folder / "config.yaml", {"seed": 1})
-    return folder
+    return write_slope(tmp_path_factory.mktemp("run"))
 
 
 @pytest.mark.parametrize("ending", FORMATS)
