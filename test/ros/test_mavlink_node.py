@@ -226,7 +226,8 @@ def test_the_vehicle_is_not_taken_back(ship, eventually, word, reason):
         assert not answer.success and "refused" in answer.message
     afloat.do(SimulatedBoat.recover)  # by the pilot: not a word to the mission
     beats(afloat, eventually, 3)
-    eventually(lambda: crew.last("vehicle/refusal") == "")
+    # As the planner has heard it, not as another node has.
+    eventually(lambda: not planner.autopilot.refusal)
     assert planner.mission.state == "paused" and node.vehicle.steering.sent == sent
     assert call(crew, eventually, "resume").success
     eventually(lambda: node.vehicle.steering.sent > sent)
@@ -274,7 +275,7 @@ def test_an_ekf_that_starts_again_elsewhere(ship, eventually):
     assert "15.0 m" in planner.mission.reason or "position jumped" in planner.mission.reason
     assert node.vehicle.authority.granted  # it holds station
     beats(afloat, eventually, 3)  # and the position has jumped, and stays there
-    eventually(lambda: crew.last("vehicle/refusal") == "")
+    eventually(lambda: not planner.autopilot.refusal)
     assert call(crew, eventually, "resume").success
     beats(afloat, eventually, 3)
     assert planner.mission.state == "pilot"
@@ -305,7 +306,7 @@ def test_positions_that_come_late_do_not_steer(ship, eventually):
     assert re.search("positions arrive 3 s late|no odometry", planner.mission.reason)
     afloat.do(SimulatedBoat.recover)
     eventually(lambda: not node.vehicle.telemetry.delayed)
-    eventually(lambda: crew.last("vehicle/refusal") == "")
+    eventually(lambda: not planner.autopilot.refusal)
     assert planner.mission.state == "paused" or "recovered" in planner.mission.reason
 
 
@@ -328,7 +329,7 @@ def test_a_planner_that_starts_by_itself_moves_nothing(ship, ros, eventually):
     planner = ros(PlannerNode, parameter_overrides=overrides(**values))
     eventually(lambda: planner.mission.state == "paused")
     assert planner.mission.reason == NOBODY and not afloat.boat.targets
-    eventually(lambda: crew.last("vehicle/refusal") == "")
+    eventually(lambda: not planner.autopilot.refusal)
     assert call(crew, eventually, "resume").success
     eventually(lambda: afloat.boat.targets)
     assert node.vehicle.authority.granted
@@ -344,7 +345,7 @@ def test_a_link_node_that_starts_again_moves_nothing(ship, eventually):
     eventually(lambda: crew.last("mission/reason") == NOBODY)
     beats(afloat, eventually, 2)
     assert node.vehicle.steering.sent == held
-    eventually(lambda: crew.last("vehicle/refusal") == "")
+    eventually(lambda: not planner.autopilot.refusal)
     assert call(crew, eventually, "resume").success
     eventually(lambda: node.vehicle.steering.sent > held)
 
