@@ -107,6 +107,13 @@ def test_sides_of_the_equator_are_those_beside_the_values(lake, write):
     )
 
 
+@pytest.mark.parametrize("row", ["{:.6f},N,{:.6f},O,{:.2f}", "{:.6f}N,,{:.6f}°O,,{:.2f}"])
+def test_an_o_may_be_east_or_west(lake, write, row):
+    """Ost, ouest, oeste: a lake in France would be mapped in Germany."""
+    with pytest.raises(InputError, match=r"O is east in German .* and west in French"):
+        read_soundings(write("lat,ns,lon,ew,depth\n" + rows(lake, row)))
+
+
 def test_integers_that_may_be_two_places_are_questioned(lake, write):
     packed = 1e6 * lake[0], 1e6 * lake[1], lake[2]
     path = write("lat,lon,depth\n" + rows(packed, "{:.0f},{:.0f},{:.2f}"))
