@@ -29,6 +29,8 @@ MEANINGS = {
              "timeutc", "hora", "heure", "uhrzeit"),
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
+#: Characters of a column's name that say what it is.
+LONGEST_NAME = 200
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Least value (s) of a column of Unix times: 1980.
 UNIX_TIME = 3.2e8
@@ -240,7 +242,7 @@ def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
 
 def plain_column_name(name: str) -> str:
     """A column's name without units, underscores and blanks, in lower case."""
-    name = re.sub(r"[\[(].*?[\])]", "", name.lower())
+    name = re.sub(r"[\[(].*?[\])]", "", name[:LONGEST_NAME].lower())
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
     while len(parts) > 1 and (parts[-1] in SPELT or parts[-1] in ("e6", "e7", "1e6", "1e7")):
         parts.pop()
@@ -249,9 +251,9 @@ def plain_column_name(name: str) -> str:
 
 def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
-    lower = name.lower()
-    bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)
-    parts = [bracket.group(1)] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
+    lower = name[:LONGEST_NAME].lower()
+    bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
+    parts = [bracket.group(1).strip()] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
     return next((SPELT[part] for part in reversed(parts) if SPELT.get(part) in UNITS), "")
 
 
