@@ -349,7 +349,7 @@ class _Fit:
 def _thinned(ends: np.ndarray) -> np.ndarray:
     """Which crossings [C] of these soundings [C, 2] have none in common, at random: where many
     lines meet at one place, there are more crossings than measurements."""
-    kept, taken = np.zeros(len(ends), dtype=bool), set()
+    kept, taken = np.zeros(len(ends), dtype=bool), set[int]()
     for i in np.random.default_rng(0).permutation(len(ends)).tolist():
         if taken.isdisjoint(pair := ends[i].tolist()):
             kept[i] = True
