@@ -38,7 +38,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
-    "nngp.neighbour_spacing": 0.2,
+    "nngp.neighbour_spacing": 0.3,
     "nngp.blending": 1.5,
     "nngp.max_residual": 4.0,
     "nngp.max_position_error": 5.0,
@@ -50,6 +50,8 @@ MAP_DEFAULTS: dict[str, Value] = {
 FIRST, SMALL, MOST = 600, 60, 1000
 #: A record counts as a track if at least this share of soundings lies beside the previous one.
 TRACK = 0.5
+#: Of neighbours, where soundings are no track: none crowd on one line.
+SCATTERED_SPACING = 0.2
 #: Ranges are not known if a larger share of soundings is above the water.
 DRY = 0.05
 
@@ -87,12 +89,15 @@ class SoundingMapSettings(Settings):
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
         """Without what needs a track where the record is none: screening, the search for soundings
-        that contradict those around them, and errors of position. Without screening, too, where
-        many soundings are above the water: their ranges are not known."""
+        that contradict those around them, errors of position, and neighbours far apart. Without
+        screening, too, where many soundings are above the water: their ranges are not known."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
-            options = replace(options, max_residual=0.0, max_position_error=0.0)
+            spacing = min(options.neighbour_spacing, SCATTERED_SPACING)
+            options = replace(
+                options, max_residual=0.0, max_position_error=0.0, neighbour_spacing=spacing
+            )
             settings = replace(self, model=replace(self.model, options=options))
         reason = _against_screening(samples, self.water_level, share)
         if not (self.screening.enabled and reason):

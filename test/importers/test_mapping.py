@@ -195,8 +195,10 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
         settings = usual.screened(shuffled.samples(0.0))
     assert not settings.screening.enabled and "lie beside the one before" in caplog.text
     assert settings.model.options.max_residual == settings.model.options.max_position_error == 0.0
+    assert settings.model.options.neighbour_spacing == 0.2
     assert usual.screened(survey.samples(0.0)).model == usual.model
     assert usual.model.options.max_residual > 0.0 and usual.model.options.max_position_error > 0.0
+    assert usual.model.options.neighbour_spacing == 0.3
 
 
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
