@@ -47,7 +47,7 @@ MAP_DEFAULTS: dict[str, Value] = {
 }
 
 #: Soundings of the first batch, of another, and how many batches a long record is cut into.
-FIRST, SMALL, MOST = 600, 60, 1000
+FIRST, SMALL, MOST = 600, 60, 250
 #: A record counts as a track if at least this share of soundings lies beside the previous one.
 TRACK = 0.5
 #: Of neighbours, where soundings are no track: none crowd on one line.
@@ -68,7 +68,7 @@ class SoundingMapSettings(Settings):
         "recording, as the live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
     )  # fmt: skip
     batch_size: int = setting(
-        0, "Number of soundings in every further batch. 0: 60, or a thousandth of all if that is "
+        0, "Number of soundings in every further batch. 0: 60, or a 250th of all if that is "
         "more; for a recording, as the live mapper closed them", minimum=0, maximum=1_000_000,
         name="batch.size",
     )  # fmt: skip
