@@ -348,7 +348,7 @@ def _numeric(row: Sequence[str]) -> int:
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
-        or _ANGLE.fullmatch(cell.replace(",", ".").strip()) is not None
+        or _ANGLE.fullmatch(" ".join(cell.replace(",", ".").split())) is not None
         for cell in row
     )  # fmt: skip
 
