@@ -92,7 +92,9 @@ def test_a_whole_vehicle_in_one_file():
         assert values_of(f"{vehicle}-mavros", "planner") == values_of(
             f"{vehicle}-mavlink", "planner"
         )
-    assert values_of("bluerov2-mavlink", "mavlink") == {"mavlink.surface": False}
+    link = values_of("bluerov2-mavlink", "mavlink")
+    assert link == {"mavlink.surface": False, "goal_period": 10.0}
+    assert values_of("bluerov2-mavlink", "planner")["goal_period"] == 10.0
 
 
 PING1D = {"sonar.min_range": 0.5, "sonar.max_range": 47.5, "sonar.beam_width": 0.524}
