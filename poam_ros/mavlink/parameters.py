@@ -10,8 +10,8 @@ from ..core.geometry import Extent
 
 #: Of ArduPilot's Rover and Sub; the second spelling is that of versions before 4.6, in cm.
 WANTED = (
-    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "WPNAV_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT", "RNGFND1_MIN",
-    "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
+    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "WPNAV_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT",
+    "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
     "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
 )  # fmt: skip
 #: Speeds of Rover and of Sub, and their units in m/s; the first that is not 0 counts.
