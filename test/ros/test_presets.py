@@ -92,7 +92,23 @@ def test_a_whole_vehicle_in_one_file():
         assert values_of(f"{vehicle}-mavros", "planner") == values_of(
             f"{vehicle}-mavlink", "planner"
         )
-    assert values_of("bluerov2-mavlink", "mavlink") == {"mavlink.surface": False}
+    link = values_of("bluerov2-mavlink", "mavlink")
+    assert link == {"mavlink.surface": False, "goal_period": 10.0}
+    assert values_of("bluerov2-mavlink", "planner")["goal_period"] == 10.0
+
+
+PING1D = {"sonar.min_range": 0.5, "sonar.max_range": 47.5, "sonar.beam_width": 0.524}
+
+
+@pytest.mark.parametrize("link", ["mavlink", "mavros"])
+@pytest.mark.parametrize("vehicle", ["blueboat", "bluerov2"])
+def test_a_ping1d_differs_in_its_limits_alone(vehicle, link):
+    files = (
+        ROOT / "config" / "presets" / f"{vehicle}{ping}-{link}.yaml" for ping in ("", "-ping1d")
+    )
+    ping2, ping1d = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
+    ping2["/**/mapper"]["ros__parameters"] |= PING1D
+    assert ping1d == ping2
 
 
 def mavros_odometry(t):
