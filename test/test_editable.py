@@ -25,6 +25,7 @@ follow_imports_for_stubs = True
 """
 
 
+@pytest.mark.slow
 def test_mypy_finds_types_and_a_wrong_one(tmp_path):
     if find_spec("mypy") is None:
         pytest.skip("needs mypy")

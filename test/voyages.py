@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import socket
+from contextlib import suppress
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.settings import rows
@@ -20,10 +23,19 @@ TABLES = *robot_tables().values(), rows(PlaceSettings)
 DEFAULTS = {row.name: row.default for table in TABLES for row in table}
 
 
+#: Above those that the system gives out by itself, and apart from those of other runs on this
+#: machine: nobody takes one between the look and its use.
+PORTS = itertools.cycle(range(50)), 61_000 + 50 * (int(os.environ.get("ROS_DOMAIN_ID", 0)) % 90)
+
+
 def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """A port of UDP that nobody listens on."""
+    numbers, first = PORTS
+    for _ in range(50):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found, suppress(OSError):
+            found.bind(("127.0.0.1", port := first + next(numbers)))
+            return port
+    raise AssertionError("every port is in use")
 
 
 def polygons(path, frame, **kinds):

@@ -221,7 +221,7 @@ def number(cell: str, comma: bool = False) -> float:
 
 def angle(cell: str, comma: bool = False) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
-    NaN if a cell is no angle."""
+    NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
     plain = number(cell, comma)
     if plain == plain:
         return plain
@@ -230,7 +230,7 @@ def angle(cell: str, comma: bool = False) -> float:
         return float("nan")
     before, degrees, minutes, seconds, after = found.groups()
     side = (before or after).upper()
-    if (before and after) or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
+    if (before and after) or side == "O" or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
         return float("nan")
     size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
     return -size if degrees.startswith("-") or side in ("S", "W") else size
@@ -348,7 +348,7 @@ def _numeric(row: Sequence[str]) -> int:
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
-        or (any(c.isdigit() for c in cell) and angle(cell, True) == angle(cell, True))
+        or _ANGLE.fullmatch(cell.replace(",", ".").strip()) is not None
         for cell in row
     )  # fmt: skip
 

@@ -73,7 +73,7 @@ def test_a_workspace_is_needed_once():
         settings("--workspace", "0 9 0 9", "--workspace-degrees", "47 8 47.001 8.001")
 
 
-def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
+def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, capsys):
     pytest.importorskip("pymavlink")
     monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     folder = tmp_path / "mission"
@@ -99,7 +99,8 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     place = recorded(folder)
     assert place["origin"] == (47.3, 8.55)
     mapped = tmp_path / "mapped"
-    assert main(["map", str(folder), "--method", "nngp", "--output", str(mapped)]) == 0
+    quick = ["--method", "nngp", "--nngp.first-steps", "5", "--nngp.hidden", "8"]
+    assert main(["map", str(folder), *quick, "--output", str(mapped)]) == 0
     assert recorded(mapped) == {"water_level": 0.0, **place}
     chart = read_chart(folder, ExportSettings(**place))
     assert np.isfinite(chart.elevation).all()

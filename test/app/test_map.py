@@ -203,7 +203,6 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.usefixtures("no_figures")
 def test_a_workspace_in_degrees_crosses_the_antimeridian(tmp_path, capsys):
     x, y = np.meshgrid(np.linspace(-60, 60, 13), np.linspace(-60, 60, 13))
     metres = 111_320.0  # of a degree of longitude at the equator
@@ -225,6 +224,7 @@ def test_a_workspace_in_degrees_crosses_the_antimeridian(tmp_path, capsys):
     assert "expected soundings in degrees" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     out, shore = tmp_path / "out", tmp_path / "shore.geojson"
     border = [[square(-10, -10, 75), square(21, 11, 12)]]

@@ -237,7 +237,7 @@ def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log
 def test_fuzzed_bytes_never_leave_a_traceback(log):
     path, reader = log
     data, rng = bytearray(path.read_bytes()), np.random.default_rng(3)
-    for number in range(16):
+    for number in range(8):
         fuzzed = bytearray(data)
         for at in rng.integers(0, len(data), rng.integers(1, 40)):
             fuzzed[at] = rng.integers(0, 256)

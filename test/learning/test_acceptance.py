@@ -134,7 +134,9 @@ def test_an_interruption_loses_no_ping(survey):
     assert total(s)["accepted"] == 70
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 12))]
+)
 def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
     """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
     rng = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.screening.screen import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
-SHORT, FULL = 12, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
+SHORT, FULL = 6, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 

@@ -261,7 +261,7 @@ def bring(v, when):
     return v.mission.state_before_pause if v.state == "paused" else v.state
 
 
-@both("when, act, words", TAKEN, quick=(1, 2, 7, 11))
+@both("when, act, words", TAKEN, quick=(1, 11))
 def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
     v, boat = afloat, afloat.boat
     state = bring(v, when)
@@ -288,7 +288,7 @@ def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
     v.until(lambda: v.state == "exploring")
 
 
-@both("act, words, resumes", HELD, quick=(0, 4))
+@both("act, words, resumes", HELD, quick=(0,))
 def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
     v, boat = afloat, afloat.boat
     v.run(2)
@@ -312,7 +312,7 @@ def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
     v.settled()
 
 
-@THROUGH_BOTH
+@MOSTLY_DRIVE
 def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     """Then nobody knows where the pings are: they are refused by name."""
     v = afloat

@@ -99,8 +99,8 @@ def test_a_signal_ends_a_logging_node_without_further_output(start, number):
     ("name", "count", "topic"),
     [
         ("planner", "count_publishers", "mission/state"),
-        ("simulator", "count_publishers", "odom"),
-        ("monitor", "count_subscribers", "map/report"),
+        pytest.param("simulator", "count_publishers", "odom", marks=pytest.mark.slow),
+        pytest.param("monitor", "count_subscribers", "map/report", marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_of_every_node_prints_nothing(start, ros, eventually, name, count, topic):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -171,22 +170,39 @@ def test_a_failed_transition_restores_the_state(operator):
     assert operator.change(label="activate") and operator.state == "active"
 
 
-def test_nodes_are_brought_up_in_order_and_again_after_a_restart(ros, eventually, ros_env):
+class Looks(BringUp):
+    """Counts how often it has looked at its nodes."""
+
+    looks = 0
+
+    async def _poll(self):
+        await super()._poll()
+        self.looks += 1
+
+    def some(self, eventually):
+        before = self.looks
+        eventually(lambda: self.looks >= before + 3)
+
+
+def test_nodes_are_brought_up_in_order_and_again_after_a_restart(
+    ros, eventually, ros_env, monkeypatch
+):
     """The second waits for the first; what an operator takes down stays down."""
+    monkeypatch.setattr("poam_ros.ros.common.bring_up.POLL_PERIOD_S", 0.3)
     command = [sys.executable, "-m", "poam_ros.ros.planner.node", "--ros-args"]
     command += ["-p", "managed:=true"]
-    ros(lambda: BringUp(["planner", "monitor"]))
+    bring_up = ros(lambda: Looks(["planner", "monitor"]))
     managed = {"parameter_overrides": [Parameter("managed", value=True)]}
     monitor = ros(MonitorNode, up=False, **managed)
     ruler = ros(lambda: Operator("planner", eventually))
-    time.sleep(2.5)  # some looks
+    bring_up.some(eventually)
     assert not monitor.configured
     planner = subprocess.Popen(command, env=ros_env)
     try:
         eventually(lambda: monitor.active)
         assert ruler.state == "active"
         assert ruler.change(label="deactivate")
-        time.sleep(2.5)
+        bring_up.some(eventually)
         assert ruler.state == "inactive"
         planner.kill()
         planner.wait()

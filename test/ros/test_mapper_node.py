@@ -516,9 +516,8 @@ def test_the_lifecycle_can_be_repeated(ros, eventually):
         assert entities() == bare
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_the_node_without_a_traceback(how, python, ros_env):
     arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]
     flat = [part for a in arguments for part in ("-p", a[2:])]

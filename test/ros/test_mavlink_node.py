@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 import threading
+import time
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,9 @@ from poam_ros.ros.planner.node import main as planner_main
 from poam_ros.simulation.world.terrain import load_terrain
 
 WORKSPACE = [-20.0, 20.0, -20.0, 20.0]
+#: Where a test is not about them: a busy machine keeps messages waiting.
+PATIENCE = 120.0  # s
+PATIENT = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "map", "progress")}
 
 
 class Afloat(threading.Thread):
@@ -45,8 +49,13 @@ class Afloat(threading.Thread):
         self.heartbeats, self.ended, self._lock = 0, threading.Event(), threading.RLock()
 
     def run(self):
+        before = time.monotonic()
         while not self.ended.wait(0.1):
             with self._lock:
+                # Its clock is as fast as ours, however long the wait was.
+                now = time.monotonic()
+                self.boat._boot_ms += round((now - before - 0.1) * 1e3)
+                before = now
                 due = self.boat.next_heartbeat_s
                 self.boat.step()
                 self.heartbeats += self.boat.next_heartbeat_s != due
@@ -83,24 +92,29 @@ def overrides(**given):
 
 
 @pytest.fixture
-def ship(ros, eventually):
-    """`ship(planner=True, boat={}, **parameters)`: node, planner (or None), crew and boat."""
+def ship(ros, eventually, monkeypatch):
+    """`ship(planner=True, **parameters)`: node, planner (or None), crew and boat.
+
+    ``planner`` may be its parameters. ``late``: after how many s positions are late.
+    """
     with contextlib.ExitStack() as ends:
 
-        def start(planner=True, boat=None, **given):
+        def start(planner=True, late=PATIENCE, **given):
+            monkeypatch.setattr("poam_ros.mavlink.telemetry.MAX_DELAY", late)
             port = free_port()
-            afloat = Afloat(port, **(boat or {}))
+            afloat = Afloat(port)
             afloat.do(SimulatedBoat.recover)
             ends.callback(afloat.boat.close)
             ends.callback(lambda: afloat.ident and afloat.join())
             ends.callback(afloat.ended.set)
             crew = ros(Crew)
-            given = {"origin": [*map(float, HOME)], **given}
+            given = {"origin": [*map(float, HOME)], "mavlink__timeout": PATIENCE, **given}
             url = f"udpin:127.0.0.1:{port}"
             node = ros(MavlinkNode, parameter_overrides=overrides(mavlink__url=url, **given))
             driver = None
             if planner:
-                values = {"workspace": WORKSPACE, "pilot": "lawnmower"}
+                values = {"workspace": WORKSPACE, "pilot": "lawnmower", **PATIENT}
+                values |= planner if isinstance(planner, dict) else {}
                 driver = ros(PlannerNode, parameter_overrides=overrides(**values))
                 eventually(lambda: crew.last("mission/requests") == 0)
             afloat.start()
@@ -212,12 +226,17 @@ TAKEN = [
 
 @pytest.mark.parametrize(("word", "reason"), TAKEN, ids=lambda part: part.split(" ")[0])
 def test_the_vehicle_is_not_taken_back(ship, eventually, word, reason):
-    # On a busy machine the boat may be silent for seconds.
-    node, planner, crew, afloat = ship(mavlink__timeout=5.0 if word == "cut" else 120.0)
+    node, planner, crew, afloat = ship(mavlink__timeout=5.0 if word == "cut" else PATIENCE)
     under_way(crew, afloat, eventually)
     eventually(lambda: node.vehicle.steering._echoed)  # for targets of others to be noticed
     afloat.do(EVENTS[word])
-    eventually(lambda: crew.last("mission/state") == "paused")
+
+    def paused():
+        if word == "other-station":  # again, as our next target may have replaced it unseen
+            afloat.do(EVENTS[word])
+        return crew.last("mission/state") == "paused"
+
+    eventually(paused)
     eventually(lambda: re.search(reason, crew.last("mission/reason")))
     sent = node.vehicle.steering.sent
     if word != "other-station":  # which is over at once
@@ -299,11 +318,11 @@ def test_a_take_over_on_the_way_home(ship, eventually):
 
 
 def test_positions_that_come_late_do_not_steer(ship, eventually):
-    node, planner, crew, afloat = ship()
+    node, planner, crew, afloat = ship(late=2.0)
     under_way(crew, afloat, eventually)
     afloat.do(EVENTS["late"])
     eventually(lambda: planner.mission.state == "paused")
-    assert re.search("positions arrive 3 s late|no odometry", planner.mission.reason)
+    assert re.search(r"positions arrive \d+ s late", planner.mission.reason)
     afloat.do(SimulatedBoat.recover)
     eventually(lambda: not node.vehicle.telemetry.delayed)
     eventually(lambda: not planner.autopilot.refusal)
@@ -313,7 +332,7 @@ def test_positions_that_come_late_do_not_steer(ship, eventually):
 @pytest.mark.slow
 def test_no_position_pauses_until_there_is_one(ship, eventually):
     """The watchdog's pause is no take-over: the mission resumes by itself, as it may."""
-    node, planner, crew, afloat = ship()
+    node, planner, crew, afloat = ship(planner={"watchdog.odometry_timeout": 5.0})
     under_way(crew, afloat, eventually)
     afloat.do(EVENTS["ekf-lost"])
     eventually(lambda: planner.mission.state == "paused")
@@ -325,7 +344,7 @@ def test_no_position_pauses_until_there_is_one(ship, eventually):
 def test_a_planner_that_starts_by_itself_moves_nothing(ship, ros, eventually):
     """`autostart` is no person."""
     node, _, crew, afloat = ship(planner=False)
-    values = {"workspace": WORKSPACE, "pilot": "lawnmower", "autostart": True}
+    values = {"workspace": WORKSPACE, "pilot": "lawnmower", "autostart": True, **PATIENT}
     planner = ros(PlannerNode, parameter_overrides=overrides(**values))
     eventually(lambda: planner.mission.state == "paused")
     assert planner.mission.reason == NOBODY and not afloat.boat.targets
@@ -399,7 +418,7 @@ def test_home_in_degrees(ship, ros, eventually):
     _, _, crew, afloat = ship(planner=False)
     home = list(LocalFrame(*HOME, 25.0).to_degrees((7.0, -7.0)))
     place = {"origin": [*map(float, HOME)], "heading": 25.0, "home_degrees": home}
-    values = {"workspace": WORKSPACE, "pilot": "lawnmower", **place}
+    values = {"workspace": WORKSPACE, "pilot": "lawnmower", **place, **PATIENT}
     planner = ros(PlannerNode, parameter_overrides=overrides(**values))
     under_way(crew, afloat, eventually)
     assert math.dist(planner.mission.home, (7.0, -7.0)) < 0.01

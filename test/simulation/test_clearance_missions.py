@@ -18,7 +18,7 @@ from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import Terrain
 
-WORKSPACE = Extent(-20, 20, -20, 20)
+WORKSPACE, COUNT = Extent(-20, 20, -20, 20), 250
 
 
 def shoal():
@@ -34,12 +34,12 @@ def test_a_mission_stays_in_deep_water(monkeypatch, policy):
     least = {}
     for needed in (0.0, 5.0):
         mission = LockstepMission(shoal(), MissionSettings(
-            model=ModelSettings("toy", ToyOptions()), workspace=WORKSPACE, max_samples=400,
+            model=ModelSettings("toy", ToyOptions()), workspace=WORKSPACE, max_samples=COUNT,
             sonar=SonarSettings(rate=3.0, noise_std=0.1, clearance=1.0), planner="path-entropy",
             policy=policy, clearance=ClearanceSettings(min_depth=needed), pilot="diagonal",
         ))  # fmt: skip
         for _ in mission.epochs():
             pass
-        assert len(mission.mapper.z) == 400
+        assert len(mission.mapper.z) == COUNT
         least[needed] = mission.simulation.sonar_z - mission.mapper.z.max()
     assert least[0.0] < 2.5 < least[5.0]

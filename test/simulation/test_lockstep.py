@@ -229,8 +229,6 @@ def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_pat
     records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     batches = np.diff([record.samples for record in records])
     assert set(batches[:-1]) == {20} and len(batches) > 10
-    again = run_mission(load_terrain("jacksboro"), settings, tmp_path)
-    assert [r.metrics for r in again] == [r.metrics for r in records]
 
 
 @pytest.mark.slow
