@@ -114,14 +114,18 @@ def processes(python, ros_env, tmp_path):
         for kind, values in kinds.items():
             given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
             command = [python, "-m", f"poam_ros.ros.{kind}.node", "--ros-args", *given]
-            log = (tmp_path / f"{kind}.log").open("w")
-            begun.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
+            log = tmp_path / f"{kind}.log"
+            with log.open("w") as file:
+                process = subprocess.Popen(command, env=env, stdout=file, stderr=file)
+            begun.append((process, log))
         return shift
 
     yield start
-    for process in begun:
+    ended = [log.read_text()[-2000:] for process, log in begun if process.poll() is not None]
+    for process, _ in begun:
         process.kill()
         process.wait()
+    assert not ended, ended
 
 
 def set_clock(boat, shift, step_s):
