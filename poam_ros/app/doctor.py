@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
-#: s between the nodes' times that the delays of their messages cannot explain. Multiplied by the
-#: speed of simulated time, because each node reports only once a second.
-MAX_CLOCK_DIFFERENCE_S = 5.0
+#: s between the nodes' times that the delays of their messages cannot explain, and the same of
+#: simulated time, which a busy machine delays, times its speed.
+MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
+#: s after which a simulation has started: every node has its time.
+STARTING_S = 10.0
 
-STARTS = "the simulation has not started: run poam doctor again in a moment"
+STARTS = "the simulation is starting: run poam doctor again in a moment"
 #: Advice, by the beginning of a status text.
 ADVICE = {
     "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
@@ -135,8 +137,7 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
-    # A simulation that waits for its nodes has sent neither time nor odometry.
-    starts = any(_is_simulator(n) and s.text.startswith("waiting") for n, s in found.items())
+    starts = any(_starts(s) for name, s in found.items() if name.rpartition("/")[2] == "simulator")
     yield from _clock_findings(found, starts)
     for name, status in sorted(found.items()):
         advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
@@ -151,17 +152,19 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         yield from _count_findings(name, status.values)
 
 
-def _is_simulator(name: str) -> bool:
-    return name.rpartition("/")[2] == "simulator"
+def _starts(simulator: NodeStatus) -> bool:
+    """Whether a simulation waits for its nodes, or has sent time and odometry for a moment only."""
+    time_s, speed = (_number(simulator.values, key) for key in ("time_s", "speed"))
+    return simulator.text.startswith("waiting") or time_s < STARTING_S * speed
 
 
 def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[Finding]:
-    """Whether the nodes' clocks agree and run. ``starts``: a simulation has not begun."""
+    """Whether the nodes' clocks agree and run. ``starts``: a simulation is starting."""
     standing = [name for name, status in found.items() if status.age_s is None]
     if standing and starts:
         yield Finding(f"{', '.join(standing)}: no time yet", STARTS)
     elif standing:
-        advice = "use_sim_time is true, but nobody publishes /clock: set it to false on a vehicle"
+        advice = "use_sim_time is true, but no /clock arrives: set it to false on a vehicle"
         yield problem(f"{', '.join(standing)}: no time yet", advice)
     # The monitor uses wall time, in simulations as well.
     ages = {
@@ -170,11 +173,13 @@ def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[F
         if status.age_s is not None and not name.endswith("monitor")
     }
     speed = max([1.0, *(_number(status.values, "achieved_speed") for status in found.values())])
-    if ages and max(ages.values()) - min(ages.values()) > MAX_CLOCK_DIFFERENCE_S * speed:
+    simulated = bool(ages) and min(map(abs, ages.values())) > MAX_CLOCK_DIFFERENCE_S
+    limit = MAX_SIMULATED_DIFFERENCE_S * speed if simulated else MAX_CLOCK_DIFFERENCE_S
+    if ages and max(ages.values()) - min(ages.values()) > limit:
         text = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
         advice = "give all nodes the same use_sim_time, and synchronise the machines' clocks"
         yield problem(f"the nodes' times differ ({text} from this machine's)", advice)
-    elif ages and abs(min(ages.values(), key=abs)) > MAX_CLOCK_DIFFERENCE_S:
+    elif simulated:
         yield Finding("the nodes use a different time from this machine: simulated or recorded")
 
 

@@ -7,8 +7,9 @@ import json
 import math
 import os
 import sqlite3
+import warnings
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from glob import escape
 from pathlib import Path
 from typing import IO, Any, TextIO
@@ -56,19 +57,28 @@ def refuse_larger(what: str, size: float, factor: int = 1) -> None:
         )
 
 
-def refuse_large_raster(source: Any, factor: int) -> None:
-    """Refuse an open raster of rasterio whose values, or one of its blocks, which are unpacked
-    whole, would take more memory than allowed.
+@contextmanager
+def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
+    """The open GeoTIFF, of rasterio; no format that names other files.
 
     Args:
-        source: of rasterio.
+        path: of the file.
         factor: bytes of memory for each value.
 
     Raises:
-        InputError: see above.
+        ImportError: rasterio is not installed.
+        RasterioError: it is no GeoTIFF.
+        InputError: its values, or one of its blocks, which are unpacked whole, would take more
+            memory than allowed.
     """
-    blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
-    refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
+    import rasterio
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it lies nowhere: for terrain it need not
+        with rasterio.open(path, driver="GTiff") as source:
+            blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
+            refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
+            yield source
 
 
 class MemoryMeter:

@@ -291,9 +291,8 @@ class ModelUpdater:
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
             return
-        self._retrained = False
         yield MapDrawn(drawn, self._learned, self.status.predict_s)
-        self.map, self.status.map_stamp_ns = drawn, stamp_ns
+        self.map, self.status.map_stamp_ns, self._retrained = drawn, stamp_ns, False
         if self._began == self._began:  # not after training alone or a restart
             self.status.times.add(perf_counter() - self._began)  # the caller has published it
         self._began = float("nan")

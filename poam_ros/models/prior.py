@@ -20,7 +20,7 @@ from ..core.errors import InputError, requires_extra, shown
 from ..core.files import UNREADABLE, atomic_write
 from ..core.geodesy import GeoReference, transformed
 from ..core.geometry import Extent, Grid
-from ..core.reading import read_arrays, refuse_large_raster
+from ..core.reading import open_geotiff, read_arrays
 from ..core.safe_yaml import read_yaml
 from ..core.settings import flat
 
@@ -235,11 +235,9 @@ def _of_geotiff(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation at places [N, 2] from a GeoTIFF, [N] each."""
     with requires_extra("prior", "rasterio", "geotiff"):
-        import rasterio
         from rasterio.errors import RasterioError
     try:
-        with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
-            refuse_large_raster(source, 32)
+        with open_geotiff(path, 32) as source:
             placed = source.crs is not None or not source.transform.is_identity
             if not placed or source.transform.is_degenerate:
                 raise InputError("it does not say where it lies: no coordinates of its corners")

@@ -76,6 +76,11 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
     assert not any_problem(graph_findings(heard))  # a simulation
     quick = NodeStatus(OK, "running", {"achieved_speed": "19.8"}, 1e9 + 24)
     assert not any_problem(graph_findings({**heard, "simulator": quick}))
+    late = {
+        **heard,
+        "simulator": quick._replace(age_s=1e9 + 220),
+    }  # as at a load of 17 on two cores
+    assert not any_problem(graph_findings(late))
     assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
 
 
@@ -92,8 +97,11 @@ def test_a_simulation_that_has_not_started_is_no_problem():
     simulator = NodeStatus(OK, "waiting for a mission", {}, 1e9)
     heard = {"planner": NodeStatus(WARN, "no odometry", {}, None), "simulator": simulator}
     assert not any_problem(graph_findings(heard))
-    assert sum("has not started" in line for line in words(**heard)) == 2
-    assert any_problem(graph_findings({**heard, "simulator": simulator._replace(text="running")}))
+    assert sum("is starting" in line for line in words(**heard)) == 2
+    for time_s, problem in ((100, False), (400, True)):  # of simulated time, at 20 times real time
+        values = {"time_s": str(time_s), "speed": "20"}
+        running = simulator._replace(text="running", values=values)
+        assert any_problem(graph_findings({**heard, "simulator": running})) == problem
 
 
 @pytest.mark.slow

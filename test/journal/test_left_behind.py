@@ -16,7 +16,7 @@ from conftest import LIMIT
 from kept import Kept, full
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.events import MissionStateChanged, ResetRequested
+from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ResetRequested
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
@@ -68,6 +68,14 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     found = left(survey, tmp_path / "m")
     assert found.samples == 40 + 20 + 21 + 22 + waiting
     compare(found, of_log(tmp_path / "m", tmp_path))
+
+
+def test_a_map_that_was_drawn_when_the_mission_was_interrupted_is_drawn_again(tmp_path):
+    survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).mapped(steps=1)
+    for event in survey.session.idle_training.train_slice(survey.now):
+        if isinstance(event, MapDrawn):
+            break  # as the model's thread does when it is stopped
+    compare(left(survey, tmp_path / "m"), of_log(tmp_path / "m", tmp_path))
 
 
 def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):

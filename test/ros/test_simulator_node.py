@@ -259,10 +259,15 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
     given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0, "wait_for_mission": True}
     overrides = [Parameter(name, value=value) for name, value in given.items()]
     simulator = ros(SimulatorNode, parameter_overrides=overrides)
+    texts = ["waiting for a mission"]
+    simulator.report = lambda level, text, values: texts.append(text)
     eventually(lambda: simulator.waiting)
     assert simulator.simulation.time_ns == 0
+    simulator._reported = (time.monotonic() - 100.0, 0, True)  # it has waited for long
     ros(Crew)
     eventually(lambda: simulator.simulation.time_ns > 0)
+    eventually(lambda: texts[-1] != texts[0])
+    assert texts[texts.count(texts[0])] == "running", "the time before the start makes it no slower"
 
 
 @pytest.mark.parametrize(

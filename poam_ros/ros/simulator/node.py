@@ -80,7 +80,7 @@ class SimulatorNode(ManagedNode):
         self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
         self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
-        self._reported = (time.monotonic(), self.simulation.time_ns)
+        self._reported = (time.monotonic(), self.simulation.time_ns, self.waiting)
         self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
         self.create_timer(TICK_S, self._on_tick)
         self.create_timer(REPORT_PERIOD_S, self._report_speed)
@@ -209,10 +209,10 @@ class SimulatorNode(ManagedNode):
     def _report_speed(self) -> None:
         """Publish diagnostics: speed of simulated time, and refused goals."""
         now, time_ns = time.monotonic(), self.simulation.time_ns
-        (since, since_ns), self._reported = self._reported, (now, time_ns)
+        (since, since_ns, waited), self._reported = self._reported, (now, time_ns, self.waiting)
         achieved = (time_ns - since_ns) / SECOND / (now - since)
         speed = self.values.speed
-        slow = not self.waiting and achieved < 0.8 * speed
+        slow = not waited and achieved < 0.8 * speed
         text = "waiting for a mission" if self.waiting else "too slow" if slow else "running"
         if slow:
             self.get_logger().warning(

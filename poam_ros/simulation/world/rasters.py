@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError, TerrainError
-from ...core.reading import read_arrays, refuse_large_raster, refuse_larger
+from ...core.reading import open_geotiff, read_arrays, refuse_larger
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
 HGT_NO_DATA = -32768
@@ -101,10 +101,10 @@ def _read_numpy(path: Path) -> np.ndarray:
 
 
 def _read_geotiff(path: Path) -> np.ndarray:
-    with requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
-        import rasterio
-    with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
-        refuse_large_raster(source, VALUE_BYTES)
+    with (
+        requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"),
+        open_geotiff(path, VALUE_BYTES) as source,
+    ):
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 
