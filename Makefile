@@ -66,11 +66,14 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*
 	  *) echo "setup: .venv was made for another ROS, so it is made anew"; rm -rf .venv ;; esac
 	@test -x $(BIN)/python || { echo "setup 1/3: .venv with $(PYTHON)"; \
 	  $(PYTHON) -m venv $(VENV_FLAGS) .venv; }
+	@# The pip of Python's own installation may be old, and takes twice as long.
+	@$(INSTALL) $(PINS) --upgrade pip
 	@echo "setup 2/3: torch (the large one)"
 	@$(INSTALL) $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@echo "setup 3/3: the rest, and poam_ros itself"
 	@$(INSTALL) $(PINS) -e ".[$(EXTRAS)]"
-	@$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib poam_ros || true
+	@$(BIN)/python -m compileall -qq -j 0 \
+	  -x '/tests?/|/pip/|/dialects/v../(?!ardupilotmega)' .venv/lib poam_ros || true
 	@touch $@
 
 sim: setup

@@ -36,15 +36,16 @@ def generate_launch_description() -> LaunchDescription:
 
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))
-        degrees = arguments.value(context, "workspace_degrees")
 
         def known(name: str) -> Any:
             found = None if arguments.given(name) else graph.in_file(file, "planner", name)
             return arguments.value(context, name) if found is None else found
 
-        places = graph.place_in_metres(degrees, known("origin"), known("heading"))
-        if places and arguments.given("workspace"):
+        degrees, metres = any(known("workspace_degrees")), arguments.given("workspace")
+        if degrees and metres:
             raise InputError("launch argument workspace: expected metres or degrees, got both")
+        metres = metres or (not degrees and graph.in_file(file, "planner", "workspace") is not None)
+        places = {} if metres else graph.place_in_metres({n: known(n) for n in graph.PLACES})
         graph.require_workspace(bool(places) or arguments.given("workspace"), file)
         autostart, mission_dir = known("autostart"), known("mission_dir")
         url = arguments.value(context, "mavlink")

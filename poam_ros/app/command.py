@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
         """As argparse does; underscores in option names become dashes."""
         words = [_spelt(word) for word in args or ()]
         self._add_options_of_others(words)
+        words = [part for word in self._several(words) for part in word]
         found, rest = super().parse_known_args(words, namespace)
         for word in rest:
             old = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
@@ -47,6 +48,14 @@ class Parser(argparse.ArgumentParser):
                 now = " or ".join(spelling(new) for new in known or RENAMED[old])
                 self.error(f"{word.partition('=')[0]} is now {now}")
         return found, rest
+
+    def _several(self, words: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Each word; the numbers of an option that takes several may be one: ``'0 120 -40 40'``."""
+        before = None
+        for word in words:
+            count = before.nargs if before is not None else None
+            yield word.split() if isinstance(count, int) and count > 1 else (word,)
+            before = self._option_string_actions.get(word)
 
     def _add_options_of_others(self, words: Sequence[str]) -> None:
         """Add the options of the planner and the model of other packages that the words name."""

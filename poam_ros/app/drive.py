@@ -98,7 +98,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
     if degrees and "workspace" in given:
         raise InputError("workspace: expected it in metres or in degrees, got both")
-    areas = bool(values["areas.file"] or values["areas.polygon_degrees"])
+    areas = instance(AreaSettings, values).has_polygon
     if not (degrees or metres or (args.practice is not None and not areas)):
         if not areas:
             raise InputError(

@@ -5,13 +5,14 @@ Needs neither rclpy nor the launch tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.settings import Setting, Value, rows
+from ..core.settings import Setting, Value, instance, rows
 from ..mavlink.settings import PlaceSettings
+from ..planning.areas import AreaSettings
 from ..ros.common.parameters import ROBOT_DEFAULTS, TABLES, robot_tables
 
 #: The parameters of all nodes, by name.
@@ -76,6 +77,11 @@ MAVLINK = Setting(
     "node mavlink. Empty: do not",
 )  # fmt: skip
 (WORKSPACE_DEGREES,) = (row for row in rows(PlaceSettings) if row.name == "workspace_degrees")
+#: Arguments, or parameters of the planner, that say where the workspace is on the Earth.
+PLACES = (
+    "workspace_degrees", "origin", "heading", "areas.file", "areas.coordinates",
+    "areas.polygon_degrees",
+)  # fmt: skip
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
 
 
@@ -91,21 +97,26 @@ def robot_defaults(node: str) -> dict[str, Any]:
     }
 
 
-def place_in_metres(degrees: Value, origin: Value, heading: Value) -> dict[str, Any]:
-    """The parameters of a workspace in degrees: ``workspace``, ``origin``, ``heading``; none for
-    four zeros. Without an origin its middle is the map's (0, 0).
+def place_in_metres(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters ``workspace``, ``origin`` and ``heading`` of a workspace in degrees, or of the
+    areas' polygon; none where neither is given. Without an origin its middle is the map's (0, 0).
+
+    ``values``: settings of places by name.
 
     Raises:
-        InputError: it is no rectangle, or far from the origin.
+        InputError: it is no rectangle, or far from the origin; the areas' file cannot be read, or
+            has no workspace.
     """
     from ..mavlink.places import given_frame, workspace_of
 
-    values = {"workspace_degrees": degrees, "origin": origin, "heading": heading}
-    if not any(degrees):  # type: ignore[arg-type]
+    areas = instance(AreaSettings, values)
+    if not (any(values["workspace_degrees"]) or areas.has_polygon):
         return {}
     frame = given_frame(values)
-    assert frame is not None
-    return {"workspace": workspace_of(values, frame).bounds, **frame.values}
+    placed = {**values, "workspace": (0.0,) * 4, **(frame.values if frame else {})}
+    return {n: placed[n] for n in ("origin", "heading")} | {
+        "workspace": workspace_of(placed, frame).bounds
+    }
 
 
 def require_workspace(given: bool, params_file: str) -> None:
@@ -121,7 +132,8 @@ def require_workspace(given: bool, params_file: str) -> None:
         where = f", and {params_file} has none for {' and '.join(missing)}" if params_file else ""
         raise InputError(
             "launch argument workspace: expected xmin xmax ymin ymax in metres, as in "
-            f"workspace:='0 120 -40 40'; it was not given{where}"
+            "workspace:='0 120 -40 40', workspace_degrees, or areas.file with a polygon of kind "
+            f"workspace; it was not given{where}"
         )
 
 

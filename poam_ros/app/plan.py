@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.errors import InputError, quantity
 from ..core.geometry import Extent
+from ..core.settings import instance, rows
+from ..planning.areas import AreaSettings, NavigableArea
 from ..planning.tvu import ORDERS
+from .command import add_settings
 from .graph import place_in_metres
+
+if TYPE_CHECKING:
+    from ..planning.forecast import Bottom
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="The same around its own middle (deg).")  # fmt: skip
+        help="The same in degrees (deg).")  # fmt: skip
+    add_settings(parser, rows(AreaSettings))
     add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty is to be met (default: 1b).")  # fmt: skip
     add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
@@ -45,9 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the survey and its length; returns the exit status."""
+    from ..mavlink.plans import routed
     from ..outputs.folder import write_table
     from ..planning.forecast import forecast
     from ..planning.pilots import PILOTS, path_length
+    from ..planning.routes import Routes
     from ..planning.situation import Situation
 
     if args.pilot not in PILOTS:
@@ -55,10 +65,13 @@ def run(args: argparse.Namespace) -> int:
     for name, low, high in (("share", 0, 1), ("speed", 0, 1e3), ("turning_radius", -1e-9, 1e5)):
         if not low < getattr(args, name) <= high:
             raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
-    bottom, workspace = _bottom(args)
+    bottom, areas = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
-    pilot = PILOTS[args.pilot](workspace, rng)
-    there = Situation(pilot[-1], workspace, turning_radius=args.turning_radius)
+    pilot = PILOTS[args.pilot](areas.workspace, rng)
+    if not areas.unrestricted:
+        pilot = routed(pilot, areas)
+    routes = Routes(areas)
+    there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
     found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
     print(
         f"bottom:  {len(bottom.depth)} part(s), depth {bottom.depth.min():.1f} to "
@@ -80,29 +93,32 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _bottom(args: argparse.Namespace) -> tuple:
-    """What is known of the bottom, and the workspace."""
+def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea]:
+    """What is known of the bottom, and where the survey is."""
     from ..outputs.exports.chart import recorded
     from ..outputs.folder import read_map, read_table
     from ..planning.forecast import Bottom
 
-    workspace = None if args.workspace is None else Extent.of(args.workspace)
-    if (degrees := args.workspace_degrees) is not None:
-        if workspace is not None:
-            raise InputError("workspace: expected it in metres or in degrees, got both")
-        place = place_in_metres(tuple(degrees), (0.0, 0.0), 0.0)
-        workspace = Extent.of(place["workspace"])
+    if args.workspace and args.workspace_degrees:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    known = {} if args.like is None else recorded(args.like)
+    values = {row.name: row.default for row in rows(AreaSettings)} | known | vars(args)
+    values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
+    if args.workspace is None:
+        values |= place_in_metres(values)
     if args.like is None:
-        if args.depth is None or workspace is None:
+        if args.depth is None or values["workspace"] is None:
             raise InputError(
-                "expected --depth and --workspace (or --workspace-degrees) with --deviation"
+                "expected --depth and --workspace (or --workspace-degrees, --areas.file) with "
+                "--deviation"
             )
         low, high = args.deviation
-        return Bottom.stated(low, high, args.depth, args.noise), workspace
-    drawn = read_map(args.like / "map.npz")
-    pings = read_table(args.like / "samples.csv", ("x", "y"))
-    level = args.level
-    if level is None:
-        level = recorded(args.like).get("water_level", 0.0)
-    bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
-    return bottom, workspace or drawn.grid.borders
+        bottom = Bottom.stated(low, high, args.depth, args.noise)
+    else:
+        drawn = read_map(args.like / "map.npz")
+        pings = read_table(args.like / "samples.csv", ("x", "y"))
+        level = known.get("water_level", 0.0) if args.level is None else args.level
+        bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
+        values["workspace"] = values["workspace"] or drawn.grid.borders.bounds
+    workspace = Extent.of(values["workspace"])
+    return bottom, instance(AreaSettings, values).open(workspace)

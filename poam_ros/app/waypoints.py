@@ -73,9 +73,11 @@ def run(args: argparse.Namespace) -> int:
     degrees = instance(PlaceSettings, values).workspace
     frame = given_frame(values)
     if frame is None:
-        raise InputError("expected --workspace-degrees 'SOUTH WEST NORTH EAST', or --origin")
+        raise InputError(
+            "expected --workspace-degrees 'SOUTH WEST NORTH EAST', areas in degrees, or --origin"
+        )
     values |= frame.values
-    placed = values["areas.file"] or values["areas.polygon_degrees"]
+    placed = instance(AreaSettings, values).has_polygon
     if not (any(degrees) or any(values["workspace"]) or placed):
         raise InputError("expected --workspace, --workspace-degrees or --areas.file")
     workspace = workspace_of(values, frame)

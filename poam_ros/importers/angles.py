@@ -12,6 +12,10 @@ import numpy as np
 from ..core.errors import InputError, shown
 from .dialect import angle
 
+#: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
+O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
+SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
+
 
 @dataclass(frozen=True)
 class Angles:
@@ -41,7 +45,7 @@ class Angles:
         """Find out from the first rows; ``at`` are the columns of latitude and longitude.
 
         Raises:
-            InputError: two forms are possible.
+            InputError: two forms are possible, or an O may be east or west.
         """
         rows = [row for row in rows if len(row) >= len(header)]
         texts = [[row[i].strip() for row in rows] for i in range(len(header))]
@@ -54,6 +58,12 @@ class Angles:
             )
             for k, names in zip(at, ("NS", "EWO"), strict=True)
         ]  # fmt: skip
+        longitude = [text for i in (at[1], beside[1]) if i is not None for text in texts[i]]
+        if any(map(O_SIDE.fullmatch, longitude)):
+            raise InputError(
+                f"{where}: column {shown(header[at[1]])}: O is east in German (Ost), and west in "
+                "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"
+            )
         north, east = beside
         sides = None if north is None or east is None else (north, east)
         size = np.abs([[angle(text, comma) for text in texts[k]] for k in at])
@@ -91,6 +101,6 @@ class Angles:
             values = values / float(self.form)
         for axis, at in enumerate(self.sides or ()):
             side = [row[at].strip()[:1].upper() if row else "" for row in rows]
-            sign = np.array([{"S": -1.0, "W": -1.0, "": np.nan}.get(one, 1.0) for one in side])
+            sign = np.array([SIGNS.get(one, np.nan) for one in side])
             values[:, axis] = sign * np.abs(values[:, axis])
         return values

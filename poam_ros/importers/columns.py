@@ -29,17 +29,11 @@ MEANINGS = {
              "timeutc", "hora", "heure", "uhrzeit"),
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
+#: Characters of a column's name that say what it is.
+LONGEST_NAME = 200
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: A survey longer than this (m) and this many times longer than wide may have swapped columns.
-LONG_M, NARROW = 50_000.0, 300.0
-#: Different places that a survey of 20 soundings has at least.
-FEWEST_PLACES = 5
 #: Least value (s) of a column of Unix times: 1980.
 UNIX_TIME = 3.2e8
-#: So many times deeper than the next is no sounding; nothing below so many m counts.
-PARTED, LEAST = 5.0, 0.1
-#: Median slope above which depths may be in another unit.
-STEEPEST = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,7 @@ class Columns:
         time, date: columns of the times; empty if there are none.
         unit: of ``height``, a key of ``UNITS``.
         given: meanings that options named; these are not questioned.
+        depth_beside: a column of depths beside ``height``, a column of elevations; empty without.
     """
 
     first: str
@@ -65,6 +60,7 @@ class Columns:
     date: str = ""
     unit: str = "m"
     given: tuple[str, ...] = field(default=(), compare=False)
+    depth_beside: str = field(default="", compare=False)
 
     @classmethod
     def of(
@@ -120,10 +116,11 @@ class Columns:
                 f"--units {beside}"
             )
         own = unit or own or beside
+        decided = "z" in given or "depth" in given
         return cls(
             known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
             known.get("time", ""), known.get("date", ""), own if own in UNITS else "m",
-            tuple(given),
+            tuple(given), known.get("depth", "") if height == ("z",) and not decided else "",
         )  # fmt: skip
 
     @property
@@ -238,137 +235,6 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
     return {meaning: name for meaning, _, name in pairs}
 
 
-def question(
-    columns: Columns,
-    place: np.ndarray,
-    height: np.ndarray,
-    decimals: Sequence[int],
-) -> str:
-    """How values contradict the names of the columns, with the option that decides; empty if they
-    do not.
-
-    Args:
-        columns: as understood.
-        place: values of the table [N, 2].
-        height: values of the table [N], finite.
-        decimals: usual number of digits after the decimal mark in the three columns.
-    """
-    spelt = set(columns.given)
-    first, second, name = columns.names
-    if len(height) < 20:
-        return ""
-    spread = np.ptp(place, axis=0)
-    if not columns.degrees and not spelt & {"x", "y"} and min(decimals[:2]) >= 4:
-        around = np.abs(place).max(0)
-        if (around <= 180).all() and around.min() <= 90 and spread.max() < 3:
-            return (
-                f"columns {first}, {second} look like degrees, not metres. If so: --columns "
-                f"longitude={first} latitude={second} (or the other way round); if they are "
-                f"metres: --columns x={first} y={second}"
-            )
-    if columns.degrees and not spelt & {"latitude", "longitude"}:
-        north = np.sort(place[:, 0])
-        gap = int(np.diff(north).argmax())
-        if north[gap + 1] - north[gap] > max(1.0, 10 * (spread[0] - north[gap + 1] + north[gap])):
-            return (
-                f"column {first} has two groups of places, up to {north[gap]:g} and from "
-                f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
-                f"Correct these; if all are right: --columns latitude={first} longitude={second}"
-            )
-        for values, column in zip(place.T, (first, second), strict=True):
-            size = np.abs(values)
-            mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
-            if mirrored and values.min() < 0 < values.max() and size.max() < 179:
-                return (
-                    f"column {column} has both signs ({values.min():g} to {values.max():g}): "
-                    "places on two sides of the Earth. Remove the rows that are wrong; if all are "
-                    f"right: --columns latitude={first} longitude={second}"
-                )
-    parted = _parted(np.abs(height) * UNITS[columns.unit])
-    if parted and not spelt & {"z", "depth"}:
-        return (
-            f"column {name} has two groups of values, up to {parted[0]:g} m and from "
-            f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
-            f"are right: --columns {'depth' if columns.down else 'z'}={name}"
-        )
-    up = float((height > 0).mean())
-    if not columns.down and "z" not in spelt and up > 0.95:
-        return (
-            f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
-            f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
-            f"z={name} and --water-level, the elevation of the water (in feet: also --units ft)"
-        )
-    if columns.down and "depth" not in spelt and (height < 0).mean() > 0.95:
-        return (
-            f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
-            f"is an elevation: --columns z={name}; if it is a depth with a minus: --columns "
-            f"depth={name}"
-        )
-    if (count := len(np.unique(place, axis=0))) < FEWEST_PLACES and not spelt & set(
-        sum(PLACES, ())
-    ):
-        return (
-            f"columns {first}, {second} have {count} different places for {len(height)} soundings: "
-            f"they may be rounded. If they are right: --columns "
-            f"{'latitude' if columns.degrees else 'x'}={first} "
-            f"{'longitude' if columns.degrees else 'y'}={second}"
-        )
-    deepest = float(np.median(np.abs(height)) * UNITS[columns.unit])
-    if deepest > 12_000:
-        return (
-            f"column {name} has depths of {deepest:g} m, deeper than any sea. Give its unit: "
-            "--units cm, or another of m, ft, fathom, mm"
-        )
-    return _shape(columns, place, height)
-
-
-def _parted(size: np.ndarray) -> tuple[float, float] | None:
-    """The ends of a gap between small and large depths [N], in m, that no bottom has; None where
-    there is none."""
-    ordered = np.sort(size)
-    few = max(1, len(ordered) // 20)
-    ratio = ordered[few:-few] / np.maximum(ordered[few - 1 : -few - 1], LEAST)
-    gap = int(ratio.argmax()) + few
-    if ratio.max() < PARTED:
-        return None
-    return float(ordered[gap - 1]), float(ordered[gap])
-
-
-def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
-    """A question if the survey's shape suggests swapped columns or depths in another unit; else
-    empty. Arguments as in ``question``."""
-    first, second, name = columns.names
-    xy = place * (111_320.0 if columns.degrees else 1.0)
-    if columns.degrees:
-        xy[:, 1] *= np.cos(np.radians(np.median(place[:, 0])))
-    sides = np.ptp(xy, axis=0)
-    size = np.abs(height) * UNITS[columns.unit]
-    swapped = sides.max() > LONG_M and sides.max() > NARROW * sides.min()
-    if not set(columns.given) & set(sum(PLACES, ())) and swapped and np.ptp(size) < size.max() / 20:
-        return (
-            f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
-            f"the same height ({height.min():g} to {height.max():g}): columns {first}, {second}, "
-            f"{name} may be swapped. Name them, as in --columns "
-            f"{'latitude' if columns.degrees else 'x'}={first} "
-            f"{'longitude' if columns.degrees else 'y'}={second} depth={name}"
-        )
-    if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
-        return ""
-    # Compared at a distance along the track, so that noise and repeated positions do not count.
-    steps = np.hypot(*np.diff(xy, axis=0).T)
-    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
-    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
-    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-    deep = float(np.median(size))
-    if columns.down and (slope > STEEPEST or deep > sides.max()):
-        return (
-            f"column {name} has depths of {deep:g} m (median) on {sides[0]:.0f} x {sides[1]:.0f} "
-            f"m, with slopes of {100 * slope:.0f} %. If they are in another unit: --units cm, or "
-            f"another of {', '.join(UNITS)}; if they are in m: --columns depth={name}"
-        )
-    return ""
-
-
 def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
     """Index of the first of these names that is there."""
     return next((plain.index(name) for name in names if name in plain), None)
@@ -376,7 +242,7 @@ def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
 
 def plain_column_name(name: str) -> str:
     """A column's name without units, underscores and blanks, in lower case."""
-    name = re.sub(r"[\[(].*?[\])]", "", name.lower())
+    name = re.sub(r"[\[(].*?[\])]", "", name[:LONGEST_NAME].lower())
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
     while len(parts) > 1 and (parts[-1] in SPELT or parts[-1] in ("e6", "e7", "1e6", "1e7")):
         parts.pop()
@@ -385,9 +251,9 @@ def plain_column_name(name: str) -> str:
 
 def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
-    lower = name.lower()
-    bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)
-    parts = [bracket.group(1)] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
+    lower = name[:LONGEST_NAME].lower()
+    bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
+    parts = [bracket.group(1).strip()] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
     return next((SPELT[part] for part in reversed(parts) if SPELT.get(part) in UNITS), "")
 
 

@@ -39,18 +39,19 @@ NO_READING = (
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")
-#: Number of lines that the layout is detected from.
-HEAD = 200
+#: Lines, and about so many characters, that the layout is detected from.
+HEAD, HEAD_CHARACTERS = 200, 500_000
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 #: Digits in groups of three, as in 1,234.5 and 5 969 106.
 _GROUPS = re.compile(r"[+-]?\d{1,3}([,.' ’\u00a0\u2009\u202f])\d{3}(\1\d{3})*((?!\1)[.,]\d+)?")
-_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
+_WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: What a spreadsheet reads the separator from; it is detected anyway.
 _EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
+#: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
 _ANGLE = re.compile(
-    r"([NSEWO]?)\s*([+-]?\d+(?:\.\d*)?)\s*[°d:\s]?\s*(?:(\d+(?:\.\d*)?)\s*['′m:\s]?\s*)?"
-    r"(?:(\d+(?:\.\d*)?)\s*[\"″s]?\s*)?([NSEWO]?)",
+    r"([NSEWO]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
+    r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEWO]?)",
     re.IGNORECASE,
 )
 
@@ -111,7 +112,12 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     encoding = _encoding(path)
     comments: list[str] = []
     with path.open(newline="", encoding=encoding, errors="replace") as file:
-        lines = list(islice(_useful(file, path, comments), HEAD))
+        lines, characters = [], 0
+        for line in islice(_useful(file, path, comments), HEAD):
+            lines.append(line)
+            characters += len(line)
+            if characters > HEAD_CHARACTERS:
+                break
     if not lines:
         raise InputError(f"{path}: expected a table of soundings, got no rows")
     separator = max(SEPARATORS, key=lambda s: _fit(list(_split(lines, s))))
@@ -215,16 +221,16 @@ def number(cell: str, comma: bool = False) -> float:
 
 def angle(cell: str, comma: bool = False) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
-    NaN if a cell is no angle."""
+    NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
     plain = number(cell, comma)
     if plain == plain:
         return plain
-    found = _ANGLE.fullmatch((cell.replace(",", ".") if comma else cell).strip())
+    found = _ANGLE.fullmatch(" ".join((cell.replace(",", ".") if comma else cell).split()))
     if found is None:
         return float("nan")
     before, degrees, minutes, seconds, after = found.groups()
     side = (before or after).upper()
-    if (before and after) or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
+    if (before and after) or side == "O" or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
         return float("nan")
     size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
     return -size if degrees.startswith("-") or side in ("S", "W") else size
@@ -342,7 +348,7 @@ def _numeric(row: Sequence[str]) -> int:
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
-        or (any(c.isdigit() for c in cell) and angle(cell, True) == angle(cell, True))
+        or _ANGLE.fullmatch(" ".join(cell.replace(",", ".").split())) is not None
         for cell in row
     )  # fmt: skip
 

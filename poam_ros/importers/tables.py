@@ -25,8 +25,9 @@ from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .angles import Angles
-from .columns import MEANINGS, Columns, guess, question, unit_of
+from .columns import MEANINGS, Columns, guess, unit_of
 from .dialect import UNITS, Dialect, Times, angle, number, said, sniff
+from .questions import check_heights, question
 from .raw import RawSoundings, ReadOptions
 from .soundings import LINE, Labels
 
@@ -188,11 +189,14 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     columns = Columns.of(header, given, str(path), dialect.units, units)
     if not dialect.named:  # a guess is questioned like a header
         columns = replace(columns, given=tuple(options.columns))
-    said_unit = (
-        units
-        or unit_of(columns.height)
-        or (dialect.units and dialect.units[header.index(columns.height)])
-    )
+    if columns.depth_beside:
+        at = [header.index(name) for name in (columns.height, columns.depth_beside)]
+        pairs = [
+            [number(row[i], dialect.comma) for i in at] for row in sample if len(row) > max(at)
+        ]
+        check_heights(columns, np.array(pairs), str(path))
+    beside = dialect.units[header.index(columns.height)] if dialect.units else ""
+    said_unit = units or unit_of(columns.height) or beside
     if options.crs and not said_unit and is_in_feet("--crs", options.crs):
         raise InputError(
             f"{path}: {options.crs} is in feet, and column {columns.height} does not say its unit. "
@@ -358,6 +362,9 @@ def _features(
     columns = Columns.of([*names, *own], options.columns, str(path), (), options.units)
     columns = replace(columns, given=(*names, *options.columns))
     height = np.array([_value(cell) for cell in own[columns.height].tolist()])
+    if columns.depth_beside:
+        depth = [_value(cell) for cell in own[columns.depth_beside].tolist()]
+        check_heights(columns, np.column_stack((height, depth)), str(path))
     stamps = None
     if columns.time and columns.time in own:
         texts = [str(cell) for cell in own[columns.time].tolist()]

@@ -25,6 +25,9 @@ OWN_TYPE, ACTIVE = 18, 4
 #: SET_POSITION_TARGET: heights above home, and a mask that leaves the position alone.
 RELATIVE_ALTITUDE, POSITION_ONLY = 6, 0b110111111000
 SET_MESSAGE_INTERVAL = 511
+BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover
+#: Messages that only Rover has: others answer a request with a text on every ground station.
+OF_BOATS = (11038, 87)
 #: Messages that we ask for, by their number, and at what rate in Hz.
 STREAMS = {
     33: 10.0,  # GLOBAL_POSITION_INT
@@ -249,6 +252,8 @@ class Link:
             since_s, self._asked_s = min(now_s - self._asked_s, STREAM_PERIOD_S), now_s
             names = self._mavutil.mavlink.mavlink_map
             for number, rate in STREAMS.items():
+                if number in OF_BOATS and self.vehicle_type not in BOATS:
+                    continue
                 if self._streams[names[number].msgname] < ENOUGH * rate * since_s:
                     self._command(SET_MESSAGE_INTERVAL, number, 1e6 / rate)
             self._streams.clear()

@@ -10,10 +10,12 @@ from ..core.geometry import Extent
 
 #: Of ArduPilot's Rover and Sub; the second spelling is that of versions before 4.6, in cm.
 WANTED = (
-    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT", "RNGFND1_MIN",
-    "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
+    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "WPNAV_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT",
+    "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
     "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
 )  # fmt: skip
+#: Speeds of Rover and of Sub, and their units in m/s; the first that is not 0 counts.
+SPEEDS = {"WP_SPEED": 1.0, "CRUISE_SPEED": 1.0, "WPNAV_SPEED": 0.01}
 #: The parameters of each node that they are compared with.
 CHECKED = {
     "planner": ("workspace", "goal_radius", "capture_radius", "max_speed"),
@@ -94,10 +96,9 @@ def advice(
             f"WP_RADIUS is {radius:g} m: the boat may stop short of a goal, which counts as "
             f"reached within {reached:g} m; set capture_radius to at least {radius:g}"
         )
-    speed = found.get("WP_SPEED") or found.get("CRUISE_SPEED")
-    wanted = values["max_speed"]
-    if speed and abs(speed - wanted) > SPEED_TOLERANCE * wanted:
-        name = "WP_SPEED" if found.get("WP_SPEED") else "CRUISE_SPEED"
+    name, wanted = next((n for n in SPEEDS if found.get(n)), ""), values["max_speed"]
+    speed = found.get(name, 0.0) * SPEEDS.get(name, 1.0)
+    if name and abs(speed - wanted) > SPEED_TOLERANCE * wanted:
         yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to match"
     if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
         yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"

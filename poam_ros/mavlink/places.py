@@ -12,7 +12,7 @@ from ..core.settings import instance
 from ..journal.folder import is_journal
 from ..journal.reader import read_mission
 from ..planning.areas import AreaSettings
-from .frame import MAX_DISTANCE, LocalFrame
+from .frame import LocalFrame
 from .settings import PlaceSettings
 
 
@@ -37,33 +37,39 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
 
 
 def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
-    """The frame around ``origin``, else around the middle of the workspace in degrees; None:
-    neither is given."""
+    """The frame around ``origin``, else around the middle of the workspace or the areas' polygon in
+    degrees; None: none is given.
+
+    Raises:
+        InputError: the areas' file cannot be read.
+    """
     origin, degrees = values["origin"], instance(PlaceSettings, values).workspace
     if any(degrees) and not any(origin):
         south, west, north, east = degrees
         middle = west + (east - west) % 360 / 2
         origin = (south + north) / 2, (middle + 180) % 360 - 180
     if not any(origin):
+        origin = instance(AreaSettings, values).middle()
+    if origin is None:
         return None
     latitude, longitude = origin
     return LocalFrame(latitude, longitude, values["heading"])
 
 
-def workspace_of(values: Mapping[str, Any], frame: LocalFrame) -> Extent:
-    """The rectangle to be mapped: that in degrees, else that of ``workspace``, else (four zeros)
-    the one around the workspace polygon of the areas.
+def workspace_of(values: Mapping[str, Any], frame: LocalFrame | None) -> Extent:
+    """The rectangle to be mapped: that in degrees, which needs a frame, else that of ``workspace``,
+    else (four zeros) the one around the workspace polygon of the areas.
 
     Raises:
         InputError: there is none, or it is far from the frame's origin.
     """
     degrees = instance(PlaceSettings, values).workspace
     if any(degrees):
+        assert frame is not None
         return frame.extent(degrees, "workspace_degrees")
     if any(values["workspace"]):
         return Extent.of(values["workspace"])
-    reach = Extent(-MAX_DISTANCE, MAX_DISTANCE, -MAX_DISTANCE, MAX_DISTANCE)
-    corners = instance(AreaSettings, values).open(reach).polygon
+    corners, _ = instance(AreaSettings, values).borders()
     if corners is None:
         raise InputError(
             f"areas.file: expected a polygon of kind workspace in {values['areas.file']}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..mission.mission import Mission
 from .authority import Authority
-from .link import FULL_TURN, Link
+from .link import BOATS, FULL_TURN, Link
 from .telemetry import Telemetry
 
 #: A place to hold station is sent this often: no answer says that it has arrived. Not for longer,
@@ -21,7 +21,6 @@ SAME_PLACE = 1.0  # m, between a target and what the autopilot says that its tar
 #: m, m/s, and m/s^2: ArduPilot's defaults.
 WP_RADIUS, WP_SPEED, DECELERATION = 2.0, 2.0, 1.0
 STOP_SLACK = 1.5  # m, between where a boat can stop, and what it reports when it has moved on
-BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover, which says what its target is
 
 
 class Places(Protocol):

@@ -23,7 +23,7 @@ from .area_files import WORKSPACE, read_areas, read_goals
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
 CHUNK = 200_000  # distances computed at a time
-RASTER = 48  # places per side of the grid used if no place beside a border is allowed
+RASTER = 48  # places per side of the grid of places
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +137,11 @@ class NavigableArea:
             if not (near or polygons.wrong_side(border, point)):
                 free &= self._gap(legs, places, border) >= self.margin
         return places[np.argmax(free)]  # the nearest, where none is free
+
+    @property
+    def share(self) -> float:
+        """About which share of the rectangle is allowed."""
+        return 1.0 if self.unrestricted else len(self._raster) / RASTER**2
 
     @cached_property
     def corners(self) -> np.ndarray:
@@ -320,6 +325,14 @@ class AreaSettings(Settings):
         Raises:
             InputError: a polygon or the file is wrong, or no place is left.
         """
+        return NavigableArea(workspace, *self.borders(), self.margin)
+
+    def borders(self) -> tuple[np.ndarray | None, tuple[np.ndarray, ...]]:
+        """Corners of the workspace polygon, if there is one, and of the keep-outs [K, 2] in m.
+
+        Raises:
+            InputError: a polygon or the file is wrong.
+        """
         outer = read_polygons(self.polygon)
         outer += self._of_degrees("polygon_degrees")
         inner = read_polygons(self.keep_outs)
@@ -328,8 +341,7 @@ class AreaSettings(Settings):
             (outer if kind == WORKSPACE else inner).append(polygon)
         if len(outer) > 1:
             raise InputError(f"areas: expected one workspace polygon, got {len(outer)}")
-        keep_outs = tuple(inner)
-        return NavigableArea(workspace, outer[0] if outer else None, keep_outs, self.margin)
+        return outer[0] if outer else None, tuple(inner)
 
     def goals(self, file: str) -> tuple[np.ndarray, np.ndarray | None]:
         """The goals in a file [K, 2] and the home [2] that it says, or None, in m.
@@ -341,6 +353,31 @@ class AreaSettings(Settings):
         homes = np.empty((0, 2)) if home is None else home[None]
         placed = self._in_metres("goals_file", np.vstack((goals, homes)), degrees)
         return placed[: len(goals)], None if home is None else placed[-1]
+
+    @property
+    def has_polygon(self) -> bool:
+        """Whether a polygon or a file is given."""
+        return bool(self.polygon or self.polygon_degrees or self.file)
+
+    def middle(self) -> tuple[float, float] | None:
+        """Latitude and longitude of the middle of the workspace polygon; None: there is none in
+        degrees.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        found = read_polygons(self.polygon_degrees)
+        if self.file:
+            shapes, degrees = read_areas(Path(self.file).expanduser())
+            if degrees or self.coordinates == "degrees":
+                found += [corners[:, ::-1] for kind, corners in shapes if kind == WORKSPACE]
+        if not found:
+            return None
+        first = found[0][0]
+        beside = found[0] - first
+        beside[:, 1] = (beside[:, 1] + 180) % 360 - 180  # perhaps across the antimeridian
+        latitude, longitude = first + (beside.min(axis=0) + beside.max(axis=0)) / 2
+        return float(latitude), float((longitude + 180) % 360 - 180)
 
     def _of_degrees(self, name: str) -> list[np.ndarray]:
         found = read_polygons(getattr(self, name))

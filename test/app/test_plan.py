@@ -1,5 +1,6 @@
 """`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
 
+import json
 import re
 
 import numpy as np
@@ -58,6 +59,50 @@ def test_a_workspace_in_degrees(capsys):
         assert main(words) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] and west > 0 > east
+
+
+@pytest.mark.parametrize("ending", ["geojson", "kml", "plan"])
+def test_a_workspace_of_a_file(tmp_path, capsys, ending):
+    """A rectangle in degrees, as the same one in metres; its corner is where a fix would be."""
+    fiji = LocalFrame(-17.5, 179.9999)
+    outer = (-30, -20), (30, -20), (30, 20), (-30, 20)
+    corners = [fiji.to_degrees(corner) for corner in outer]
+    lon_lat = [list(corner[::-1]) for corner in corners]
+    file = tmp_path / f"lake.{ending}"
+    if ending == "geojson":
+        geometry = {"type": "Polygon", "coordinates": [[*lon_lat, lon_lat[0]]]}
+        feature = {"type": "Feature", "properties": {"kind": "workspace"}, "geometry": geometry}
+        file.write_text(json.dumps(feature))
+    elif ending == "kml":
+        ring = " ".join(f"{longitude!r},{latitude!r}" for longitude, latitude in lon_lat)
+        file.write_text(
+            "<kml><Placemark><name>workspace</name><Polygon><outerBoundaryIs><LinearRing>"
+            f"<coordinates>{ring}</coordinates></LinearRing></outerBoundaryIs></Polygon>"
+            "</Placemark></kml>"
+        )
+    else:
+        fence = {"polygons": [{"polygon": corners, "inclusion": True}]}
+        file.write_text(json.dumps({"geoFence": fence}))
+    at = STATED.index("--workspace")
+    words = [*STATED[:at], "--areas.file", str(file), "--areas.coordinates", "degrees"]
+    said = []
+    for given in (STATED, words):
+        assert main(given) == 0
+        said.append(number(capsys.readouterr().out, r"spacing ([\d.]+)"))
+    assert said[1] == pytest.approx(said[0], rel=0.01)
+
+
+def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):
+    table = tmp_path / "lines.csv"
+    at = STATED.index("--workspace")
+    areas = "--areas.polygon", "0 0, 60 0, 60 40", "--areas.margin", "2", "--to", str(table)
+    assert main([*STATED[:at], *areas]) == 0
+    triangle = number(capsys.readouterr().out, r"length: +(\d+) m")
+    ends = files.read_table(table, ("x", "y"))
+    assert (ends["y"] < 2 / 3 * ends["x"]).all()
+    assert main(STATED) == 0
+    assert triangle < 0.8 * number(capsys.readouterr().out, r"length: +(\d+) m")
+    assert main([*STATED[:at], "--workspace", "0 60 0 40"]) == 0  # in one word
 
 
 def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
 from poam_ros.core.safe_yaml import read_yaml
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
+from poam_ros.importers.columns import plain_column_name, unit_of
+from poam_ros.importers.dialect import Times, angle, value_with_unit
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.mavlink import read_mavlink
 from poam_ros.importers.outline import read_outline
@@ -303,6 +307,28 @@ def test_logs_that_take_more_than_is_allowed(monkeypatch, tmp_path, name):
         read_soundings(tmp_path / name)
 
 
+@pytest.fixture
+def not_for_ever():
+    """Ends what takes 20 s of CPU, as patterns do that try every way to cut a long cell."""
+
+    def end(*_):
+        raise AssertionError("it takes for ever")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def test_long_cells_and_names_take_no_longer_than_their_length(not_for_ever):
+    for part in ("1", "1,", "1.", "1 ", " ", "(", "[ ", ":", "a"):
+        long = "1" + 60_000 // len(part) * part + "("
+        assert value_with_unit(long) is None and np.isnan(angle(long))
+        assert np.isnan(Times([long]).seconds(long))
+        assert plain_column_name(long) and not unit_of("(" + long)
+
+
 def test_rows_of_many_cells_are_few_at_a_time():
     assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
 
@@ -426,9 +452,14 @@ def test_bombs_at_their_size(tmp_path):
     for path, command in bombs(tmp_path):
         given = [sys.executable, "-c", MEASURED, *map(str, command)]
         given += ["--output", str(tmp_path / "out")]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(given, capture_output=True, text=True)
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         said, peak = done.stderr.splitlines(), int(done.stdout.split()[-1]) / 1024
-        print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, peak {peak:.0f} MB, {said[-1:]}")
+        print(
+            f"{path.name}: {path.stat().st_size / 1e6:.4g} MB, peak {peak:.0f} MB, "
+            f"{seconds:.1f} s of CPU, {said[-1:]}"
+        )
         assert peak < 1400, path
         if path.name != "wide.csv":
             assert done.returncode == 2 and len(said) == 1 and path.name in said[0]

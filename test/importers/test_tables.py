@@ -107,6 +107,22 @@ def test_sides_of_the_equator_are_those_beside_the_values(lake, write):
     )
 
 
+@pytest.mark.parametrize("elevation", ["1.5", "{0:.3f}"], ids=["the water's", "a receiver's"])
+def test_an_elevation_beside_a_depth_is_the_bottoms_or_questioned(lake, write, elevation):
+    head, form = "lat,lon,elevation,depth\n", f"{{0:.6f}},{{1:.6f}},{elevation},{{2:.2f}}"
+    with pytest.raises(InputError, match="--columns depth=depth; if it is the bottom's"):
+        read_soundings(write(head + rows(lake, form)))
+    both = "{0:.6f},{1:.6f},-{2:.2f},{2:.2f}"
+    assert (read_soundings(write(head + rows(lake, both))).z < 0).all()
+
+
+@pytest.mark.parametrize("row", ["{:.6f},N,{:.6f},O,{:.2f}", "{:.6f}N,,{:.6f}°O,,{:.2f}"])
+def test_an_o_may_be_east_or_west(lake, write, row):
+    """Ost, ouest, oeste: a lake in France would be mapped in Germany."""
+    with pytest.raises(InputError, match=r"O is east in German .* and west in French"):
+        read_soundings(write("lat,ns,lon,ew,depth\n" + rows(lake, row)))
+
+
 def test_integers_that_may_be_two_places_are_questioned(lake, write):
     packed = 1e6 * lake[0], 1e6 * lake[1], lake[2]
     path = write("lat,lon,depth\n" + rows(packed, "{:.0f},{:.0f},{:.2f}"))

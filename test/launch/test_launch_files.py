@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,22 @@ def test_an_autopilot_and_a_workspace_in_degrees(tmp_path):
     assert parameters(moved["mapper"])["workspace"][2] < -11_000
     with pytest.raises(InputError, match="expected metres or degrees, got both"):
         nodes("robot", workspace_degrees="47 8 47.001 8.001", workspace="0 9 0 9")
+
+
+def test_a_workspace_of_the_fence_of_a_ground_station(tmp_path):
+    """Its middle is the map's (0, 0), unless another is given, or the workspace itself."""
+    pytest.importorskip("pyproj")
+    corners = [[-17.5005, 179.9995], [-17.4995, 179.9995], [-17.4995, -179.9995]]
+    file = tmp_path / "lake.plan"
+    polygons = [{"polygon": corners, "inclusion": True}]
+    file.write_text(json.dumps({"geoFence": {"polygons": polygons}}))
+    for node, command in nodes("robot", **{"areas.file": str(file)}).items():
+        found = parameters(command)
+        assert found["areas.file" if node == "planner" else "method"]
+        assert found["origin"] == pytest.approx([-17.5, -180.0])
+        assert found["workspace"] == pytest.approx([-53.1, 53.1, -55.3, 55.3], abs=0.2)
+    given = nodes("robot", workspace="0 9 0 9", origin="-17.5 180", **{"areas.file": str(file)})
+    assert parameters(given["mapper"])["workspace"] == [0.0, 9.0, 0.0, 9.0]
 
 
 def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):

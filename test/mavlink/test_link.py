@@ -213,6 +213,15 @@ def test_the_streams_that_are_missing_are_asked_for(voyage):
     assert {30, 11038} <= set(asked) and 33 not in asked[-7:]
 
 
+def test_a_submarine_is_not_asked_for_what_only_boats_have(voyage, monkeypatch):
+    """ArduSub writes a text on every ground station for each message that it does not know."""
+    monkeypatch.setattr("poam_ros.mavlink.simulated_boat.ROVER", 12)  # MAV_TYPE_SUBMARINE
+    v = voyage()
+    v.boat.muted.update(("ATTITUDE", "WATER_DEPTH", "POSITION_TARGET_GLOBAL_INT"))
+    v.run(25)
+    assert 30 in v.boat.intervals and not {11038, 87} & set(v.boat.intervals)
+
+
 def test_a_flood_ends_no_poll_and_sends_no_target(voyage, monkeypatch):
     v = voyage().start().run(3)
     monkeypatch.setattr("poam_ros.mavlink.link.MAX_READS", 20)

@@ -90,3 +90,10 @@ def test_a_workspace_elsewhere_is_refused(voyage):
     v = voyage({"workspace_degrees": (8.5, 47.2, 8.6, 47.3)})
     with pytest.raises(InputError, match="within 200 km of the origin"):
         v.run(10)
+
+
+def test_a_polygon_whose_corner_is_nearest(voyage):
+    """The frame's origin is where the vehicle is: here beyond a corner of the polygon."""
+    values = {"workspace": (0.0,) * 4, "areas.polygon": "2 2, 20 2, 20 20, 2 20"}
+    v = voyage(values).run(10)
+    assert v.drive.values["workspace"] == (2, 20, 2, 20)

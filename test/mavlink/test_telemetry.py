@@ -174,6 +174,7 @@ def test_parameters_are_asked_for_a_few_times():
     [
         ({"WP_RADIUS": 2.0}, "set capture_radius to at least 2"),
         ({"WP_SPEED": 0.0, "CRUISE_SPEED": 2.0}, "CRUISE_SPEED is 2 m/s, and max_speed 1 m/s"),
+        ({"WPNAV_SPEED": 50.0}, "WPNAV_SPEED is 0.5 m/s, and max_speed 1 m/s"),
         ({"RNGFND1_ORIENT": 0.0}, "a sonar that looks down"),
         ({"RNGFND1_MIN": 0.5}, "shorter ranges than 0.5 m are refused"),
         ({"RNGFND1_MAX_CM": 5000.0}, "deeper water than 50 m counts as no echo"),
