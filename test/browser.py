@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +155,11 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def until(self, script: str, what: str = "") -> Any:
-        """The first true value of an expression."""
+    def until(self, script: str, what: str = "", before: Callable[[], Any] = int) -> Any:
+        """The first true value of an expression; ``before`` is called before each look."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
+            before()
             if value := self.evaluate(script):
                 return value
             time.sleep(0.1)

@@ -23,7 +23,7 @@ from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.planner.node import PlannerNode
 
-LIMIT_S = 120.0  # of wall time
+LIMIT_S = 300.0  # of wall time
 
 
 class NodeVoyage(Voyage):

@@ -149,7 +149,8 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
 
 def test_the_command_runs_a_mission(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    options = ["--terrain", "seamounts", "--max-samples", "60", "--sparse.num-inducing", "30"]
+    options = ["--terrain", "seamounts", "--max-samples", "60", "--resolution", "2"]
+    options += ["--sparse.num-inducing", "30"]
     assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
     out = capsys.readouterr().out
     assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out

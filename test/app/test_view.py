@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import socket
 import urllib.request
@@ -76,19 +77,27 @@ def test_missing_packages_are_named(missing, tmp_path, capsys, monkeypatch):
     assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
 
 
-def test_the_page_is_served_and_refers_to_no_other_host(tmp_path, ros_env):
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Of a served page, with its token."""
     pytest.importorskip("bokeh")
-    with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
-        assert address.startswith("http://127.0.0.1:")
-        with with_cookies().open(address, timeout=300) as answer:
-            page = answer.read().decode()
-        links = re.findall(r'(?:src|href)="([^"]*)"', page)
-        assert links and all(link.startswith("/static/") for link in links)
-        assert "<title>Bathymetry of lake</title>" in page and "http" not in page
-        opener = with_cookies()
-        opener.open(address, timeout=300).close()
-        with opener.open(urljoin(address, links[0]), timeout=300) as answer:
-            assert answer.status == 200 and len(answer.read()) > 10_000
+    folder = write_run(tmp_path_factory.mktemp("run") / "lake")
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with served(env, folder, "--port", "0", "--allow-host", "vehicle.lan") as address:
+        yield address
+
+
+def test_the_page_is_served_and_refers_to_no_other_host(address):
+    assert address.startswith("http://127.0.0.1:")
+    with with_cookies().open(address, timeout=300) as answer:
+        page = answer.read().decode()
+    links = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert links and all(link.startswith("/static/") for link in links)
+    assert "<title>Bathymetry of lake</title>" in page and "http" not in page
+    opener = with_cookies()
+    opener.open(address, timeout=300).close()
+    with opener.open(urljoin(address, links[0]), timeout=300) as answer:
+        assert answer.status == 200 and len(answer.read()) > 10_000
 
 
 def with_cookies():
@@ -98,7 +107,7 @@ def with_cookies():
 
 def asked(port, path, host, cookie="", **headers):
     """Status, headers and text of an answer, whatever a browser would have asked."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.putrequest("GET", path, skip_host=True)
         fields = {"Host": host, **({"Cookie": cookie} if cookie else {}), **headers}
@@ -112,42 +121,39 @@ def asked(port, path, host, cookie="", **headers):
         connection.close()
 
 
-def test_requests_need_a_known_host_and_the_token(tmp_path, ros_env):
-    pytest.importorskip("bokeh")
-    folder = write_run(tmp_path / "lake")
-    with served(ros_env, folder, "--port", "0", "--allow-host", "vehicle.lan") as address:
-        port, token = urlsplit(address).port, urlsplit(address).query
-        own = f"127.0.0.1:{port}"
-        status, headers, _ = asked(port, f"/?{token}", own)
-        assert (status, headers["Location"]) == (302, "/")
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Lax" in headers["Set-Cookie"]
-        for host in (own, f"localhost:{port}", "LOCALHOST", f"vehicle.lan:{port}"):
-            assert asked(port, "/", host, cookie)[0] == 200, host
-        evil = f"evil.example:{port}"
-        for path in ("/", f"/?{token}", "/static/js/bokeh.min.js", "/metadata", "/autoload.js"):
-            assert asked(port, path, evil, cookie)[0] == 403, path
-            assert asked(port, path, own, cookie, Origin="http://evil.example")[0] == 403, path
-        for path in ("/", "/?token=", f"/?{token}x", "/static/js/bokeh.min.js", "/metadata", "/x"):
-            status, _, text = asked(port, path, own)
-            assert status == 403 and "token" in text and "Bathymetry" not in text, path
-        assert asked(port, "/", own, cookie[:-1])[0] == 403
+def test_requests_need_a_known_host_and_the_token(address):
+    port, token = urlsplit(address).port, urlsplit(address).query
+    own = f"127.0.0.1:{port}"
+    status, headers, _ = asked(port, f"/?{token}", own)
+    assert (status, headers["Location"]) == (302, "/")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Lax" in headers["Set-Cookie"]
+    for host in (own, f"localhost:{port}", "LOCALHOST", f"vehicle.lan:{port}"):
+        assert asked(port, "/", host, cookie)[0] == 200, host
+    evil = f"evil.example:{port}"
+    for path in ("/", f"/?{token}", "/static/js/bokeh.min.js", "/metadata", "/autoload.js"):
+        assert asked(port, path, evil, cookie)[0] == 403, path
+        assert asked(port, path, own, cookie, Origin="http://evil.example")[0] == 403, path
+    for path in ("/", "/?token=", f"/?{token}x", "/static/js/bokeh.min.js", "/metadata", "/x"):
+        status, _, text = asked(port, path, own)
+        assert status == 403 and "token" in text and "Bathymetry" not in text, path
+    assert asked(port, "/", own, cookie[:-1])[0] == 403
 
-        page = asked(port, "/", own, cookie)[2]
-        session = re.search(r'"token":"([^"]+)"', page).group(1)
+    page = asked(port, "/", own, cookie)[2]
+    session = re.search(r'"token":"([^"]+)"', page).group(1)
 
-        def socket_to(host, cookie=cookie, **origin):
-            return asked(
-                port, "/ws", host, cookie, Upgrade="websocket", Connection="Upgrade",
-                Sec_WebSocket_Key="AAAAAAAAAAAAAAAAAAAAAA==", Sec_WebSocket_Version="13",
-                Sec_WebSocket_Protocol=f"bokeh, {session}", **origin,
-            )[0]  # fmt: skip
+    def socket_to(host, cookie=cookie, **origin):
+        return asked(
+            port, "/ws", host, cookie, Upgrade="websocket", Connection="Upgrade",
+            Sec_WebSocket_Key="AAAAAAAAAAAAAAAAAAAAAA==", Sec_WebSocket_Version="13",
+            Sec_WebSocket_Protocol=f"bokeh, {session}", **origin,
+        )[0]  # fmt: skip
 
-        assert socket_to(own, Origin=f"http://{own}") == 101
-        assert socket_to(evil, Origin=f"http://{evil}") == 403  # a name bound to this address
-        assert socket_to(own, Origin=f"http://{evil}") == 403
-        assert socket_to(own, Origin=f"http://127.0.0.1:{port + 1}") == 403
-        assert socket_to(own, cookie="", Origin=f"http://{own}") == 403
+    assert socket_to(own, Origin=f"http://{own}") == 101
+    assert socket_to(evil, Origin=f"http://{evil}") == 403  # a name bound to this address
+    assert socket_to(own, Origin=f"http://{evil}") == 403
+    assert socket_to(own, Origin=f"http://127.0.0.1:{port + 1}") == 403
+    assert socket_to(own, cookie="", Origin=f"http://{own}") == 403
 
 
 def test_the_address_of_the_page():
@@ -159,10 +165,13 @@ def test_the_address_of_the_page():
 
 def hover(browser, row, column):
     """The tooltip of a cell."""
-    x, y = browser.evaluate(PIXEL.format(x=GRID.x[column], y=GRID.y[row]))
-    browser.point(x, y)
     place = f"{GRID.x[column]:.1f}, {GRID.y[row]:.1f} m"
-    return browser.until(f"{HOVERED}.includes('{place}') && {HOVERED}", f"hover at {place}")
+    pixel = PIXEL.format(x=GRID.x[column], y=GRID.y[row])
+
+    def point():  # again and again: a page that still moves its parts has other pixels
+        browser.point(*browser.evaluate(pixel))
+
+    return browser.until(f"{HOVERED}.includes('{place}') && {HOVERED}", f"hover at {place}", point)
 
 
 @pytest.mark.slow
@@ -198,14 +207,22 @@ def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
     browser.open(page.as_uri())
     browser.until(READY, "the page comes up")
     assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m" in hover(browser, 3, 4)
-    browser.point(*browser.evaluate(PIXEL.format(x=12.0, y=8.0)))
-    browser.until(f"{PING}.includes('refused: false_echo')", "the refused ping under the pointer")
+
+    def point():
+        browser.point(*browser.evaluate(PIXEL.format(x=12.0, y=8.0)))
+
+    refused = f"{PING}.includes('refused: false_echo')"
+    browser.until(refused, "the refused ping under the pointer", point)
     text = browser.evaluate(PING)
     assert "elevation -9.12 m" in text and "5.000 s of the run's clock" in text
     assert browser.evaluate(f"{RANGE}.end") < 100, "what is far away does not shrink the map"
     # Another layer, without a server.
-    browser.press(*browser.evaluate(CHOOSE.format("TVU")))
+
+    def choose():
+        browser.press(*browser.evaluate(CHOOSE.format("TVU")))
+
     shown = "Bokeh.documents[0].get_model_by_name('map').renderers.filter(r => r.visible"
-    browser.until(f"{shown} && r.glyph.image?.field == 'tvu').length == 1", "the other layer")
+    tvu = f"{shown} && r.glyph.image?.field == 'tvu').length == 1"
+    browser.until(tvu, "the other layer", choose)
     assert {urlsplit(a).scheme for a in browser.asked} <= {"file", "data", "blob"}
     assert not browser.failed

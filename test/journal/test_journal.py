@@ -172,7 +172,14 @@ def test_a_restart_leaves_a_dropped_batch_out(kept, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "damage", ["torn", "foreign", "another layout", "another model", "flipped"]
+    "damage",
+    [
+        *("another model", "flipped"),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("torn", "foreign", "another layout")
+        ),
+    ],
 )
 def test_without_a_usable_checkpoint_all_steps_of_the_journal_are_repeated(kept, tmp_path, damage):
     s = kept().mapped(steps=3)

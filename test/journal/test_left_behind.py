@@ -48,7 +48,13 @@ def compare(found, expected):
 
 
 @pytest.mark.parametrize(
-    ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
+    ("end", "waiting"),
+    [
+        ("interrupted", 7),
+        ("restarted", 7),
+        pytest.param("interrupted", 0, marks=pytest.mark.slow),
+        pytest.param("done", 7, marks=pytest.mark.slow),
+    ],
 )
 def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).mapped(steps=3)

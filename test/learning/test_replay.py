@@ -40,7 +40,11 @@ def test_a_mission_whose_pings_are_screened():
 
 
 @pytest.mark.parametrize("policy", [pytest.param("paper", marks=pytest.mark.slow), "deployed"])
-@pytest.mark.parametrize("sonar", [SonarSettings(), FAULTY], ids=["faultless", "faulty"])
+@pytest.mark.parametrize(
+    "sonar",
+    [pytest.param(SonarSettings(), id="faultless", marks=pytest.mark.slow),
+     pytest.param(FAULTY, id="faulty")],
+)  # fmt: skip
 def test_a_lockstep_mission(policy, sonar):
     settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)
     mission = LockstepMission(load_terrain("seamounts"), settings)

@@ -205,7 +205,13 @@ def drive(car, goal, watch, period=0.1):
     return outcome, np.array(distances)
 
 
-@pytest.mark.parametrize(("speed", "half"), [(1.0, 6.0), (1.0, 3.0), (2.0, 8.0)])
+@pytest.mark.parametrize(
+    ("speed", "half"),
+    [
+        (1.0, 3.0),
+        *(pytest.param(*size, marks=pytest.mark.slow) for size in ((1.0, 6.0), (2.0, 8.0))),
+    ],
+)
 def test_a_car_reaches_every_goal_and_passes_none(speed, half):
     """Hundreds of goals, half of them near the car: those inside its turning circle need a loop."""
     environment = Extent(-half, half, -half, half)

@@ -95,12 +95,14 @@ def overrides(**given):
 def ship(ros, eventually, monkeypatch):
     """`ship(planner=True, **parameters)`: node, planner (or None), crew and boat.
 
-    ``planner`` may be its parameters. ``late``: after how many s positions are late.
+    ``planner`` may be its parameters. ``late``: after how many s positions are late; ``grace``:
+    how many s a person's request may come after the mission's state.
     """
     with contextlib.ExitStack() as ends:
 
-        def start(planner=True, late=PATIENCE, **given):
+        def start(planner=True, late=PATIENCE, grace=4.0, **given):
             monkeypatch.setattr("poam_ros.mavlink.telemetry.MAX_DELAY", late)
+            monkeypatch.setattr("poam_ros.ros.mavlink.node.GRACE_S", grace)
             port = free_port()
             afloat = Afloat(port)
             afloat.do(SimulatedBoat.recover)
@@ -116,10 +118,13 @@ def ship(ros, eventually, monkeypatch):
                 values = {"workspace": WORKSPACE, "pilot": "lawnmower", **PATIENT}
                 values |= planner if isinstance(planner, dict) else {}
                 driver = ros(PlannerNode, parameter_overrides=overrides(**values))
-                eventually(lambda: crew.last("mission/requests") == 0)
+                # Of the nodes themselves: another may have heard before them.
+                eventually(lambda: node._requests == 0)
+                eventually(lambda: driver.autopilot.refusal == node._published != "")
             afloat.start()
             eventually(lambda: crew.heard["odom"] and crew.heard["sonar/range"])
             eventually(lambda: crew.last("vehicle/refusal") == "")
+            eventually(lambda: driver is None or not driver.autopilot.refusal)
             return node, driver, crew, afloat
 
         yield start
@@ -256,7 +261,7 @@ def test_the_vehicle_is_not_taken_back(ship, eventually, word, reason):
 
 def test_guided_lost_and_found_while_the_planner_is_busy(ship, eventually):
     """One heartbeat is enough, although the planner hears of it when all is well again."""
-    node, planner, crew, afloat = ship()
+    node, planner, crew, afloat = ship(grace=1.0)
     under_way(crew, afloat, eventually)
     busy, sent = threading.Event(), node.vehicle.steering.sent
     planner.executor.create_task(busy.wait)
@@ -413,13 +418,11 @@ def test_targets_are_in_degrees_of_the_frame(ship, eventually):
     eventually(lambda: sent_to(afloat, turned(planner.mission.goal)))
 
 
-def test_home_in_degrees(ship, ros, eventually):
+def test_home_in_degrees(ship, eventually):
     """The planner's parameter, wherever the mission begins."""
-    _, _, crew, afloat = ship(planner=False)
     home = list(LocalFrame(*HOME, 25.0).to_degrees((7.0, -7.0)))
     place = {"origin": [*map(float, HOME)], "heading": 25.0, "home_degrees": home}
-    values = {"workspace": WORKSPACE, "pilot": "lawnmower", **place, **PATIENT}
-    planner = ros(PlannerNode, parameter_overrides=overrides(**values))
+    _, planner, crew, afloat = ship(planner=place)
     under_way(crew, afloat, eventually)
     assert math.dist(planner.mission.home, (7.0, -7.0)) < 0.01
 

@@ -44,8 +44,8 @@ class Mission:
         return self
 
 
-@pytest.mark.parametrize("factor", [2, 3])
-@pytest.mark.parametrize("false", [0, 3, 9])
+@pytest.mark.parametrize("factor", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("false", [3, 9, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_line_of_multiples_is_withdrawn_once_others_cross_it(factor, false):
     xy, z, line = lake()
     z[line == false] *= factor

@@ -65,6 +65,7 @@ def test_the_predictive_covariance_is_positive_semi_definite(method, updated):
     assert sign > 0 and logdet.item() == pytest.approx(model.q.logdet.item(), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seeds_same_result(method):
     first, second = (after_updates(method, 5) for _ in range(2))
