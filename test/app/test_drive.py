@@ -131,6 +131,7 @@ def test_the_pictures_of_the_display_are_those_of_today(monkeypatch):
         (["--workspace", "0 120 -40 40"], (-5, 125, -45, 45)),
         (["--workspace-degrees", "-17.5005 179.9995 -17.4995 -179.9995"], (-58, 58, -60, 60)),
         (["--areas.polygon-degrees", "0 9, 0.001 9, 0 9.001", "--origin", "0 9"], (-5, 116) * 2),
+        (["--areas.polygon-degrees", "0 9, 0.001 9, 0 9.001"], (-60, 60) * 2),  # around its middle
     ],
 )
 def test_the_lake_of_practice_covers_the_workspace(words, extent):
@@ -145,13 +146,6 @@ def test_the_lake_of_practice_covers_the_workspace(words, extent):
     place = boat.frame.place
     if "--workspace-degrees" in words:
         assert (place.latitude, abs(place.longitude)) == pytest.approx((-17.5, 180.0))
-
-
-def test_practice_in_degrees_needs_a_place(capsys):
-    pytest.importorskip("pymavlink")
-    words = ["drive", "--practice", "--areas.polygon-degrees", "47.1 8.5, 47.2 8.5, 47.1 8.6"]
-    assert main(words) == 2
-    assert "practice: areas.polygon_degrees: expected also origin" in capsys.readouterr().err
 
 
 def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
