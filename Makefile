@@ -97,7 +97,7 @@ sanitize: setup
 	$(BIN)/python -m pytest -q -m "not soak" test/models/test_sanitize.py
 
 soak: setup
-	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)
+	$(BIN)/python -m pytest -m soak -s -o faulthandler_timeout=0 $(SOAK_ARGS)
 
 screenshots: setup
 	$(BIN)/poam run --terrain lake --method nngp --planner path-entropy --sonar-rate 2.5 --max-samples 3000 \
