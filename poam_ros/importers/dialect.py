@@ -219,13 +219,18 @@ def number(cell: str, comma: bool = False) -> float:
         return float("nan")
 
 
+def _matched_angle(cell: str, comma: bool) -> re.Match[str] | None:
+    """The parts of an angle in a cell, however they are spaced; None if it is none."""
+    return _ANGLE.fullmatch(" ".join((cell.replace(",", ".") if comma else cell).split()))
+
+
 def angle(cell: str, comma: bool = False) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
     NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
     plain = number(cell, comma)
     if plain == plain:
         return plain
-    found = _ANGLE.fullmatch(" ".join((cell.replace(",", ".") if comma else cell).split()))
+    found = _matched_angle(cell, comma)
     if found is None:
         return float("nan")
     before, degrees, minutes, seconds, after = found.groups()
@@ -348,7 +353,7 @@ def _numeric(row: Sequence[str]) -> int:
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
-        or _ANGLE.fullmatch(" ".join(cell.replace(",", ".").split())) is not None
+        or _matched_angle(cell, True) is not None
         for cell in row
     )  # fmt: skip
 
