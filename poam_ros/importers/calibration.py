@@ -247,7 +247,6 @@ class _Fit:
         ])  # fmt: skip
         speed = np.nan_to_num(self.motion.speed[ends])
         use = np.isfinite(slope).all(1) & (self.line.code[ends[:, 0]] != self.line.code[ends[:, 1]])
-        use[use] = _thinned(ends[use])
         if use.sum() < LEAST * max(1, len(self.kinds)):
             return None
         ends, difference, slope, speed = ends[use], difference[use], slope[use], speed[use]
@@ -344,17 +343,6 @@ class _Fit:
         if len(self.day.names) > 1:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
         return Calibration(tuple(effects), tuple(remarks))
-
-
-def _thinned(ends: np.ndarray) -> np.ndarray:
-    """Which crossings [C] of these soundings [C, 2] have none in common, at random: where many
-    lines meet at one place, there are more crossings than measurements."""
-    kept, taken = np.zeros(len(ends), dtype=bool), set[int]()
-    for i in np.random.default_rng(0).permutation(len(ends)).tolist():
-        if taken.isdisjoint(pair := ends[i].tolist()):
-            kept[i] = True
-            taken.update(pair)
-    return kept
 
 
 def _common(constants: np.ndarray, size: np.ndarray) -> float:

@@ -82,22 +82,6 @@ def test_a_sound_survey_is_left_as_it_is():
     assert np.abs(corrected.z - survey().z).max() < 0.1
 
 
-def test_lines_that_all_meet_at_one_place_are_left_as_they_are():
-    rng = np.random.default_rng(4)
-    lines, step = 14, np.arange(-250.0, 250.0, 2.5)
-    angle = np.pi * np.arange(lines) / lines
-    through = rng.normal(0.0, 1.5, (lines, 1, 2))
-    radial = step[:, None] * np.column_stack((np.cos(angle), np.sin(angle)))[:, None] + through
-    turn = np.arange(0.0, 2 * np.pi, 2.5 / 230)
-    ring = 230 * np.column_stack((np.cos(turn), np.sin(turn)))
-    xy = np.vstack((radial.reshape(-1, 2), ring))
-    line = np.r_[np.repeat(np.arange(lines), len(step)), np.full(len(ring), lines)]
-    z = -8 + np.sin(xy / 40).sum(1) + rng.normal(0, 0.05, len(xy))
-    labels = {LINE: Labels(line, tuple(f"L{i}" for i in range(lines + 1)))}
-    row = np.arange(len(xy))
-    assert not applied(found_in(Soundings(row, xy, z, row, labels=labels)))
-
-
 def test_a_line_with_an_offset_is_corrected_alone():
     whole = survey()
     z = whole.z + 0.5 * (whole.labels[LINE].code == 18)
