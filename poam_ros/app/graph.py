@@ -145,7 +145,7 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     """
     if not params_file:
         return None
-    from ..core.safe_yaml import read_yaml
+    from ..core.reading import read_yaml
 
     try:
         content = read_yaml(Path(params_file))

@@ -20,10 +20,10 @@ from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick,
 from ..frontend.front_end import FrontEnd
 from ..frontend.placing import WaterLevel
 from ..frontend.settings import FrontEndSettings
+from ..mapping.soundings import Soundings
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
 from .raw import ReadOptions
-from .soundings import Soundings
 
 ODOMETRY, RANGE = "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range"
 LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"

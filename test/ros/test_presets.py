@@ -24,8 +24,8 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
 
-from poam_ros.app import drive
 from poam_ros.app.command import Parser
+from poam_ros.app.commands import drive
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples

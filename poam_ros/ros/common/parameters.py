@@ -14,13 +14,13 @@ from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import FrontEndSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import LinkSettings
+from ...mission.arrival import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
 from ...planning.areas import AreaSettings, one_polygon
-from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
