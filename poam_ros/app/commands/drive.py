@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..progress import ProgressDisplay
 
 #: Parameters of nodes that mean nothing without ROS 2.
-FOR_NODES = ("managed", "goal_action", "frame_id", "sonar.base_frame")
+FOR_NODES = ("managed", "goals.action", "frame_id", "sonar.base_frame")
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
 PLACES = rows(PlaceSettings)
 PRACTICE = Setting(
