@@ -224,7 +224,7 @@ def _with_outline(
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {outline.area:.6g} m^2"
-        + (f"; {quantity(beyond, 'sounding')} outside it also in the map" if beyond else "")
+        + (f"; {quantity(beyond, 'sounding')} outside it, also in the map" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
@@ -316,7 +316,7 @@ def draw_figures(folder: Path, validated: bool = False) -> None:
 
 
 def print_summary(folder: Path) -> None:
-    """Print the summary and what to do next."""
+    """Print the summary and the next command."""
     from ...outputs.exports.chart import ExportSettings, read_chart, recorded
     from ...outputs.html_report import summary
 

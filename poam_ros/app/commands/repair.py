@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remove_damaged(folder: Path) -> list[str]:
-    """Set files aside that are not what the folder's list of checksums says; returns notes."""
+    """Set aside the files that differ from the folder's list of checksums; returns notes."""
     from ...core.files import damaged_files
     from ...journal.database import set_aside
     from ...journal.folder import is_journal
