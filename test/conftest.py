@@ -179,7 +179,9 @@ def python():
 @pytest.fixture
 def no_figures(monkeypatch):
     """`poam map` draws nothing: most of its time, for tests that look at its map alone."""
-    monkeypatch.setattr("poam_ros.app.map.draw_figures", lambda folder, validated=False: None)
+    monkeypatch.setattr(
+        "poam_ros.app.commands.map.draw_figures", lambda folder, validated=False: None
+    )
 
 
 @pytest.fixture

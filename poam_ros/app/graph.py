@@ -58,8 +58,8 @@ ROBOT_NODES = ("mapper", "planner")
 ROBOT_FORWARDED = (
     "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "model",
     "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
-    "areas.polygon_degrees", "areas.keep_outs_degrees", "goals_degrees", "goals_file",
-    "origin", "heading", "home_degrees", "goal_period", "goal_action", "mission_dir",
+    "areas.polygon_degrees", "areas.keep_outs_degrees", "goals.degrees", "goals.file",
+    "origin", "heading", "home_degrees", "goal_period", "goals.action", "mission_dir",
     "watchdog.resume_after_restart", "managed", "screening.enabled", "water.level", "min_depth",
     "min_depth_probability", *_TARGET,
 )  # fmt: skip
@@ -145,7 +145,7 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     """
     if not params_file:
         return None
-    from ..core.safe_yaml import read_yaml
+    from ..core.reading import read_yaml
 
     try:
         content = read_yaml(Path(params_file))

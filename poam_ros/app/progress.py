@@ -114,7 +114,7 @@ def picture(progress: Progress) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    # As texts: a line printed above redraws the display, and without markup.
+    # Text, not strings: rich would read a string as markup whenever it redraws the display.
     table = Table.grid(padding=(0, 2))
     for name, value in _facts(progress):
         table.add_row(Text(name, style="bold"), Text(value))

@@ -104,12 +104,13 @@ class SampleQueue:
 
     Args:
         policy: decides when a batch is due.
-        capacity: number of samples at which the queue is ``full``. Callers should then add no
-            more; the queue drops nothing.
     """
 
-    def __init__(self, policy: BatchPolicy, capacity: int = 1_000_000) -> None:
-        self.policy, self.capacity = policy, capacity
+    #: Number of samples at which it is ``full``. Callers then add no more; it drops nothing itself.
+    capacity = 1_000_000
+
+    def __init__(self, policy: BatchPolicy) -> None:
+        self.policy = policy
         self._parts: list[Samples] = []
         self._retry_count = 0
         self._oldest_ns: int | None = None

@@ -15,8 +15,8 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
 from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
+from ..mapping.soundings import Soundings
 from .raw import ReadOptions
-from .soundings import Soundings
 
 #: Why pings of a recording are left out that its mission's map has not.
 NOT_IN_MISSION = "not_in_the_mission"

@@ -195,14 +195,13 @@ class Guidance:
 
 
 def _given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The waypoints of ``goals``, ``goals_degrees`` and ``goals_file`` [K, 2], and home [2], in m;
-    None where they are not given."""
+    """The waypoints of the settings ``goals`` [K, 2], and home [2], in m; None where not given."""
     place, home = (values["origin"], values["heading"]), None
-    found = read_polygons(values["goals"])
-    for places in read_polygons(values["goals_degrees"]):
-        found.append(in_metres("goals_degrees", places, *place))
-    if values["goals_file"]:
-        goals, home = instance(AreaSettings, values).goals(values["goals_file"])
+    found = read_polygons(values["goals.metres"])
+    for places in read_polygons(values["goals.degrees"]):
+        found.append(in_metres("goals.degrees", places, *place))
+    if values["goals.file"]:
+        goals, home = instance(AreaSettings, values).goals(values["goals.file"])
         found.append(goals)
     if any(values["home_degrees"]):
         home = in_metres("home_degrees", np.array([values["home_degrees"]]), *place)[0]

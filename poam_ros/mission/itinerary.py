@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..planning.arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
+from .arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 
 #: A vehicle that has moved less than this between two routes, in m, has stopped.
 STOPPED = 0.02

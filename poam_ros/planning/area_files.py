@@ -43,11 +43,11 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
     Raises:
         InputError: the file cannot be read, or has no goals.
     """
-    found, degrees = _read("goals_file", path, 1, PLACES)
+    found, degrees = _read("goals.file", path, 1, PLACES)
     goals = [places for kind, places in found if kind == GOAL]
     homes = [places[0] for kind, places in found if kind == HOME]
     if not goals:
-        raise InputError(f"goals_file: expected points or lines in {path}, got none")
+        raise InputError(f"goals.file: expected points or lines in {path}, got none")
     return np.concatenate(goals), homes[0] if homes else None, degrees
 
 

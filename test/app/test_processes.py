@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.sim import ProcessGroup
+from poam_ros.app.commands.sim import ProcessGroup
 
 
 class Time:

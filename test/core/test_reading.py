@@ -22,17 +22,16 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
 from poam_ros.core.geometry import Extent
-from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
-from poam_ros.core.safe_yaml import read_yaml
+from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays, read_yaml
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.dialect import Times, angle, value_with_unit
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.mavlink import read_mavlink
-from poam_ros.importers.outline import read_outline
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
 from poam_ros.importers.tables import _chunks, read_features
+from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.exports.chart import read_config

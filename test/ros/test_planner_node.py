@@ -477,7 +477,7 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
     path = folder / f"{preset}.yaml"
     values = yaml.safe_load(path.read_text())["/**/planner"]["ros__parameters"]
-    values.pop("goal_action", None)  # by topic: no registry has nav2_msgs
+    values.pop("goals.action", None)  # by topic: no registry has nav2_msgs
     planner, vehicle = guided(**values)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.goals and vehicle.goals[-1] == [-10, -5])

@@ -17,7 +17,7 @@ from ...core.files import verify
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
-from ...core.safe_yaml import read_yaml
+from ...core.reading import read_yaml
 from ...core.settings import Settings, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest

@@ -10,8 +10,8 @@ from bokeh.document import Document
 from bokeh.events import SelectionGeometry, Tap
 
 from poam_ros.core.errors import InputError
-from poam_ros.importers.exclusions import Edits, exclude, read_edits
-from poam_ros.importers.soundings import Soundings
+from poam_ros.mapping.exclusions import Edits, exclude, read_edits
+from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.view.folders import FolderView
