@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     if args.workspace and args.workspace_degrees:
         raise InputError("workspace: expected it in metres or in degrees, got both")
     known = {} if args.like is None else recorded(args.like)
-    values = {row.name: row.default for row in rows(AreaSettings)}
+    values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
     values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
     values |= known | vars(args)
     values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
