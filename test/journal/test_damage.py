@@ -251,6 +251,16 @@ def test_text_that_is_no_longer_utf_8_is_restored_from_the_journal(image, tmp_pa
     assert found == whole and notes
 
 
+def test_a_row_with_another_value_is_restored_from_the_journal(image, tmp_path):
+    folder = copied(image, tmp_path)
+    whole, before = content(read_mission(folder).logged), rows(folder)
+    with closing(sqlite3.connect(folder / LOG)) as db, db:
+        db.execute("UPDATE pings SET z = z + 1 WHERE number = 3")
+    found, [note] = opened(folder)
+    assert "its rows differ" in note
+    assert found == whole and rows(folder) == before
+
+
 @pytest.mark.parametrize("folder", ["image", "finished"])
 def test_a_flipped_bit_or_a_truncation_loses_nothing_and_is_reported(
     request, tmp_path, folder, caplog, capsys
