@@ -251,13 +251,22 @@ def test_text_that_is_no_longer_utf_8_is_restored_from_the_journal(image, tmp_pa
     assert found == whole and notes
 
 
-def test_a_row_with_another_value_is_restored_from_the_journal(image, tmp_path):
+@pytest.mark.parametrize("name", [LOG, JOURNAL])
+def test_another_value_in_one_file_is_restored_from_the_other(image, tmp_path, name):
     folder = copied(image, tmp_path)
     whole, before = content(read_mission(folder).logged), rows(folder)
-    with closing(sqlite3.connect(folder / LOG)) as db, db:
-        db.execute("UPDATE pings SET z = z + 1 WHERE number = 3")
+    if name == LOG:
+        with closing(sqlite3.connect(folder / LOG)) as db, db:
+            db.execute("UPDATE pings SET z = z + 1 WHERE number = 3")
+    else:
+        lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines) if b'"pings"' in line)
+        parts = json.loads(lines[at][33:])
+        parts["pings"][0][-1] = 1.0
+        lines[at] = lines[at][:33] + json.dumps(parts, separators=(",", ":")).encode() + b"\n"
+        (folder / JOURNAL).write_bytes(b"".join(lines))
     found, [note] = opened(folder)
-    assert "its rows differ" in note
+    assert note.startswith(f"{name} was damaged")
     assert found == whole and rows(folder) == before
 
 
