@@ -535,6 +535,21 @@ def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
     assert set(wanted) <= set(pairs())
 
 
+def test_the_reason_of_a_new_state_is_published_before_the_state(guided):
+    planner, _ = guided()
+    published, topics = [], planner._topics
+
+    def record(publisher):
+        publish = publisher.publish
+        publisher.publish = lambda message: published.append(message.data) or publish(message)
+
+    for publisher in (topics._states, topics._reasons):
+        planner.in_turn(record, publisher)
+    planner.in_turn(planner.mission.start, 1.0)
+    planner.in_turn(planner._announce)
+    assert published == ["started", "pilot"]
+
+
 def test_the_pilot_survey_avoids_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
     planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
