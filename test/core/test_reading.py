@@ -541,8 +541,9 @@ def test_bombs_at_their_size(tmp_path):
 
 def test_no_text_in_a_table_is_a_formula(tmp_path):
     texts = ["=1+1", "+cmd", "-2+3", "@sum", "\ttab", "plain", "-12", "+1.5", "=a,b"]
-    write_table(tmp_path / "t.csv", ("name", "value"), [(text, -1.5) for text in texts])
-    rows = (tmp_path / "t.csv").read_text().splitlines()[1:]
+    write_table(tmp_path / "t.csv", ("=name", "value"), [(text, -1.5) for text in texts])
+    header, *rows = (tmp_path / "t.csv").read_text().splitlines()
+    assert header == "'=name,value"
     assert rows[0] == "'=1+1,-1.5" and rows[-1] == '"\'=a,b",-1.5'
     cells = [row.strip('"')[0] for row in rows]
     assert cells == ["'", "'", "'", "'", "'", "p", "-", "+", "'"]
