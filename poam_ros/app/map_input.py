@@ -183,8 +183,8 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
-    from ..importers.calibration import BOATS
     from ..importers.columns import read_mapping
+    from ..importers.crossed import BOATS
     from ..importers.exclusions import DAY, needed
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
