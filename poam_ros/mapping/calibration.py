@@ -20,19 +20,12 @@ from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
-from .crossed import cross
-from .exclusions import days, files, with_lines
-from .soundings import LINE, Labels, SoundingMapSettings, Soundings
+from .crossed import cross, parts_of
+from .exclusions import days
+from .soundings import Labels, SoundingMapSettings, Soundings
 
 #: In ``Soundings.source``, and a run's config.yaml.
 SAID = "calibration"
-#: Columns that tell boats or recordings apart.
-BOATS = frozenset(
-    spelt
-    for name in ("boat", "vessel", "ship", "instrument", "sounder", "transducer", "device", "file",
-                 "filename", "file_name")
-    for spelt in (name, name.capitalize(), name.upper())
-)  # fmt: skip
 #: Rounds of fitting and correcting; crossings, at least, for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
@@ -154,12 +147,7 @@ def calibrated(
 
 def units(soundings: Soundings) -> Labels:
     """What has a level of its own: each boat, or file, on each day."""
-    lines = len(with_lines(soundings).labels[LINE].names)
-    columns = [
-        column for name, column in soundings.labels.items()
-        if name in BOATS and len(column.names) <= lines / 2
-    ]  # fmt: skip
-    parts = [part for part in (days(soundings), files(soundings), *columns) if len(part.names) > 1]
+    parts = list(parts_of(soundings).values())
     if not parts:
         return days(soundings)
     known, code = np.unique(
