@@ -219,7 +219,7 @@ class _Paths:
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (SLOPE * away) ** 2
         variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
-        jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
+        jump = np.broadcast_to(np.where(gap, 0.0, self.logs[2]) - self.wide, smooth.shape).copy()
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
