@@ -124,8 +124,8 @@ def _screen(
         if not used.any():
             return np.ones_like(multiple)  # nothing tells what the bottom is
         if (multiple == before).all():
-            return multiple
-    return np.where(multiple == before, multiple, 1)  # two readings that alternate: no verdict
+            break
+    return multiple
 
 
 def _deeper(others: OtherLines, ranges: np.ndarray) -> np.ndarray:

@@ -147,7 +147,8 @@ class _Paths:
         more = np.zeros(len(FACTORS))  # multiples beyond the least rate
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
         self.begins = np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1])))
-        self.changes = CHANGES + np.where(np.eye(len(FACTORS), dtype=bool), 0.0, more)
+        self.changes = CHANGES.copy()
+        self.changes[0] += more
 
     def find(self) -> tuple[np.ndarray, Rates]:
         lines, most, states = len(self.begin), int(self.length[0]), len(FACTORS)
@@ -219,7 +220,7 @@ class _Paths:
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (SLOPE * away) ** 2
         variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
-        jump = np.broadcast_to(np.where(gap, 0.0, self.logs[2]) - self.wide, smooth.shape).copy()
+        jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
