@@ -103,9 +103,9 @@ def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
     origin = ["--origin", "-17.5 179.9999"]
     said, begins = [], []
     for words in (
-        ["--goals", ", ".join(f"{x} {y}" for x, y in goals)],
+        ["--goals.metres", ", ".join(f"{x} {y}" for x, y in goals)],
         [*origin, "--goals.file", str(file)],
-        ["--goals", "5 5, 45 5, 59 39, 1 1"],
+        ["--goals.metres", "5 5, 45 5, 59 39, 1 1"],
     ):
         assert main([*STATED, *words, "--to", str(table)]) == 0
         said.append(number(capsys.readouterr().out, r"length: +(\d+) m"))
