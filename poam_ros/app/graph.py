@@ -83,6 +83,11 @@ PLACES = (
     "areas.polygon_degrees",
 )  # fmt: skip
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
+#: All arguments of robot.launch.py.
+ROBOT_ARGUMENTS = (
+    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, MAVLINK, WORKSPACE_DEGREES,
+    USE_SIM_TIME, ROWS["exaggeration"], *OWN,
+)  # fmt: skip
 
 
 def robot_remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:

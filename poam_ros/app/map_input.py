@@ -187,7 +187,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
-    from ..mapping.calibration import BOATS
+    from ..mapping.crossed import BOATS
     from ..mapping.exclusions import DAY, needed
 
     given = vars(args)

@@ -64,6 +64,13 @@ class ProgressDisplay:
         else:
             self._live.console.print(line, markup=False, highlight=False)
 
+    def typed(self) -> None:
+        """A person has typed a line, whose end moved the cursor below the live display: go back."""
+        if self._live is not None and sys.stdin.isatty():
+            from rich.control import Control
+
+            self._live.console.control(Control.move(0, -1))
+
     def show(self, progress: Progress) -> None:
         """Show the progress, at most once per period."""
         now, self._last = self._clock(), progress

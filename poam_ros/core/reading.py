@@ -78,13 +78,15 @@ def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
             memory than allowed.
     """
     import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it lies nowhere: for terrain it need not
-        with rasterio.open(path, driver="GTiff") as source:
-            blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
-            refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
-            yield source
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)  # for terrain it may lie nowhere
+        source = rasterio.open(path, driver="GTiff")
+    with source:
+        blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
+        refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
+        yield source
 
 
 class MemoryMeter:

@@ -152,7 +152,7 @@ class SampleQueue:
         fresh = len(self) - self._retry_count
         if fresh <= 0:
             return False
-        if self._oldest_ns is None or self._oldest_ns > now_ns:  # the clock was set back
+        if self._oldest_ns is None or self._oldest_ns > now_ns:  # a recording's clock was set back
             self._oldest_ns = now_ns
         age_s = (now_ns - self._oldest_ns) / SECOND
         return self.policy.batch_due(fresh, age_s, self._arrived)

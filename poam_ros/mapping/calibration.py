@@ -6,8 +6,8 @@ to the depth), or where a depth was measured: a latency (with the speed), or a d
 sounder and antenna along the direction of travel. All are fitted together, by generalised least
 squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
 positions, are random effects (Henderson 1975), whose variances have the largest restricted
-likelihood. What all lines have in common cannot be seen at crossings: of days the one with the most
-soundings is the reference.
+likelihood. What all lines have in common cannot be seen at crossings: the day that is off by the
+median of all is the reference.
 """
 
 from __future__ import annotations
@@ -20,19 +20,12 @@ from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
-from .crossed import cross
-from .exclusions import days, files, with_lines
-from .soundings import LINE, Labels, SoundingMapSettings, Soundings
+from .crossed import cross, parts_of
+from .exclusions import days
+from .soundings import Labels, SoundingMapSettings, Soundings
 
 #: In ``Soundings.source``, and a run's config.yaml.
 SAID = "calibration"
-#: Columns that tell boats or recordings apart.
-BOATS = frozenset(
-    spelt
-    for name in ("boat", "vessel", "ship", "instrument", "sounder", "transducer", "device", "file",
-                 "filename", "file_name")
-    for spelt in (name, name.capitalize(), name.upper())
-)  # fmt: skip
 #: Rounds of fitting and correcting; crossings, at least, for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
@@ -118,6 +111,7 @@ def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: floa
         water_level: elevation of the water's surface where soundings do not have their own, in m.
     """
     fit = _Fit(soundings, line, day, water_level)
+    fit = _Fit(soundings, line, day, water_level, fit.middle(soundings))
     left_out: list[Effect] = []
     while True:
         total, corrected = np.zeros(len(fit.kinds)), soundings
@@ -154,12 +148,7 @@ def calibrated(
 
 def units(soundings: Soundings) -> Labels:
     """What has a level of its own: each boat, or file, on each day."""
-    lines = len(with_lines(soundings).labels[LINE].names)
-    columns = [
-        column for name, column in soundings.labels.items()
-        if name in BOATS and len(column.names) <= lines / 2
-    ]  # fmt: skip
-    parts = [part for part in (days(soundings), files(soundings), *columns) if len(part.names) > 1]
+    parts = list(parts_of(soundings).values())
     if not parts:
         return days(soundings)
     known, code = np.unique(
@@ -186,9 +175,13 @@ def correct(
 
 
 class _Fit:
-    """The effects of a survey: ``kinds`` are (kind, name)."""
+    """The effects of a survey: ``kinds`` are (kind, name). Those of days are relative to the day
+    ``reference``; None: to that with the most soundings."""
 
-    def __init__(self, soundings: Soundings, line: Labels, day: Labels, water_level: float) -> None:
+    def __init__(
+        self, soundings: Soundings, line: Labels, day: Labels, water_level: float,
+        reference: int | None = None,
+    ) -> None:  # fmt: skip
         self.line, self.day = line, day
         depth = soundings.depth
         self.surface = soundings.z + depth if depth is not None else np.full(
@@ -196,7 +189,7 @@ class _Fit:
         )  # fmt: skip
         self.motion = Motion(soundings.xy, line.code, soundings.stamp_ns)
         known = np.bincount(day.code, minlength=len(day.names))
-        self.reference = int(known.argmax())
+        self.reference = int(known.argmax()) if reference is None else reference
         self.kinds = [
             (kind, name)
             for kind in ("level", "scale")
@@ -209,6 +202,20 @@ class _Fit:
             self.kinds.append(("latency", ""))
         self.remarks: list[str] = []
         self.ratios: list[float] | None = None
+
+    def middle(self, soundings: Soundings) -> int:
+        """The day that is off by the median of all days, weighted by their soundings, at the median
+        depth: sound if days with half of the soundings are, or errors go both ways."""
+        found = self.estimate(soundings)
+        if found is None:
+            return self.reference
+        off, depth = np.zeros(len(self.day.names)), float(np.median(self.surface - soundings.z))
+        for (kind, name), value in zip(self.kinds, found.value.tolist(), strict=True):
+            if kind in ("level", "scale"):
+                off[self.day.names.index(name)] += value if kind == "level" else -value * depth
+        order = np.argsort(off, kind="stable")
+        total = np.cumsum(np.bincount(self.day.code, minlength=len(off))[order])
+        return int(order[np.searchsorted(total, total[-1] / 2)])
 
     def corrected(
         self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None

@@ -3,7 +3,7 @@ map; the list of crossings; and a verdict on each line and day."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.crossings import Bias, CrossingTable, biases, spoken, table_statistics, write_lines
 from ..screening.crossings import Crossings, find_crossings
 from ..screening.hypotheses import FALSE_ECHO
-from .exclusions import days, with_lines
+from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
 #: What a line's soundings that are left out are, by ``Crossings.multiple``.
@@ -26,6 +26,14 @@ LEFT_OUT = {
 }
 #: Offsets of lines, the largest, that are said.
 SAID = 8
+DAY = "day"
+#: Columns that tell boats or recordings apart.
+BOATS = frozenset(
+    spelt
+    for name in ("boat", "vessel", "ship", "instrument", "sounder", "transducer", "device", "file",
+                 "filename", "file_name")
+    for spelt in (name, name.capitalize(), name.upper())
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class Crossed:
         line, day: of each sounding [N].
         found: the crossings, and which soundings are false echoes.
         table: of the crossings.
+        parts: names of both sides of the crossings [C, 2], by what may have a level of its own, see
+            ``parts_of``; of parts with the same soundings only the first.
     """
 
     refused: np.ndarray
@@ -44,6 +54,7 @@ class Crossed:
     day: Labels
     found: Crossings
     table: CrossingTable
+    parts: Mapping[str, np.ndarray]
 
     def without(self, rows: np.ndarray) -> Crossed:
         """The same where these soundings [N], boolean, are left out as well."""
@@ -58,15 +69,17 @@ class Crossed:
             return
         self.table.write(folder)
         lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines()]
-        by_day = [("", bias.name, bias, 0, _verdict(bias)) for bias in self._days()]
+        parts = self._parts()
+        by_day = [("", bias.name, bias, 0, _verdict(bias)) for kind, bias in parts if kind == DAY]
         write_lines(folder, lines + by_day)
 
-    def _days(self) -> list[Bias]:
-        """Of each day, where there are several."""
-        names = set(self.table.days.ravel().tolist()) - {""}
-        if len(names) < 2:
-            return []
-        return biases(self.table.days, self.table.difference, self.table.left_out)
+    def _parts(self) -> list[tuple[str, Bias]]:
+        """Of each day, file and boat, and which of these it is."""
+        return [
+            (kind, bias)
+            for kind, names in self.parts.items()
+            for bias in biases(names, self.table.difference, self.table.left_out)
+        ]
 
     def _lines(self) -> Iterator[tuple[Bias, int, str]]:
         """Bias, soundings left out and verdict of each line with crossings, or such soundings."""
@@ -84,7 +97,7 @@ class Crossed:
 
     def sentences(self, order: str) -> list[str]:
         """The survey's statistics, a sentence for each line that something is left out of, and for
-        the largest offsets of lines and days."""
+        the largest offsets of lines, and those of days, files and boats."""
         if not len(self.found.row):
             return []
         lines = list(self._lines())
@@ -96,7 +109,7 @@ class Crossed:
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
             _sentence(kind, bias, _verdict(bias), 2)
-            for kind, bias in [("day", b) for b in self._days() if b.offset] + offsets[:SAID]
+            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:SAID]
         ]
         if len(offsets) > SAID:
             said.append(f"{len(offsets) - SAID} more lines with an offset: lines.csv")
@@ -120,6 +133,28 @@ def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
     return f"{text}: {verdict}"
 
 
+def parts_of(soundings: Soundings) -> dict[str, Labels]:
+    """What may have a level of its own: days, files, and columns that tell boats apart, if there
+    are several of them, by ``DAY``, ``file`` or the column."""
+    columns = {name: part for name, part in soundings.labels.items() if name in BOATS}
+    if columns:
+        most = len(with_lines(soundings).labels[LINE].names) / 2
+        columns = {name: part for name, part in columns.items() if len(part.names) <= most}
+    found = {DAY: days(soundings), "file": files(soundings), **columns}
+    return {name: part for name, part in found.items() if len(part.names) > 1}
+
+
+def _different(parts: Mapping[str, Labels]) -> dict[str, Labels]:
+    """Without those that divide the soundings as one before."""
+    kept: dict[str, Labels] = {}
+    for name, part in parts.items():
+        counts = [len(np.unique(other.code)) for other in (part, *kept.values())]
+        both = (np.unique(other.code * len(part.names) + part.code) for other in kept.values())
+        if not any(len(b) == c == counts[0] for b, c in zip(both, counts[1:], strict=True)):
+            kept[name] = part
+    return kept
+
+
 def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     """Find the crossings of soundings, and of a table that is screened also false echoes.
 
@@ -141,10 +176,13 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     ends = np.column_stack((found.row, found.other))
     surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))
-    names, dates = (np.array(each.names, dtype=object)[each.code[ends]] for each in (line, day))
-    return Crossed(
-        refused, line, day, found,
-        CrossingTable(
-            names, dates, found.xy, found.difference, surface - elevations, refused[ends].any(1)
-        ),
+
+    def named(labels: Labels) -> np.ndarray:
+        return np.array(labels.names, dtype=object)[labels.code[ends]]
+
+    table = CrossingTable(
+        named(line), named(day), found.xy, found.difference, surface - elevations,
+        refused[ends].any(1),
     )  # fmt: skip
+    parts = {name: named(part) for name, part in _different(parts_of(soundings)).items()}
+    return Crossed(refused, line, day, found, table, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -98,7 +99,7 @@ def read_edits(path: Path) -> list[Exclusion]:
         raise InputError(f"{path}: cannot be read ({error})") from None
     first = text.partition("\n")[0]
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
-    header = [name.strip() for name in next(rows, [])]
+    header = [unquoted(name.strip()) for name in next(rows, [])]
     header = [name.lower() if name.lower() in KNOWN else name for name in header]
     if not set(WORDS) <= set(header) or len(set(header)) < len(header):
         raise InputError(
@@ -131,17 +132,22 @@ class Edits:
     Args:
         folder: of the run.
 
+    Attributes:
+        path: of the ``edits.csv``: beside the log, or in the folder where the log is gone.
+        command: for the next run, as a shell takes it.
+
     Raises:
         InputError: its ``config.yaml`` does not say of which log it is.
     """
 
     def __init__(self, folder: Path) -> None:
         config = flat(read_config(folder / "config.yaml"))
-        source, self.command = config.get("log"), str(config.get("command", "poam map"))
+        source = config.get("log")
         if not isinstance(source, str):
             raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
-        beside = Path(source) if Path(source).is_dir() else Path(source).parent
-        self.path = (beside if beside.is_dir() else folder) / EDITS
+        log = Path(source)
+        self.path = ((log if log.is_dir() else log.parent) if log.exists() else folder) / EDITS
+        self.command = _of_map(str(config.get("command", "")))
 
     def rows(self) -> list[Exclusion]:
         """What is left out. Raises as ``read_edits``."""
@@ -164,6 +170,15 @@ class Edits:
             for each in rows
         ]
         write_table(self.path, [*WORDS, *columns], cells)
+
+
+def _of_map(command: str) -> str:
+    """A recorded command, to be pasted: that of `poam map` alone, whatever the file says."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    return shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
 
 
 def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:

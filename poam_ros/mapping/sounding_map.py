@@ -35,7 +35,7 @@ from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, writ
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
-from ..outputs.volume import levels_of, measure, round_step, write_water
+from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .exclusions import LEFT_OUT, described, write_left_out
@@ -341,9 +341,13 @@ def map_soundings(
     write_left_out(folder, soundings, echoes, withdrawn, multiples)
     write_map(folder / "map.npz", drawn)
     if shown.any():
-        levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
-        sample = partial(mapper.sample, seed=settings.seed)
-        write_water(folder, measure(counted, sample, levels))  # with draws of its shore
+        surface = soundings.surface(settings.water_level)
+        levels, sample = (
+            levels_of(drawn.mean[shown], surface),
+            partial(mapper.sample, seed=settings.seed),
+        )
+        banks = None if outline is None else beyond(counted.mean, grid, mapper.xy, surface)[1]
+        write_water(folder, measure(counted, sample, levels, banks))  # with draws of its shore
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)

@@ -51,7 +51,7 @@ class Guidance:
         areas = instance(AreaSettings, values).open(workspace)
         # Separate random generators for pilot survey and waypoints.
         pilot, draws = map(np.random.default_rng, np.random.SeedSequence(values["seed"]).spawn(2))
-        goals, home = _given_places(values)
+        goals, home = given_places(values)
         self.mission = Mission(
             PILOTS[values["pilot"]](workspace, pilot) if goals is None else goals,
             workspace,
@@ -194,8 +194,13 @@ class Guidance:
             return None
 
 
-def _given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The waypoints of the settings ``goals`` [K, 2], and home [2], in m; None where not given."""
+def given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The waypoints of ``goals.metres``, ``.degrees`` and ``.file`` [K, 2], and home [2], in m;
+    None where they are not given. ``values``: the planner's settings by name.
+
+    Raises:
+        InputError: they, or the file, are wrong, or not near the origin.
+    """
     place, home = (values["origin"], values["heading"]), None
     found = read_polygons(values["goals.metres"])
     for places in read_polygons(values["goals.degrees"]):

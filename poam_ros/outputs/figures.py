@@ -237,6 +237,7 @@ def draw_sounding_map(folder: Path) -> Path:
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):
         image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
+        axis.autoscale(False)  # soundings may lie beyond the map
         axis.set_title(title)
         axis.set_xlabel("x (m)")
         figure.colorbar(image, ax=axis)

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,8 @@ def make_folder(path: Path) -> Path:
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row; texts that look like formulas are quoted."""
     with atomic_write(path) as file:
-        file.write((",".join(columns) + "\n").encode())
-        file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
+        for row in chain([columns], rows):
+            file.write((",".join(map(_cell, row)) + "\n").encode())
 
 
 def _cell(value: Any) -> str:

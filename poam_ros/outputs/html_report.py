@@ -121,12 +121,13 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             )
     if chart.outline and known.any():
         level = chart.settings.water_level
-        share, smaller = beyond(chart.elevation, chart.grid, chart.track, level)
+        share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
         if share > BEYOND:
+            smaller = float(higher.sum() * chart.grid.cell_area)
             found["not sounded"] = (
-                f"{share:.0%} of the area lies beyond the outermost soundings, where depths are "
-                f"extrapolated; if the bottom rises evenly to the outline there, the volume is "
-                f"{rounded((0.0, smaller))[1]} m³ smaller, whatever its interval says"
+                f"{share:.0%} of the area lies beyond the outermost soundings, where the map "
+                "continues the bottom; the volume's interval holds this, and a bottom that rises "
+                f"evenly to the outline there ({rounded((0.0, smaller))[1]} m³ less)"
             )
     if scores := _scores(folder):
         found["held-out soundings"] = (

@@ -78,6 +78,47 @@ def test_a_terminal_shows_a_line_per_value_and_messages_below(monkeypatch):
     ]
 
 
+def on_screen(written):
+    """The lines of a terminal after what was written to it, as rich moves its cursor."""
+    lines, row, column = [""], 0, 0
+    for code, number, action, character in re.findall(
+        r"(\x1b\[[?]?(\d*)[\d;]*([A-Za-z]))|(.|\n|\r)", written
+    ):
+        if code:
+            row -= int(number or 1) * (action == "A")
+            if action == "K":
+                lines[row] = ""
+        elif character == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row == len(lines))
+        elif character == "\r":
+            column = 0
+        else:
+            lines[row] = lines[row][:column].ljust(column) + character + lines[row][column + 1 :]
+            column += 1
+    return [line.rstrip() for line in lines]
+
+
+def test_a_typed_line_leaves_nothing_of_the_display_behind(monkeypatch):
+    screen = terminal(monkeypatch)
+    typing = io.StringIO()
+    typing.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", typing)
+    now = [1.0]
+    with ProgressDisplay(clock=lambda: now[0]) as display:
+        for now[0] in (1.0, 2.0, 3.0):
+            display.show(Progress("pilot", 450, 900))
+            screen.write("s\n")  # the terminal's echo
+            display.typed()
+            display.print_line("start: started")
+        display.show(Progress("done", 902, 900))
+    shown = on_screen(screen.getvalue())
+    assert [line.split(":")[0].split()[0] for line in shown if line and "\u2501" not in line] == [
+        *["start"] * 3, "state", "samples", "epoch",
+    ]  # fmt: skip
+    assert sum("\u2501" in line for line in shown) == 1
+
+
 def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     screen = terminal(monkeypatch)
     with ProgressDisplay() as display:

@@ -75,6 +75,16 @@ def test_latency_level_and_sound_speed_are_found_together():
     assert not any(kind == "line" for kind, _ in known)
 
 
+def test_a_faulty_day_is_no_reference_though_it_has_the_most_soundings():
+    day = days(survey())
+    assert int(np.bincount(day.code).argmax()) == 0
+    found = found_in(planted(survey(), level=0.1, days_of=(0, 2)))
+    known = applied(found)
+    assert [key for key in known if key[0] in ("level", "scale")] == [("level", day.names[0])]
+    assert known["level", day.names[0]].low < 0.1 < known["level", day.names[0]].high
+    assert "levels and scales are relative to " + day.names[0] not in found.remarks
+
+
 def test_a_sound_survey_is_left_as_it_is():
     corrected, found = calibrated(survey(), SETTINGS)
     large = [each.sentence for each in found.effects if each.applied and abs(each.value) > 0.05]

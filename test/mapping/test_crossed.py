@@ -12,7 +12,7 @@ from poam_ros.core.geometry import map_grid
 from poam_ros.core.samples import Samples
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.sounding_map import learn, map_soundings, validate_fold
-from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
+from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
 from poam_ros.outputs.folder import read_records
@@ -136,6 +136,23 @@ def test_an_offset_line_and_day_are_said_with_their_intervals(tmp_path):
     assert any(text.startswith("line L2: 3 crossings, median +0.") for text in said), said
     first = next(row for row in rows if row["day"] == "2023-11-14")
     assert float(first["low"]) < 0.2 < float(first["high"])
+
+
+def test_of_two_boats_on_one_day_the_offset_is_said_once():
+    survey = lake(doubles=False)
+    second = survey.group >= 5
+    two = replace(
+        survey,
+        z=survey.z + 0.24 * second,
+        files=(("a/one.csv", 0), ("b/two.csv", int((~second).sum()))),
+    )
+    said = cross(two, SETTINGS).sentences("1a")
+    found = [text for text in said if text.startswith("file two.csv: 15 crossings, median +0.2")]
+    assert len(found) == 1 and found[0].endswith("higher than what it crosses"), said
+    alike = replace(two, labels={"boat": Labels(second.astype(np.int64), ("Ann", "Bo"))})
+    assert cross(alike, SETTINGS).sentences("1a") == said
+    sound = cross(replace(two, z=survey.z), SETTINGS).sentences("1a")
+    assert not any(text.startswith("file") for text in sound), sound
 
 
 def test_figures_are_those_of_hydrography():

@@ -6,9 +6,11 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geometry import Extent
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import figures
 from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves
-from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
+from poam_ros.outputs.folder import EPOCH_COLUMNS, write_map, write_table
 
 NAN, INF = float("nan"), float("inf")
 ROOM = 0.05  # of an axis' height
@@ -68,6 +70,23 @@ def test_metrics_that_are_not_finite_are_drawn(values, tmp_path):
     for column, axis in drawn(tmp_path, values).items():
         low, high = axis.get_ylim()
         assert np.isfinite([low, high]).all() and low < high, column
+
+
+def test_soundings_beyond_the_map_leave_its_frame_as_it_is(tmp_path, monkeypatch):
+    grid = Grid.cells(Extent(-30, 30, -20, 20), 1.0)
+    flat = np.ones(grid.shape)
+    write_map(tmp_path / "map.npz", ElevationMap(grid, -5 * flat, flat))
+    write_table(tmp_path / "samples.csv", ("x", "y"), [(0.0, 0.0), (3.0, -20.4)])
+    saved = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: saved.append(figure) or path)
+    figures.draw_sounding_map(tmp_path)
+    shown = [axis for axis in saved[0].axes if axis.get_title()]
+    assert [axis.get_title() for axis in shown] == [
+        "depth, mean (m)",
+        "95 % uncertainty, with noise (m)",
+    ]
+    for axis in shown:
+        assert (*axis.get_xlim(), *axis.get_ylim()) == (-30, 30, -20, 20)
 
 
 def test_broken_epochs_are_reported_with_their_file(tmp_path):

@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
         warning = instance(LinkSettings, values).warning
         for text in filter(None, (warning, _help(boat), _of_practice(float(speed)))):  # type: ignore[arg-type]
             display.print_line(text)
-        _listen(drive, boat, display.print_line)
+        _listen(drive, boat, display)
         with _signals(drive) as stopped:
             try:
                 _loop(drive, boat, clock, display)
@@ -255,13 +255,14 @@ def _of_practice(speed: float) -> str:
     return f"time runs {speed:g} times as fast: also the times in the log and the report"
 
 
-def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]) -> None:
+def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:
     """Take what people type, on a thread of its own."""
 
     def read() -> None:
         # Bytes, as a key of another alphabet must not end the thread; without the buffer, whose
         # lock the thread would hold when the process ends.
         for line in sys.stdin.buffer.raw:  # type: ignore[union-attr]
+            display.typed()
             word = shown(line.decode(errors="replace").strip().lower())
             word = WORDS.get(word, word)
             if word in WORDS.values():
@@ -269,7 +270,7 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]
             elif boat is not None and word in EVENTS:
                 EVENTS[word](boat)
             elif word:
-                say(f"{word[:20]}: not a command; {_help(boat)}")
+                display.print_line(f"{word[:20]}: not a command; {_help(boat)}")
 
     threading.Thread(target=read, name="commands", daemon=True).start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from ...core.settings import instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.tvu import ORDERS
 from ..command import add_settings
-from ..graph import place_in_metres
+from ..graph import ROBOT_ROWS, place_in_metres
 
 if TYPE_CHECKING:
     from ...planning.forecast import Bottom
+
+GOALS = ("goals.metres", "goals.degrees", "goals.file")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
         help="The same in degrees (deg).")  # fmt: skip
-    add_settings(parser, rows(AreaSettings))
+    add_settings(parser, (*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
     add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty is to be met (default: 1b).")  # fmt: skip
     add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
@@ -65,11 +67,13 @@ def run(args: argparse.Namespace) -> int:
     for name, low, high in (("share", 0, 1), ("speed", 0, 1e3), ("turning_radius", -1e-9, 1e5)):
         if not low < getattr(args, name) <= high:
             raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
-    bottom, areas = _bottom(args)
+    bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
-    pilot = PILOTS[args.pilot](areas.workspace, rng)
-    if not areas.unrestricted:
+    pilot = PILOTS[args.pilot](areas.workspace, rng) if goals is None else goals
+    if goals is not None or not areas.unrestricted:
         pilot = routed(pilot, areas)
+    if not len(pilot):
+        raise InputError("areas: no waypoint before the survey can be reached")
     routes = Routes(areas)
     there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
     found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
@@ -93,8 +97,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea]:
-    """What is known of the bottom, and where the survey is."""
+def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray | None]:
+    """What is known of the bottom, where the survey is, and the goals before it [K, 2] in m."""
+    from ...mission.guidance import given_places
     from ...outputs.exports.chart import recorded
     from ...outputs.folder import read_map, read_table
     from ...planning.forecast import Bottom
@@ -102,7 +107,9 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea]:
     if args.workspace and args.workspace_degrees:
         raise InputError("workspace: expected it in metres or in degrees, got both")
     known = {} if args.like is None else recorded(args.like)
-    values = {row.name: row.default for row in rows(AreaSettings)} | known | vars(args)
+    values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
+    values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
+    values |= known | vars(args)
     values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
     if args.workspace is None:
         values |= place_in_metres(values)
@@ -121,4 +128,4 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea]:
         bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
         values["workspace"] = values["workspace"] or drawn.grid.borders.bounds
     workspace = Extent.of(values["workspace"])
-    return bottom, instance(AreaSettings, values).open(workspace)
+    return bottom, instance(AreaSettings, values).open(workspace), given_places(values)[0]

@@ -64,6 +64,8 @@ def serve(
         loop.add_signal_handler(number, server.io_loop.stop)
     server.start()
     print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
+    if edits is not None:
+        print(f"soundings that are left out are written to {edits.path}", flush=True)
     if not is_loopback(address):
         able = "see it" if edits is None else "see it and edit its soundings"
         print(f"anybody who has this address can {able}; it is not encrypted", flush=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from toy import Toy, ToyOptions
 
+from poam_ros.app import graph
 from poam_ros.app.cli import main
-from poam_ros.app.command import Parser
+from poam_ros.app.command import Parser, spelling
 from poam_ros.app.commands import drive
 from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
@@ -45,6 +46,24 @@ def test_options_go_before_the_file_and_the_file_before_defaults(tmp_path):
     # A vehicle's defaults, as robot.launch.py has them.
     assert found["method"] == "nngp" and found["screening.enabled"] and not found["autostart"]
     assert found["mission_dir"].startswith("missions/")
+
+
+def test_each_argument_of_robot_launch_is_an_option_with_its_name_and_default():
+    """But those that mean nothing without ROS 2."""
+    parser = Parser()
+    drive.add_arguments(parser)
+    graph_alone = {"namespace", "rviz", "exaggeration", "use_sim_time", "managed", "goal_action"}
+    graph_alone |= {row.name for row in graph.ROBOT_TOPICS}
+    arguments = {row.name: row for row in graph.ROBOT_ARGUMENTS}
+    assert graph_alone < arguments.keys()
+    defaults = settings("--workspace", "0 9 0 9")
+    for name in arguments.keys() - graph_alone:
+        option = parser._option_string_actions[spelling(name)]
+        if name in drive.ROWS:
+            assert option.dest == name and drive.ROWS[name] == arguments[name]
+        if name in defaults.keys() - {"workspace", "mission_dir"}:
+            assert defaults[name] == arguments[name].default
+    assert not any(spelling(name) in parser._option_string_actions for name in graph_alone)
 
 
 @pytest.mark.parametrize(

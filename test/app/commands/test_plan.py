@@ -1,6 +1,7 @@
 """`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.plans import FORMATS, Plan
 from poam_ros.outputs import folder as files
 
 STATED = ["plan", "--deviation", "0.1", "0.2", "--depth", "15", "--workspace", "0", "60", "0", "40"]
@@ -90,6 +92,30 @@ def test_a_workspace_of_a_file(tmp_path, capsys, ending):
         assert main(given) == 0
         said.append(number(capsys.readouterr().out, r"spacing ([\d.]+)"))
     assert said[1] == pytest.approx(said[0], rel=0.01)
+
+
+def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
+    """They count as far as they lead; the survey begins where they end."""
+    frame, table = LocalFrame(-17.5, 179.9999), tmp_path / "lines.csv"
+    goals = (5, 5), (45, 5), (59, 39)
+    file = tmp_path / "lake.plan"
+    file.write_text(FORMATS[".plan"](Plan("goals", [frame.to_degrees(goal) for goal in goals])))
+    origin = ["--origin", "-17.5 179.9999"]
+    said, begins = [], []
+    for words in (
+        ["--goals", ", ".join(f"{x} {y}" for x, y in goals)],
+        [*origin, "--goals.file", str(file)],
+        ["--goals", "5 5, 45 5, 59 39, 1 1"],
+    ):
+        assert main([*STATED, *words, "--to", str(table)]) == 0
+        said.append(number(capsys.readouterr().out, r"length: +(\d+) m"))
+        ends = files.read_table(table, ("x", "y"))
+        begins.append((ends["x"][0], ends["y"][0]))
+    assert said[0] == said[1] < said[2]
+    assert begins[0] == begins[1] and math.dist(begins[0], goals[-1]) < 20
+    assert math.dist(begins[2], (1, 1)) < 20
+    assert main([*STATED, "--goals.degrees", "-17.5 179.9999"]) == 2
+    assert "goals.degrees: expected also origin" in capsys.readouterr().err
 
 
 def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):

