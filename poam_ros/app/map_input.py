@@ -90,7 +90,7 @@ def read(args: argparse.Namespace) -> MappingJob:
         workspace = (
             Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
         )
-        if not bag:  # in a recording the front end did so, with its margin
+        if not bag:  # the front end has done so for a recording, with its own margin
             soundings = _in_workspace(args, soundings, workspace)
         return MappingJob(_calibrated(args, soundings, settings), workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
@@ -157,7 +157,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
         raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
     if args.draught and (mission or bag):
         raise InputError(
-            f"--draught: not for recordings, where --sonar.offset says it ({args.log})"
+            f"--draught: not for recordings, where --sonar.offset gives it ({args.log})"
         )
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
         if value and not (columns or args.reader):
@@ -182,7 +182,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The soundings of files that are no recordings."""
+    """The soundings of files that are not recordings."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
@@ -210,7 +210,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
 
 
 def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
-    """Of ``--exclude``, and of ``edits.csv`` beside each log, in it, or in the run's folder."""
+    """Those of ``--exclude``, and of ``edits.csv`` in or beside each log or in the run's folder."""
     from ..mapping.exclusions import EDITS, read_edits, read_option
 
     folders = [path if path.is_dir() else path.parent for path in args.logs]
