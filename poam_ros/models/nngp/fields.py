@@ -125,7 +125,10 @@ class TorchNetwork:
     """
 
     def __init__(self, nodes: Tensor, hidden: int) -> None:
-        self._nodes, self._layout = nodes.float(), ParameterLayout(hidden, len(nodes))
+        self._nodes, self._layout = (
+            nodes.float(),
+            ParameterLayout(hidden, round(len(nodes) ** 0.5) - 1),
+        )
 
     def evaluate(self, theta: Tensor) -> Tensor:
         """The fields F [G * G, 4] of theta [P], in float64."""
