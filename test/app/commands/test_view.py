@@ -134,6 +134,10 @@ def test_requests_need_a_known_host_and_the_token(address):
     for path in ("/", f"/?{token}", "/static/js/bokeh.min.js", "/metadata", "/autoload.js"):
         assert asked(port, path, evil, cookie)[0] == 403, path
         assert asked(port, path, own, cookie, Origin="http://evil.example")[0] == 403, path
+    for host in (f"{own}.example", f"localhost.example:{port}", f"x@{own}", ""):
+        assert asked(port, "/", host, cookie)[0] in (400, 403), host
+    for origin in ("null", "http://[", "", f"http://x@{own}"):
+        assert asked(port, "/", own, cookie, Origin=origin)[0] == 403, origin
     for path in ("/", "/?token=", f"/?{token}x", "/static/js/bokeh.min.js", "/metadata", "/x"):
         status, _, text = asked(port, path, own)
         assert status == 403 and "token" in text and "Bathymetry" not in text, path
