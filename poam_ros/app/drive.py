@@ -314,7 +314,9 @@ def progress(drive: Drive, now: Moment) -> Progress:
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:
-        return Progress("waiting for a position", problems=problems | {"fix": drive.origin_fault})
+        if drive.origin_fault != problems["control"]:
+            problems["fix"] = drive.origin_fault
+        return Progress("waiting for a position", problems=problems)
     mission, ledger = drive.guidance.mission, drive.session.ledger
     if ledger.rejected:
         found = ledger.rejected.most_common(3)
