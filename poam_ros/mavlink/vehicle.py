@@ -66,7 +66,9 @@ class Vehicle:
                 return "the mission drives the vehicle"
             return "the vehicle holds station for the mission"
         status = self.authority.status
-        return "no heartbeat" if status is None else status.refusal or "waiting for a person"
+        if status is None:
+            return f"no heartbeat on {self.link.settings.url}"
+        return status.refusal or "waiting for a person"
 
     def _hear(self, message: Any, now_s: float) -> str:
         """Handle a message about who controls the vehicle; returns why it is taken over, or ""."""

@@ -123,6 +123,11 @@ class Guidance:
     def agree(self) -> None:
         """An operator has started or resumed the mission."""
         self.autopilot.agree()
+        if self._displaced and self.map is not None:
+            text = (
+                "positions were displaced: the map so far may lie beside what is mapped from now on"
+            )
+            self._warn("map_displaced", text)
         self._displaced = False
 
     @property

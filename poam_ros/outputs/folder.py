@@ -175,6 +175,8 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
     try:
         verify(path)
         yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected the folder of a run or mission") from None
     except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
 

@@ -37,7 +37,7 @@ class Progress:
     speed: float = float("nan")
     reason: str = ""  # of the state
     depth: str = ""
-    time_left: float = float("inf")  # s, at most
+    time_left: float = float("inf")  # s, about
     left: str = ""  # until the map target is met
     problems: dict[str, str] = field(default_factory=dict)  # by node
 

@@ -40,7 +40,7 @@ def test_no_fraction_is_shown_beyond_max_samples(shown):
 def test_pending_pings_are_shown_until_some_are_accepted(shown):
     first, then = Progress("pilot", 0, 900, pending=3), Progress("exploring", 5, 900, pending=4)
     assert shown((1, first), (2, then)) == [
-        "state pilot  samples 0/900, 3 pending  epoch 0",
+        "state pilot  samples 0/900, 3 pending until the pilot survey is over  epoch 0",
         "state exploring  samples 5/900  epoch 0",
     ]
 
@@ -132,7 +132,7 @@ def test_a_terminal_shows_brackets_unchanged(monkeypatch):
 def test_reason_depth_and_time_left_are_shown(shown):
     progress = Progress("paused", 7, 9, reason="requested", depth="4.2 m", time_left=131.6)
     assert shown((1, progress)) == [
-        "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left at most 2 min 12 s"
+        "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left about 2 min 12 s"
     ]
 
 

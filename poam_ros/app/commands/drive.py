@@ -21,7 +21,7 @@ from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity, shown
 from ...core.renames import refuse_old
 from ...core.settings import Setting, flat, instance, rows
-from ...frontend.events import DONE, WAITING
+from ...frontend.events import DONE
 from ...mavlink.link import NOT_READ
 from ...mavlink.settings import LinkSettings, PlaceSettings
 from ...mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
@@ -168,6 +168,7 @@ def run(args: argparse.Namespace) -> int:
                 _loop(drive, boat, clock, display)
             finally:
                 drive.close(clock())
+                display.show(progress(drive, clock()))
                 if boat is not None:
                     boat.close()
     _sum_up(drive)
@@ -238,7 +239,9 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
         lake = Extent(x0, x1, y0, y1).grown(SHORE)
     terrain = load_terrain("lake", lake)
     place = home.place.latitude, home.place.longitude
-    boat = SimulatedBoat(terrain, port, home=place, seed=values["seed"], key=key)
+    boat = SimulatedBoat(
+        terrain, port, home=place, seed=values["seed"], key=key, speed=values["max_speed"]
+    )
     boat.recover()
     return boat
 
@@ -269,6 +272,7 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) 
                 drive.command(word)
             elif boat is not None and word in EVENTS:
                 EVENTS[word](boat)
+                display.print_line(f"to the boat: {word}")
             elif word:
                 display.print_line(f"{word[:20]}: not a command; {_help(boat)}")
 
@@ -302,7 +306,7 @@ def progress(drive: Drive, now: Moment) -> Progress:
     from ...outputs.recorder import Progress
 
     goal = drive.guidance is not None and drive.guidance.mission.goal is not None
-    problems = {"control": drive.vehicle.control(goal)}
+    problems = {"control": drive.vehicle.control(goal and not drive.closed)}
     if drive.link.failing:
         problems["link"] = drive.link.failing
     elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
@@ -310,18 +314,20 @@ def progress(drive: Drive, now: Moment) -> Progress:
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
     if drive.session is None or drive.guidance is None:
-        return Progress("waiting for a position", problems=problems | {"fix": drive.origin_fault})
+        if drive.origin_fault != problems["control"]:
+            problems["fix"] = drive.origin_fault
+        return Progress("waiting for a position", problems=problems)
     mission, ledger = drive.guidance.mission, drive.session.ledger
     if ledger.rejected:
         found = ledger.rejected.most_common(3)
         problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
     most = mission.budget.max_samples
-    counts = drive.session.samples, most, ledger.pending
+    counts = mission.budget.taken, most, ledger.pending
     shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
     shown.left = str(drive.guidance.target.left or "")
     if not mission.active:
         shown.reason = mission.reason
-    if mission.state not in (WAITING, DONE):
+    if mission.active:
         shown.time_left = mission.budget.time_left(now.limit_s)
     if (ping := drive.newest_ping) is not None:
         fault = refusal_reason(ping)
@@ -333,7 +339,7 @@ def progress(drive: Drive, now: Moment) -> Progress:
 def _sum_up(drive: Drive) -> None:
     """Print a summary of the mission, and what to do next."""
     if drive.session is None or drive.guidance is None:
-        print(f"no position: {drive.telemetry.fault}; nothing was mapped")
+        print(f"no position: {drive.origin_fault}; nothing was mapped")
         return
     mission, ledger = drive.guidance.mission, drive.session.ledger
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())

@@ -148,7 +148,7 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
         ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
         ([*STATED, "--speed", "0"], "speed: expected more than 0"),
         ([*STATED, "--noise", "2"], "standard deviation of 2 m"),
-        (["plan", "--like", "nowhere"], "nowhere/map.npz: expected a map.npz"),
+        (["plan", "--like", "nowhere"], "nowhere/map.npz: no such file"),
     ],
 )
 def test_what_is_wrong_is_said(words, said, capsys):
