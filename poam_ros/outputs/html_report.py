@@ -93,7 +93,7 @@ METHOD = (
     "cells lie outside the outline or too far from all soundings. Not to be used for navigation."
 )
 UNCERTAINTY_CAPTION = (
-    "Half the width of the 95 % interval of a sounding. White: soundings in the map."
+    "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
 )
 
 
@@ -204,7 +204,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
     )
     return _section(
         "Crossings", f"<p class=note>{note}</p>", table(words),
-        _figure(crossings_plate(chart), "Crossings by difference. Grey: soundings in the map."),
+        _figure(crossings_plate(chart), "Crossings by difference. Dots: soundings in the map."),
         _line_table(lines),
     )  # fmt: skip
 
@@ -301,7 +301,7 @@ def _chart_caption(chart: Chart) -> str:
     apart = f"Contours every {levels[1] - levels[0]:g} m. " if len(levels) > 1 else ""
     return (
         f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
-        f"Grey: soundings in the map. {_coordinates(chart)}"
+        f"Dots: soundings in the map. {_coordinates(chart)}"
     )
 
 

@@ -116,6 +116,12 @@ def test_angles_and_bars_are_round():
         "52°30′N", "0°07′30″S", "13°N", "12°59′05″N",
     ]  # fmt: skip
     assert len(_round_angles(12.99, 13.001)) in (2, 3, 4) and 13.0 in _round_angles(12.99, 13.001)
+    # A small map has two lines as well, and their labels differ.
+    few = _round_angles(47.299775, 47.300225, share=0.5)
+    assert [_angle(a, "NS") for a in few] == ["47°17′59.5″N", "47°18′N", "47°18′00.5″N"]
+    assert all(
+        len(_round_angles(8.1234567, 8.1234567 + span)) > 1 for span in np.logspace(-6, 1, 50)
+    )
     assert _bar(290.0) == 200 and _bar(0.7) == 0.5
 
 
