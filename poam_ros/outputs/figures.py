@@ -12,7 +12,7 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import recorded
+from .exports.chart import is_simulated, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water
@@ -239,7 +239,11 @@ def draw_sounding_map(folder: Path) -> Path:
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
+    simulated = is_simulated(folder)
+    panel += TITLES / rows if simulated else 0.0
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
+    if simulated:
+        figure.suptitle("SIMULATED", fontweight="bold")
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
     axes = figure.subplots(rows, columns)
     panels = (

@@ -13,12 +13,14 @@ pytest.importorskip("matplotlib")
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import write_report
 from poam_ros.outputs.plates import _angle, _bar, _round_angles, _shore
+from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.volume import levels_of, measure, write_water
 
 
@@ -181,3 +183,13 @@ def test_crossings_of_an_older_version_are_read(run):
     (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,ten,0.25\n")
     with pytest.raises(InputError, match="expected numbers"):
         write_report(run)
+
+
+def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
+    files.write_config(run / "config.yaml", {"nodes": {"mapper": {"a": 1}, "planner": {"a": 2}}})
+    refused = RefusedPings.of([RefusedPing("no_odometry", n, 0, *NOWHERE) for n in (3, 4)])
+    write_refused(run, refused)
+    _, words = read(write_report(run))
+    assert re.search(r"in the map\s+120", words) and re.search(r"refused: no odometry\s+5", words)
+    assert "SIMULATED" not in words and "simulated" not in words
+    assert "mapper:" in words and "planner:" in words  # they differ
