@@ -26,7 +26,7 @@ from .exports.chart import (
     settings_of,
 )
 from .folder import atomic_write, read_records
-from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
+from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
@@ -326,7 +326,10 @@ def _dumped(config: Any) -> str:
 
 def _chart_caption(chart: Chart) -> str:
     levels = contour_levels(chart)
-    apart = f"Contours every {levels[1] - levels[0]:g} m. " if len(levels) > 1 else ""
+    apart = f"Contours every {levels[1] - levels[0]:g} m" if len(levels) > 1 else ""
+    if apart:
+        doubtful = ", dashed where the 95 % uncertainty is over half of that"
+        apart += f"{doubtful if uncertain(chart).any() else ''}. "
     return (
         f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
         f"Dots: soundings in the map. {_coordinates(chart)}"

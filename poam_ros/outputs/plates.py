@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
 from .exports.chart import Chart
@@ -42,17 +43,34 @@ def chart_plate(chart: Chart) -> bytes:
     draw_soundings(axis, chart.track)
     shore = _shore(axis, chart)
     _clipped(image, shore)
-    levels = contour_levels(chart)
-    if levels:
-        masked = np.ma.masked_invalid(chart.depth)
-        lines = axis.contour(
-            chart.grid.x, chart.grid.y, masked, levels, colors="#16283c", linewidths=0.5
-        )
-        _clipped(lines, shore)
-        axis.clabel(lines, fontsize=6, fmt="%g")
+    _draw_contours(axis, chart, shore)
     _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
     return _png(figure)
+
+
+def uncertain(chart: Chart) -> np.ndarray:
+    """Cells whose 95 % uncertainty is over half the contour interval [rows, columns]."""
+    levels = contour_levels(chart)
+    return chart.uncertainty > (levels[1] - levels[0] if len(levels) > 1 else np.inf) / 2
+
+
+def _draw_contours(axis: Any, chart: Chart, shore: Any) -> None:
+    """Draw the contours, dashed over cells that are ``uncertain``."""
+    doubtful = uncertain(chart)
+    # The dashed ones reach the next certain cell, where the others begin.
+    parts = ((~doubtful, "solid"), (binary_dilation(doubtful), "dashed"))
+    for cells, style in parts:
+        depth = np.ma.masked_invalid(np.where(cells, chart.depth, np.nan))
+        levels = [at for at in contour_levels(chart) if depth.min() < at < depth.max()]
+        if not levels:
+            continue
+        lines = axis.contour(
+            chart.grid.x, chart.grid.y, depth, levels, colors="#16283c", linewidths=0.5,
+            linestyles=style,
+        )  # fmt: skip
+        _clipped(lines, shore)
+        axis.clabel(lines, fontsize=6, fmt="%g")
 
 
 def uncertainty_plate(chart: Chart) -> bytes:

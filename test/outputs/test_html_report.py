@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,7 +20,7 @@ from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import write_report
-from poam_ros.outputs.plates import _angle, _bar, _round_angles, _shore
+from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.volume import levels_of, measure, write_water
 
@@ -193,3 +194,17 @@ def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
     assert re.search(r"in the map\s+120", words) and re.search(r"refused: no odometry\s+5", words)
     assert "SIMULATED" not in words and "simulated" not in words
     assert "mapper:" in words and "planner:" in words  # they differ
+
+
+def test_contours_of_uncertain_depths_are_dashed(run):
+    drawn = files.read_map(run / "map.npz")
+    assert "dashed" not in write_report(run).read_text(encoding="utf-8")
+    variance = np.where(drawn.grid.y[:, None] > 20, 4.0, drawn.variance)
+    files.write_map(run / "map.npz", replace(drawn, variance=variance))
+    assert "dashed where" in write_report(run).read_text(encoding="utf-8")
+    axis = blank_figure((4, 4)).subplots()
+    _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
+    solid, dashed = axis.collections
+    assert solid.get_linestyles()[0][1] is None and dashed.get_linestyles()[0][1] is not None
+    ends = [np.concatenate([p.vertices for p in c.get_paths()])[:, 1] for c in (solid, dashed)]
+    assert ends[0].max() < 20.5 and ends[0].min() < 5 and 18 < ends[1].min() <= ends[0].max()
