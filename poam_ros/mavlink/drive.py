@@ -26,6 +26,7 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
+from ..outputs.exports.chart import is_simulated
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from .frame import LocalFrame
@@ -55,6 +56,7 @@ class Drive:
         link: to the autopilot.
         say: takes a line for people.
         threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
+        simulated: whether the vehicle is; recorded in config.yaml.
 
     Attributes:
         vehicle: on the link; ``authority``, ``telemetry``, ``parameters``, ``steering``: its own.
@@ -74,8 +76,10 @@ class Drive:
         link: Link,
         say: Callable[[str], None],
         threaded: bool = True,
+        simulated: bool = False,
     ) -> None:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
+        self._simulated = simulated
         settings = instance(LinkSettings, values)
         self._max_accuracy = settings.max_accuracy
         self.vehicle = vehicle = Vehicle(link, values["goal_period"])
@@ -182,7 +186,12 @@ class Drive:
         self.session, self.guidance = session, guidance
         self._results = SessionResults(session, values["output"])
         if (folder := self._results.folder) is not None:
-            config = {"version": __version__, "nodes": {n: nested(plain(values)) for n in NODES}}
+            config: dict[str, Any] = {
+                "version": __version__,
+                "nodes": {n: nested(plain(values)) for n in NODES},
+            }
+            if self._simulated or is_simulated(folder):  # what was practice stays practice
+                config["simulated"] = True
             write_config(folder / "config.yaml", config)
         place = frame.place
         heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""

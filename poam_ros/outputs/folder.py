@@ -81,6 +81,12 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def check_run(folder: Path) -> None:
+    """Raise an ``InputError`` unless there is such a folder of a run or mission."""
+    if not folder.is_dir():
+        raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row; texts that look like formulas are quoted."""
     with atomic_write(path) as file:
@@ -257,6 +263,8 @@ def read_map(path: Path) -> ElevationMap:
     Raises:
         InputError: if the file is missing or holds something else.
     """
+    if not path.exists():
+        raise InputError(f"{path}: expected a map.npz, got none")
     with _refusing(path, "a map.npz of this package"):
         arrays = read_arrays(path)
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")

@@ -195,7 +195,7 @@ class RunRecorder:
         try:
             rows = [epoch.row() for epoch in self.scores.epochs]
             files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
-            config = {"version": __version__, "nodes": self.config}
+            config = {"version": __version__, "simulated": True, "nodes": self.config}
             files.write_config(path / "config.yaml", config)
             if self._truth is not None:
                 grid, elevation = self._truth

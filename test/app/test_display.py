@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from poam_ros.app.command import print_wrapped
 from poam_ros.app.progress import ProgressDisplay
 from poam_ros.outputs.recorder import Progress
 
@@ -140,3 +141,15 @@ def test_the_time_left_until_the_target_is_shown(shown):
     progress = Progress("exploring", 7, 9)
     progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})
     assert shown((1, progress))[0].endswith("target 82 %, 15 min left (90 %: 12 to 20)")
+
+
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_a_summary_is_broken_between_words_on_a_terminal_alone(monkeypatch, capsys, width):
+    text = "485 refused (312 waiting, 9 after_mission, 2 no_odometry), 0 undecided, 0.0 % no-return"
+    print_wrapped(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_wrapped(text)
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(lines) == text and max(map(len, lines)) <= width

@@ -30,7 +30,7 @@ from ...models.registry import MODELS, option_rows
 from ...planning.areas import AreaSettings
 from ...planning.planners import PLANNERS, planner_rows
 from .. import graph
-from ..command import INTERRUPTED, Parser, add_settings, exit_on_interrupt
+from ..command import INTERRUPTED, Parser, add_settings, exit_on_interrupt, print_wrapped
 from .map import draw_figures, print_summary
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
     link = Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
-        drive = Drive(values, link, display.print_line)
+        drive = Drive(values, link, display.print_line, simulated=boat is not None)
         warning = instance(LinkSettings, values).warning
         for text in filter(None, (warning, _help(boat), _of_practice(float(speed)))):  # type: ignore[arg-type]
             display.print_line(text)
@@ -339,15 +339,15 @@ def progress(drive: Drive, now: Moment) -> Progress:
 def _sum_up(drive: Drive) -> None:
     """Print a summary of the mission, and what to do next."""
     if drive.session is None or drive.guidance is None:
-        print(f"no position: {drive.origin_fault}; nothing was mapped")
+        print_wrapped(f"no position: {drive.origin_fault}; nothing was mapped")
         return
     mission, ledger = drive.guidance.mission, drive.session.ledger
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
     if mission.state == DONE:
-        print(f"end: {mission.state}: {mission.reason}")
+        print_wrapped(f"end: {mission.state}: {mission.reason}")
     else:
-        print(f"end: ended here while {mission.state} ({mission.reason})")
-    print(
+        print_wrapped(f"end: ended here while {mission.state} ({mission.reason})")
+    print_wrapped(
         f"{quantity(drive.session.samples, 'ping')} in the map, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
         f"{ledger.pending + ledger.held} undecided"
@@ -356,7 +356,7 @@ def _sum_up(drive: Drive) -> None:
         print(
             f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
         )
-    print(
+    print_wrapped(
         f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
     )

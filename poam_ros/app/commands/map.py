@@ -21,7 +21,7 @@ from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_settings, exit_on_interrupt, figures, reader
+from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
 from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
@@ -322,7 +322,9 @@ def print_summary(folder: Path) -> None:
 
     settings = ExportSettings(**{**recorded(folder), "depth": True})
     for name, text in summary(folder, read_chart(folder, settings)).items():
-        print(f"{name}: {text}")
+        print_wrapped(f"{name}: {text}")
     print(f"results: {folder}")
     ending = "gpkg" if settings.origin is None else "geojson"
-    print(f"next:    poam view {folder}, or poam export {folder} --to contours.{ending} --depth")
+    # A command has a line of its own, and no line break in it, so that it can be copied.
+    print(f"next:    poam view {folder}")
+    print(f"or:      poam export {folder} --to contours.{ending} --depth")

@@ -1,6 +1,7 @@
 """`poam drive`: its settings, and a mission on the simulated boat."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
 from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart, recorded
+from poam_ros.outputs.exports.chart import ExportSettings, is_simulated, read_chart, recorded
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,6 +125,17 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, caps
     chart = read_chart(folder, ExportSettings(**place))
     assert np.isfinite(chart.elevation).all()
     assert "&" not in (folder / "config.yaml").read_text()  # nor references of YAML
+    # It says everywhere that no boat was there, and has each setting and each count once.
+    assert is_simulated(folder) and is_simulated(mapped)
+    for texts in (chart.provenance, read_chart(mapped, ExportSettings()).provenance):
+        assert texts["title"].startswith("SIMULATED") and texts["simulated"].startswith("yes")
+    assert chart.provenance["settings"].count('"pilot_samples"') == 1
+    assert chart.provenance["map_time"].endswith("(simulated time)")
+    report = (folder / "report.html").read_text()
+    assert "<h1>SIMULATED" in report and "<table></table>" not in report
+    assert re.search(rf"<th>in the map</th><td>{len(chart.track)}</td>", report)
+    assert re.search(r"<th>measured</th><td>20\S+Z to 20\S+Z \(simulated time\)</td>", report)
+    assert re.search(r"<th>refused: waiting</th><td>\d+</td>", report)
 
 
 def test_the_pictures_of_the_display_are_those_of_today(monkeypatch):

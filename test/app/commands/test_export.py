@@ -85,3 +85,11 @@ def test_wrong_input_gives_one_line_and_status_2(options, words, run, capsys):
 def test_a_folder_without_a_map_is_named(tmp_path, capsys):
     assert main(["export", str(tmp_path), "--to", str(tmp_path / "map.csv")]) == 2
     assert str(tmp_path / "map.npz") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["export", "--to", "map.csv"], ["view"]])
+def test_a_folder_that_is_not_there_has_one_message(command, tmp_path, capsys):
+    assert main([command[0], str(tmp_path / "nothere"), *command[1:]]) == 2
+    said = capsys.readouterr().err
+    assert f"RUN: expected the folder of a run or mission, got {tmp_path / 'nothere'}" in said
+    assert "Errno" not in said
