@@ -107,7 +107,7 @@ class NodeVoyage(Voyage):
             self.planner.mission.state, self.planner.guidance.taken_over
         )  # fmt: skip
         arrived &= self.node._requests == self.planner._requested
-        return arrived and not self.session.due(self.now)
+        return arrived and not self.session.due(self.mapper.moment)
 
     def _wait(self, condition) -> None:
         ends = time.monotonic() + LIMIT_S

@@ -263,8 +263,6 @@ def read_map(path: Path) -> ElevationMap:
     Raises:
         InputError: if the file is missing or holds something else.
     """
-    if not path.exists():
-        raise InputError(f"{path}: expected a map.npz, got none")
     with _refusing(path, "a map.npz of this package"):
         arrays = read_arrays(path)
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")

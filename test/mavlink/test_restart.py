@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from poam_ros.app.drive import progress
+from poam_ros.app.commands.drive import progress
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
