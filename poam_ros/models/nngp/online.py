@@ -50,7 +50,7 @@ class NeighbourGP:
         self.options = options
         layout = ParameterLayout(options.hidden, options.lattice)
         theta = layout.initial(options.lengthscales[1], options.initial_noise, network)
-        self._trainer = NngpTrainer(layout, options, training)
+        self._trainer = NngpTrainer(layout, options.of_training, training)
         self._learned = HyperparameterState.begin(theta)
         self._store = SiteStore()
         self._kernel: Kernel | None = None
