@@ -21,7 +21,7 @@ from ..interface import ModelState, until
 from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
-from .blending import blended, site_spacing
+from .blending import TRANSITION, blended, site_spacing
 from .calibration import VarianceCalibration, errors_of, left_out, tells_noise, widening
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
@@ -237,7 +237,7 @@ class NeighbourGP:
             return found._replace(variance=found.variance + self._store.position_noise_at(near))
 
         found = (
-            blended(conditionals, self._store.land, x, nodes, spread)
+            blended(conditionals, self._store.land, x, nodes, self._band, spread)
             if nodes
             else conditionals(x, spread(x))
         )
@@ -250,6 +250,10 @@ class NeighbourGP:
             found.variance + (kernel.noise + added) if noise else found.variance
         )
         return Prediction(mean.to(X), variance.to(X))
+
+    @property
+    def _band(self) -> float:
+        return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
 
     def _warn(self, limited: int, places: int) -> None:
         """Log once that soundings contradict each other, and once more where it shows."""
