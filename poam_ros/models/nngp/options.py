@@ -35,7 +35,7 @@ class NeighbourOptions(Settings):
         maximum=1000,
     )  # fmt: skip
     neighbour_spacing: float = setting(
-        0.2, "Minimum spacing of the chosen neighbours, relative to their distance from the "
+        0.15, "Minimum spacing of the chosen neighbours, relative to their distance from the "
         "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
     spread_training: bool = setting(
