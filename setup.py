@@ -51,7 +51,12 @@ NATIVE = [
         extra_compile_args=[*FLAGS, f"-ffp-contract={contract}"],
         optional=True,
     )
-    for source, contract in (("attentive", "fast"), ("search", "off"), ("conditional", "fast"))
+    for source, contract in (
+        ("attentive", "fast"),
+        ("search", "off"),
+        ("conditional", "fast"),
+        ("network", "fast"),
+    )
 ]
 
 setup(

@@ -23,16 +23,7 @@ from poam_ros.core.errors import InputError
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (
-        *graph.ROBOT_TOPICS,
-        graph.MAVLINK,
-        graph.WORKSPACE_DEGREES,
-        graph.USE_SIM_TIME,
-        graph.ROWS["exaggeration"],
-        *graph.OWN,
-    )
-    rows = [*(graph.ROBOT_ROWS[name] for name in graph.ROBOT_FORWARDED), *own]
-    arguments = LaunchArguments(rows, required=("workspace",))
+    arguments = LaunchArguments(graph.ROBOT_ARGUMENTS, required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))

@@ -69,16 +69,16 @@ def other_domain():
     return free_domain()
 
 
-def called_by(thread, executor, function):
+def called_by(thread, executor, function, *arguments):
     """What a function returns that an executor's thread calls, if that runs; or raises it."""
     if threading.current_thread() is thread or not thread.is_alive():
-        return function()
+        return function(*arguments)
     found = []
     called = threading.Event()
 
     def call():
         try:
-            found.append((function(), None))
+            found.append((function(*arguments), None))
         except BaseException as error:
             found.append((None, error))
         called.set()
@@ -95,7 +95,8 @@ def called_by(thread, executor, function):
 def ros():
     """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
 
-    One of ours is configured and activated, unless ``up`` is false.
+    One of ours is configured and activated, unless ``up`` is false. ``node.in_turn(function)``
+    calls a function between the node's callbacks.
     """
     rclpy = pytest.importorskip("rclpy")
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -121,9 +122,10 @@ def ros():
         thread = threading.Thread(target=spin, args=(executor,), daemon=True)
         # A callback must not run while a transition destroys what it uses: as in a process, both
         # are the executor's.
-        for name in ("configure", "activate", "deactivate", "cleanup"):
+        node.in_turn = partial(called_by, thread, executor)
+        for name in ("configure", "activate", "deactivate", "cleanup", "set_parameters"):
             if hasattr(node, name):
-                setattr(node, name, partial(called_by, thread, executor, getattr(node, name)))
+                setattr(node, name, partial(node.in_turn, getattr(node, name)))
         thread.start()
         spun.append((node, executor, thread))
         return node
@@ -179,7 +181,9 @@ def python():
 @pytest.fixture
 def no_figures(monkeypatch):
     """`poam map` draws nothing: most of its time, for tests that look at its map alone."""
-    monkeypatch.setattr("poam_ros.app.map.draw_figures", lambda folder, validated=False: None)
+    monkeypatch.setattr(
+        "poam_ros.app.commands.map.draw_figures", lambda folder, validated=False: None
+    )
 
 
 @pytest.fixture

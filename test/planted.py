@@ -14,10 +14,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from poam_ros.importers.crossed import cross
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.importers.soundings import SoundingMapSettings, Soundings, find_lines
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.soundings import SoundingMapSettings, Soundings, find_lines
 from poam_ros.outputs.held_out import split_off
 
 #: Kinds of simulated lakes.

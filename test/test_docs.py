@@ -11,7 +11,7 @@ import pytest
 from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import REASONS
+from poam_ros.app.commands.doctor import REASONS
 from poam_ros.frontend import refused_pings as refused
 from poam_ros.ros.common.parameters import INNER, TABLES
 

@@ -29,7 +29,7 @@ FOREIGN = {
 @cache
 def parser(command: str) -> Parser:
     made = Parser(prog=f"poam {command}")
-    import_module(f"poam_ros.app.{command}").add_arguments(made)
+    import_module(f"poam_ros.app.commands.{command}").add_arguments(made)
     return made
 
 

@@ -17,7 +17,7 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "torch.load", "torch.save", "os.syste
                 "yaml.unsafe_load", "yaml.full_load", "numpy.fromregex"}  # fmt: skip
 #: Calls that one place alone may make: with yaml's safe loader, and with limits on the memory.
 ALLOWED = {
-    ("poam_ros/core/safe_yaml.py", "yaml.load"), ("poam_ros/core/reading.py", "json.loads"),
+    ("poam_ros/core/reading.py", "yaml.load"), ("poam_ros/core/reading.py", "json.loads"),
     ("poam_ros/simulation/world/terrain.py", "np.load"),  # matplotlib's own
 }  # fmt: skip
 UNBOUNDED = {"np.load", "yaml.safe_load", "json.load", "csv.writer", "csv.DictWriter"}
@@ -72,10 +72,10 @@ def test_nothing_that_is_loaded_can_run_code(path):
 def test_yaml_is_read_as_plain_values_only():
     import yaml
 
-    from poam_ros.core import safe_yaml
+    from poam_ros.core import reading
 
-    assert issubclass(safe_yaml._UniqueLoader, safe_yaml._Loader)
-    assert issubclass(safe_yaml._Loader, yaml.SafeLoader)
+    assert issubclass(reading._UniqueLoader, reading._Loader)
+    assert issubclass(reading._Loader, yaml.SafeLoader)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -130,7 +130,7 @@ def test_every_queue_has_a_bound(path):
 #: Files that need not appear whole, and why.
 PARTIAL = {
     "poam_ros/core/files.py": "writes beside the file, and renames",
-    "poam_ros/app/sim.py": "logs of processes",
+    "poam_ros/app/commands/sim.py": "logs of processes",
     "poam_ros/journal/database.py": "copies into a folder that is renamed",
     "poam_ros/journal/tables.py": "a temporary copy",
     "poam_ros/journal/transactions.py": "appends to the journal",

@@ -31,6 +31,7 @@ LAYERS = (
     ("learning",),
     ("mission",),
     ("outputs",),
+    ("mapping",),
     ("importers",),
     ("simulation",),
     ("mavlink",),
@@ -41,7 +42,7 @@ LAYERS = (
 )
 PACKAGES = sorted((name for layer in LAYERS for name in layer), key=len, reverse=True)
 #: Who may change the process it runs in (threads, allocator): where a process begins.
-ENTRIES = ("app", "research.bench", "ros", "research.sweeps.sweep", "importers.parallel")
+ENTRIES = ("app", "research.bench", "ros", "research.sweeps.sweep", "mapping.parallel")
 
 TORCH = {"torch", "gpytorch", "linear_operator"}
 MAY_KNOW_TORCH = ("models", "core.process", "research.bench")
@@ -61,11 +62,9 @@ EXTRAS = {
 LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
-    "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
+    "outputs", "mapping.soundings", "importers.tables", "importers.bags", "importers.bag_files",
     "importers.readers", "research.sweeps.sweep_report", "research.sweeps.folder",
-    "mavlink", "app.cli", "app.drive", "app.waypoints", "app.plan", "app.sim", "app.run",
-    "app.map", "app.nodes", "app.repair",
-    "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
+    "mavlink", "app.cli", "app.commands", "app.nodes",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip
 #: What comes up without torch: the nodes load it when their parameters are known to be right.
@@ -101,7 +100,7 @@ def path_of(module: str) -> Path:
 #: What reads the system clock, and the modules that do: for stamps, dates in names and documents.
 SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
 STAMPING = {
-    "app.doctor", "app.drive", "importers.exclusions", "mavlink.simulated_boat",
+    "app.commands.doctor", "app.commands.drive", "mapping.exclusions", "mavlink.simulated_boat",
     "outputs.exports.chart", "ros.simulator.node",
 }  # fmt: skip
 

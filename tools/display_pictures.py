@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from poam_ros.app import drive as command
 from poam_ros.app.command import Parser
+from poam_ros.app.commands import drive as command
 from poam_ros.app.progress import picture
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.settings import instance

@@ -16,7 +16,7 @@ from .. import __version__
 from ..core.errors import InputError, PoamError
 from .command import INTERRUPTED, Parser, exit_on_interrupt, report_interrupted
 
-#: The commands with their summaries. Each is a module of this package with the same name.
+#: The commands with their summaries. Each is a module of ``app/commands/`` with the same name.
 COMMANDS = {
     "sim": "Simulate a mission with the ROS 2 nodes.",
     "run": "Simulate a mission in lock-step, without ROS (Algorithm 1 of the paper).",
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = given[0]
     try:
         with exit_on_interrupt(f"poam {name}"):
-            command = import_module(f".{name}", __package__)
+            command = import_module(f".commands.{name}", __package__)
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
         args = parser.parse_args(given[1:])

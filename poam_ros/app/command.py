@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -178,6 +180,14 @@ def figures(extra: str = "sim") -> Iterator[None]:
         yield
     except ImportError:
         print(f"no figures: matplotlib is not installed (pip install 'poam_ros[{extra}]')")
+
+
+def print_wrapped(text: str) -> None:
+    """Print a line; on a terminal broken between words where it is too long."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    print(text)
 
 
 @contextmanager

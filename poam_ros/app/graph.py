@@ -58,8 +58,8 @@ ROBOT_NODES = ("mapper", "planner")
 ROBOT_FORWARDED = (
     "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "model",
     "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
-    "areas.polygon_degrees", "areas.keep_outs_degrees", "goals_degrees", "goals_file",
-    "origin", "heading", "home_degrees", "goal_period", "goal_action", "mission_dir",
+    "areas.polygon_degrees", "areas.keep_outs_degrees", "goals.degrees", "goals.file",
+    "origin", "heading", "home_degrees", "goal_period", "goals.action", "mission_dir",
     "watchdog.resume_after_restart", "managed", "screening.enabled", "water.level", "min_depth",
     "min_depth_probability", *_TARGET,
 )  # fmt: skip
@@ -83,6 +83,11 @@ PLACES = (
     "areas.polygon_degrees",
 )  # fmt: skip
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
+#: All arguments of robot.launch.py.
+ROBOT_ARGUMENTS = (
+    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, MAVLINK, WORKSPACE_DEGREES,
+    USE_SIM_TIME, ROWS["exaggeration"], *OWN,
+)  # fmt: skip
 
 
 def robot_remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
@@ -145,7 +150,7 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     """
     if not params_file:
         return None
-    from ..core.safe_yaml import read_yaml
+    from ..core.reading import read_yaml
 
     try:
         content = read_yaml(Path(params_file))

@@ -22,7 +22,7 @@ from ..core.settings import Setting, Value
 from ..ros.common.parameters import TABLES
 from . import graph
 
-PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file", "goals_file")
+PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file", "goals.file")
 
 
 class LaunchArguments:

@@ -14,9 +14,9 @@ from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import FrontEndSettings
 from ..importers.bags import BagSettings
-from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..journal.folder import MAY_DIFFER
 from ..journal.reader import RecordedMission, read_mission
+from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
 from ..ros.common.parameters import ROBOT_DEFAULTS
@@ -24,8 +24,8 @@ from ..screening.screen import ScreeningSettings
 from .command import spelling
 
 if TYPE_CHECKING:
-    from ..importers.exclusions import Exclusion
-    from ..importers.soundings import Soundings
+    from ..mapping.exclusions import Exclusion
+    from ..mapping.soundings import Soundings
 
 #: The settings of models, with the defaults of `poam map`.
 MODEL = tuple(
@@ -90,7 +90,7 @@ def read(args: argparse.Namespace) -> MappingJob:
         workspace = (
             Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
         )
-        if not bag:  # in a recording the front end did so, with its margin
+        if not bag:  # the front end has done so for a recording, with its own margin
             soundings = _in_workspace(args, soundings, workspace)
         return MappingJob(_calibrated(args, soundings, settings), workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
@@ -157,7 +157,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
         raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
     if args.draught and (mission or bag):
         raise InputError(
-            f"--draught: not for recordings, where --sonar.offset says it ({args.log})"
+            f"--draught: not for recordings, where --sonar.offset gives it ({args.log})"
         )
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
         if value and not (columns or args.reader):
@@ -182,13 +182,13 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The soundings of files that are no recordings."""
-    from ..importers.calibration import BOATS
+    """The soundings of files that are not recordings."""
     from ..importers.columns import read_mapping
-    from ..importers.exclusions import DAY, needed
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
+    from ..mapping.crossed import BOATS
+    from ..mapping.exclusions import DAY, needed
 
     given = vars(args)
     scale = instance(FrontEndSettings, {name: given[name] for name in OF_TABLES if name in given})
@@ -210,8 +210,8 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
 
 
 def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
-    """Of ``--exclude``, and of ``edits.csv`` beside each log, in it, or in the run's folder."""
-    from ..importers.exclusions import EDITS, read_edits, read_option
+    """Those of ``--exclude``, and of ``edits.csv`` in or beside each log or in the run's folder."""
+    from ..mapping.exclusions import EDITS, read_edits, read_option
 
     folders = [path if path.is_dir() else path.parent for path in args.logs]
     edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
@@ -225,7 +225,7 @@ def _calibrated(
     """The soundings less what crossings show to be constant errors, with ``--calibrate``."""
     if not args.calibrate:
         return soundings
-    from ..importers.calibration import calibrated
+    from ..mapping.calibration import calibrated
 
     soundings, found = calibrated(soundings, settings)
     for sentence in found.sentences:
@@ -235,7 +235,7 @@ def _calibrated(
 
 def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     """The soundings without those that a person left out."""
-    from ..importers.exclusions import described, exclude, with_lines
+    from ..mapping.exclusions import described, exclude, with_lines
 
     soundings = with_lines(soundings)  # what is left out does not renumber the others
     if not args.exclusions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..frontend.events import DONE
+from ..frontend.events import DONE, PILOT
 
 if TYPE_CHECKING:
     from ..outputs.folder import EpochRecord
@@ -63,6 +64,14 @@ class ProgressDisplay:
             sys.stdout.flush()
         else:
             self._live.console.print(line, markup=False, highlight=False)
+            self._shown_at = -math.inf  # the display below it may be of before
+
+    def typed(self) -> None:
+        """A person has typed a line, whose end moved the cursor below the live display: go back."""
+        if self._live is not None and sys.stdin.isatty():
+            from rich.control import Control
+
+            self._live.console.control(Control.move(0, -1))
 
     def show(self, progress: Progress) -> None:
         """Show the progress, at most once per period."""
@@ -87,7 +96,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         samples += f"/{progress.max_samples}"
     if progress.pending and not progress.samples:
         # Screening runs when a batch is due, first at the end of the pilot survey.
-        samples += f", {progress.pending} pending"
+        until = " until the pilot survey is over" if progress.state == PILOT else ""
+        samples += f", {progress.pending} pending{until}"
     facts = [("state", progress.state)]
     if progress.reason:
         facts.append(("reason", progress.reason))
@@ -96,7 +106,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("depth", progress.depth))
     if progress.time_left < float("inf"):
         minutes, seconds = divmod(round(max(0.0, progress.time_left)), 60)
-        facts.append(("left", f"at most {minutes} min {seconds:02d} s"))
+        facts.append(("left", f"about {minutes} min {seconds:02d} s"))
     if progress.epoch is not None:
         facts.append(("smse", f"{progress.epoch.metrics.smse:.4f}"))
         facts.append(("update", f"{progress.epoch.update_s:.2f} s"))
@@ -114,7 +124,7 @@ def picture(progress: Progress) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    # As texts: a line printed above redraws the display, and without markup.
+    # Text, not strings: rich would read a string as markup whenever it redraws the display.
     table = Table.grid(padding=(0, 2))
     for name, value in _facts(progress):
         table.add_row(Text(name, style="bold"), Text(value))

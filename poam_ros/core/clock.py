@@ -28,6 +28,11 @@ class Moment:
         """The time in s that limits in ROS time are measured by."""
         return self.ros_ns / SECOND if self.lasting_s is None else self.lasting_s
 
+    @property
+    def limit_ns(self) -> int:
+        """The same in ns."""
+        return self.ros_ns if self.lasting_s is None else round(self.lasting_s * SECOND)
+
 
 class LastingTime:
     """ROS time for limits: it starts at the clock's reading and is unaffected by clock adjustments.

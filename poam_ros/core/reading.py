@@ -1,5 +1,5 @@
-"""Reading files that others may have written: how much memory one may take is asked before it is
-taken. Messages name no file: whoever reads it does."""
+"""Reads files that others may have written: bounds the memory before it is taken, and YAML to plain
+values. Messages name no file: whoever reads it does."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import IO, Any, TextIO
 from zipfile import ZipFile
 
 import numpy as np
+import yaml
 
 from .errors import InputError, shown
 
@@ -28,6 +29,11 @@ JSON_FACTOR = RECORD_FACTOR = 16
 TEXT_FACTOR = 32
 #: Characters of a line of a table.
 LONGEST_LINE = 65_536
+#: Bytes of memory that PyYAML takes for each character and for each node.
+YAML_FACTOR, NODE_BYTES = 64, 10_000
+#: Maximum depth of nested mappings and lists.
+DEEPEST = 50
+MERGE = "tag:yaml.org,2002:merge"
 
 
 def allowance() -> int:
@@ -72,13 +78,15 @@ def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
             memory than allowed.
     """
     import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it lies nowhere: for terrain it need not
-        with rasterio.open(path, driver="GTiff") as source:
-            blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
-            refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
-            yield source
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)  # for terrain it may lie nowhere
+        source = rasterio.open(path, driver="GTiff")
+    with source:
+        blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
+        refuse_larger("its raster", max([source.width * source.height, *blocks]), factor)
+        yield source
 
 
 class MemoryMeter:
@@ -213,3 +221,63 @@ def _array(file: IO[bytes], name: str, size: int) -> np.ndarray:
     file.seek(0)
     array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
     return array
+
+
+class _Loader(yaml.SafeLoader):
+    """Counts nodes as if every alias were written out."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._left = self._most = allowance() // NODE_BYTES
+        self._sizes: dict[int, int] = {}
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        before, alias = self._left, self.check_event(yaml.AliasEvent)
+        self._left -= 1
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise yaml.YAMLError("nested too deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias:
+            if id(node) not in self._sizes:
+                raise yaml.YAMLError("an alias inside the value that it refers to")
+            self._left = before - self._sizes[id(node)]
+        if self._left < 0:
+            raise yaml.YAMLError(f"more than {self._most} values, with those of its aliases")
+        self._sizes[id(node)] = before - self._left
+        return node
+
+
+class _UniqueLoader(_Loader):
+    """Refuses a repeated key; YAML would silently use its last value."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Before merging (``<<: *a``), which adds keys that the mapping's own override.
+        node = super().compose_mapping_node(anchor)
+        scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        keys = [key.value if key.tag == MERGE else self.construct_object(key) for key in scalars]
+        twice = [key for i, key in enumerate(keys) if key in keys[:i]]
+        if twice:
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"{twice[0]!r} appears twice in the mapping at line {line}")
+        return node
+
+
+def read_yaml(path: Path, unique: bool = False) -> Any:
+    """The content of a YAML file.
+
+    Args:
+        path: of the file; UTF-8.
+        unique: refuse a mapping with the same key twice.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: it is no YAML, too large, or has too many values.
+    """
+    try:
+        text = read_whole(path, YAML_FACTOR).decode()
+        return yaml.load(text, _UniqueLoader if unique else _Loader)
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise InputError(" ".join(str(error).split())) from None

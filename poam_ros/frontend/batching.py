@@ -104,12 +104,13 @@ class SampleQueue:
 
     Args:
         policy: decides when a batch is due.
-        capacity: number of samples at which the queue is ``full``. Callers should then add no
-            more; the queue drops nothing.
     """
 
-    def __init__(self, policy: BatchPolicy, capacity: int = 1_000_000) -> None:
-        self.policy, self.capacity = policy, capacity
+    #: Number of samples at which it is ``full``. Callers then add no more; it drops nothing itself.
+    capacity = 1_000_000
+
+    def __init__(self, policy: BatchPolicy) -> None:
+        self.policy = policy
         self._parts: list[Samples] = []
         self._retry_count = 0
         self._oldest_ns: int | None = None
@@ -151,7 +152,7 @@ class SampleQueue:
         fresh = len(self) - self._retry_count
         if fresh <= 0:
             return False
-        if self._oldest_ns is None or self._oldest_ns > now_ns:  # the clock was set back
+        if self._oldest_ns is None or self._oldest_ns > now_ns:  # a recording's clock was set back
             self._oldest_ns = now_ns
         age_s = (now_ns - self._oldest_ns) / SECOND
         return self.policy.batch_due(fresh, age_s, self._arrived)

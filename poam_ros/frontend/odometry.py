@@ -148,13 +148,14 @@ class OdometryBuffer:
 
     Args:
         capacity: at least this many states are stored, at most twice as many.
-        restart_ns: a stamp this far behind the newest one means that time was set back (a bag or a
-            simulation was restarted): the buffer is cleared.
     """
 
-    def __init__(self, capacity: int = 4096, restart_ns: int = SECOND) -> None:
+    #: A stamp this far behind the newest one means that time was set back (a bag or a simulation
+    #: was restarted): the buffer is cleared.
+    RESTART_NS = SECOND
+
+    def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
-        self._restart_ns = restart_ns
         self._stamps: list[int] = []
         self._states: list[VehicleState] = []
         self._watch = JumpDetector()
@@ -195,7 +196,7 @@ class OdometryBuffer:
         if abs(math.hypot(*state.quaternion) - 1) > NORM_TOLERANCE:
             return "invalid_orientation"
         if self._stamps and state.stamp_ns <= self._stamps[-1]:
-            if state.stamp_ns > self._stamps[-1] - self._restart_ns:
+            if state.stamp_ns > self._stamps[-1] - self.RESTART_NS:
                 return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
             self.clear()
             self.restarts += 1

@@ -1,1 +1,1 @@
-"""From recorded logs to soundings, and from soundings to a map."""
+"""From recorded logs to soundings, one module for each kind of log."""

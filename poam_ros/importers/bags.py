@@ -15,15 +15,15 @@ from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
-from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
+from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
 from ..frontend.front_end import FrontEnd
 from ..frontend.placing import WaterLevel
 from ..frontend.settings import FrontEndSettings
+from ..mapping.soundings import Soundings
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
 from .raw import ReadOptions
-from .soundings import Soundings
 
 ODOMETRY, RANGE = "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range"
 LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"
@@ -95,11 +95,7 @@ class Decoder:
 
 
 def read_bag(
-    path: Path,
-    settings: BagSettings,
-    placing: FrontEndSettings,
-    policy: BatchPolicy = TimedBatches(),  # noqa: B008
-    pilot_samples: int = 500,
+    path: Path, settings: BagSettings, placing: FrontEndSettings
 ) -> tuple[Soundings, ReadProgress]:
     """Place the pings of a recording as the front end of a live mapper would, in order.
 
@@ -107,17 +103,15 @@ def read_bag(
         path: a rosbag2 folder, .mcap or .db3.
         settings: topics, and the part to be read.
         placing: how pings are placed; without a workspace, pings anywhere are accepted.
-        policy: when the live mapper's batches closed.
-        pilot_samples: samples of its first batch, if no mission state was recorded.
 
     Returns:
-        The accepted pings in order, with the batches of a mapper that keeps up; and how much of the
-        recording could be read.
+        The accepted pings in order, with the batches of a mapper with default settings that keeps
+        up; and how much of the recording could be read.
 
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    reach, front_end, queue = ReadProgress(), FrontEnd(placing, pilot_samples), SampleQueue(policy)
+    reach, front_end, queue = ReadProgress(), FrontEnd(placing), SampleQueue(TimedBatches())
     events = _Events(path, settings, reach)
     batches: list[Samples] = []
     now: Moment | None = None

@@ -15,8 +15,9 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
 from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
+from ..mapping.soundings import Soundings
+from ..outputs.exports.chart import is_simulated
 from .raw import ReadOptions
-from .soundings import Soundings
 
 #: Why pings of a recording are left out that its mission's map has not.
 NOT_IN_MISSION = "not_in_the_mission"
@@ -130,7 +131,8 @@ def _source(past: RecordedMission) -> dict[str, Any]:
     """The mission, and where on Earth its metres begin, if its mapper knew."""
     place = {name: past.mapper.get(name) for name in ("origin", "heading")}
     known = place if any(place["origin"] or ()) else {}
-    return {"mission": str(past.path.resolve()), **known}
+    simulated = {"simulated": True} if is_simulated(past.path.parent) else {}
+    return {"mission": str(past.path.resolve()), **simulated, **known}
 
 
 def _keys(stamp_ns: np.ndarray) -> Iterable[tuple[int, int]]:

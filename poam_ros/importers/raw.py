@@ -15,8 +15,8 @@ from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transforme
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
+from ..mapping.soundings import LINE, Labels, Soundings
 from .dialect import NO_READING, UNITS
-from .soundings import LINE, Labels, Soundings
 
 if TYPE_CHECKING:
     from .levels import WaterLevels

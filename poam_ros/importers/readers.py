@@ -12,13 +12,13 @@ import numpy as np
 from ..core.errors import InputError, PoamError
 from ..core.extensions import Table
 from ..journal.folder import is_journal
+from ..mapping.soundings import Soundings
 from .bag_files import is_bag
 from .bags import read_recording
 from .journals import read_journal
 from .logs import is_nmea, read_nmea
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
 from .raw import RawSoundings, ReadOptions, place
-from .soundings import Soundings
 from .tables import is_features, is_table, read_features, read_table
 
 log = logging.getLogger(__name__)

@@ -24,12 +24,12 @@ from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
+from ..mapping.soundings import LINE, Labels
 from .angles import Angles
 from .columns import MEANINGS, Columns, guess, unit_of
 from .dialect import UNITS, Dialect, Times, angle, number, said, sniff
 from .questions import check_heights, question
 from .raw import RawSoundings, ReadOptions
-from .soundings import LINE, Labels
 
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000

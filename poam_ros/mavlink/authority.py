@@ -48,7 +48,7 @@ class Authority:
     def grant(self) -> str:
         """A person starts or resumes the mission; returns why that is refused, or ""."""
         if self.status is None:
-            return "no heartbeat of an autopilot"
+            return "there is no heartbeat of an autopilot"
         refusal = self.status.refusal
         self.granted = not refusal
         return refusal

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import __version__
 from ..core.clock import Moment
-from ..core.errors import InputError, quantity
+from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
@@ -26,6 +26,7 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
+from ..outputs.exports.chart import is_simulated
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from .frame import LocalFrame
@@ -55,6 +56,7 @@ class Drive:
         link: to the autopilot.
         say: takes a line for people.
         threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
+        simulated: whether the vehicle is; recorded in config.yaml.
 
     Attributes:
         vehicle: on the link; ``authority``, ``telemetry``, ``parameters``, ``steering``: its own.
@@ -62,6 +64,7 @@ class Drive:
         newest_ping: None before the first in the frame.
         before_frame: ranges that came before. ``batches``: that the model has learned.
         finished: whether the mission is over and its results are written, or was asked to quit.
+        closed: whether ``close`` was called: the vehicle is not driven any more.
 
     Raises:
         InputError: a value is wrong, or the mission folder is of another mission.
@@ -73,8 +76,10 @@ class Drive:
         link: Link,
         say: Callable[[str], None],
         threaded: bool = True,
+        simulated: bool = False,
     ) -> None:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
+        self._simulated = simulated
         settings = instance(LinkSettings, values)
         self._max_accuracy = settings.max_accuracy
         self.vehicle = vehicle = Vehicle(link, values["goal_period"])
@@ -85,7 +90,7 @@ class Drive:
         self.newest_ping: RawPing | None = None
         self.before_frame = self.batches = 0
         self._warnings = LogThrottle(log.warning)
-        self.finished = self._over = self._begun = False
+        self.finished = self.closed = self._over = self._begun = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._thread: ModelThread | None = None
@@ -113,7 +118,11 @@ class Drive:
     @property
     def origin_fault(self) -> str:
         """Why no fix has made the frame yet, as text; empty: it is there, or made at once."""
-        return self.telemetry.origin_fault(self._max_accuracy) if self._frame is None else ""
+        if self._frame is not None:
+            return ""
+        if self.link.heard_s is None:
+            return self.vehicle.control(False)
+        return self.telemetry.origin_fault(self._max_accuracy)
 
     def step(self, now: Moment) -> None:
         """Read the link, and do all that is due.
@@ -137,11 +146,13 @@ class Drive:
 
     def close(self, now: Moment) -> None:
         """Let the vehicle hold station if it is the mission's, and write what is there."""
+        self.closed = True
         self._listen(now)
         guidance, session, drives = self.guidance, self.session, not self.vehicle.stalled
         if guidance is not None and guidance.mission.goal is not None and drives:
             assert guidance.mission.position is not None
             self.steering.hold(guidance.mission.position, guidance.z)
+            self._say("the vehicle was sent to where it is, to hold station; nothing more is sent")
         if self._thread is not None:
             self._thread.stop()
         while not self._outcomes.empty():  # the results of a mission that is over
@@ -175,16 +186,25 @@ class Drive:
         self.session, self.guidance = session, guidance
         self._results = SessionResults(session, values["output"])
         if (folder := self._results.folder) is not None:
-            config = {"version": __version__, "nodes": {n: nested(plain(values)) for n in NODES}}
+            config: dict[str, Any] = {
+                "version": __version__,
+                "nodes": {n: nested(plain(values)) for n in NODES},
+            }
+            if self._simulated or is_simulated(folder):  # what was practice stays practice
+                config["simulated"] = True
             write_config(folder / "config.yaml", config)
         place = frame.place
         heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""
+        x0, x1, y0, y1 = values["workspace"]
         self._say(
             f"origin of the map: {place.latitude:.8f} {place.longitude:.8f} (latitude "
-            f"longitude){heading}"
+            f"longitude){heading}; workspace: x {x0:.4g} to {x1:.4g} m, y {y0:.4g} to {y1:.4g} m"
         )
         over = guidance.mission.state == DONE
-        again = "this mission is over: q to quit; for another one give another --mission-dir"
+        again = (
+            "this mission is over: s starts another one in the same map, q quits; for an empty map "
+            "give another --mission-dir"
+        )
         for found in (recovery_message(session), guidance.found, again if over else ""):
             if found:
                 self._say(found)
@@ -315,8 +335,9 @@ class Drive:
         if (mission.state, mission.reason) != self._shown:
             self._shown = mission.state, mission.reason
             waits = ", waiting for the first map" if mission.waits_for_map else ""
-            count = quantity(self.session.samples, "sample")
-            self._say(f"{mission.state} at {count}: {mission.reason}{waits}")
+            pending = self.session.ledger.pending
+            more = f", {pending} pending" if pending and not mission.budget.taken else ""
+            self._say(f"{mission.state} at {mission.budget}{more}: {mission.reason}{waits}")
 
     def _advise(self, position: np.ndarray | None) -> None:
         """Say once what in the autopilot's parameters does not go with the mission."""
@@ -324,8 +345,13 @@ class Drive:
             return
         self._advised = True
         workspace = Extent.of(self.values["workspace"])
-        for text in advice(self.parameters.values, self.values, workspace, position):
+        found = list(advice(self.parameters.values, self.values, workspace, position))
+        for text in found:
             self._say(f"check: {text}")
+        if not self.parameters.values:
+            self._say("check: the autopilot does not say its parameters, so they are not checked")
+        elif not found:
+            self._say("checked: the autopilot's parameters suit the mission")
 
     def _learn(self, outcome: events.LoopEvent, now: Moment) -> None:
         """Take what the model loop yields."""

@@ -45,7 +45,7 @@ PERIODS = {
 STOPPING_DISTANCE = 0.5
 PARAMETERS = {
     "WP_RADIUS": 1.0, "WP_SPEED": 1.0, "RNGFND1_ORIENT": 25.0, "RNGFND1_MIN_CM": 30.0,
-    "RNGFND1_MAX_CM": 5000.0, "FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 300.0,
+    "RNGFND1_MAX_CM": 10_000.0, "FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 300.0,
     "FENCE_ACTION": 1.0, "FS_GCS_ENABLE": 1.0,
 }  # fmt: skip
 
@@ -63,6 +63,7 @@ class SimulatedBoat:
         boot_ms: time since boot at the beginning.
         seed: of noise and faults.
         system: its id.
+        speed: of the boat, in m/s.
 
     Attributes:
         mode, armed, failsafe: as its heartbeats report them; to be set.
@@ -89,8 +90,10 @@ class SimulatedBoat:
         boot_ms: int = 60_000,
         seed: int = 0,
         system: int = SYSTEM,
+        speed: float = 1.0,
     ) -> None:
-        self.simulation = Simulation(terrain, start=start, sonar=sonar, seed=seed)
+        self.simulation = Simulation(terrain, start=start, sonar=sonar, max_speed=speed, seed=seed)
+        self._parameters = {**PARAMETERS, "WP_SPEED": speed}
         self.frame, self._ranges = LocalFrame(*home), ranges
         self._address, self._boot_ms = ("127.0.0.1", port), boot_ms
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -210,8 +213,9 @@ class SimulatedBoat:
         kind = message.get_type()
         if kind == "PARAM_REQUEST_READ":
             name = message.param_id.rstrip("\0")
-            if name in PARAMETERS:
-                self._send("param_value", name.encode(), PARAMETERS[name], 9, len(PARAMETERS), 0)
+            if name in self._parameters:
+                found = self._parameters[name], 9, len(self._parameters), 0
+                self._send("param_value", name.encode(), *found)
         elif kind == "COMMAND_LONG" and message.command == SET_MESSAGE_INTERVAL:
             number, period = round(message.param1), message.param2 / 1e6
             self.intervals.append(number)
@@ -296,18 +300,18 @@ class SimulatedBoat:
         if self._target is not None:
             here, pose = self.position + self.ekf_offset, self.simulation.pose
             away = math.dist(here, self.frame.to_map(*self._target))
-            if self._stop is None and away < PARAMETERS["WP_RADIUS"]:
+            if self._stop is None and away < self._parameters["WP_RADIUS"]:
                 ahead = STOPPING_DISTANCE * np.array([math.cos(pose.yaw), math.sin(pose.yaw)])
                 self._stop = self.frame.to_degrees(here + ahead)
             place = (round(number * FULL_TURN) for number in self._stop or self._target)
             self._send("position_target_global_int", self._ms, 6, 0xDF8, *place, *(0.0,) * 9)
 
     def _send_range(self, distance: float) -> None:
-        limit = PARAMETERS["RNGFND1_MAX_CM"]
+        limit = self._parameters["RNGFND1_MAX_CM"]
         measured = min(distance * 100, limit) if math.isfinite(distance) else limit
         kind = self._ranges
         if kind == "DISTANCE_SENSOR":
-            low = round(PARAMETERS["RNGFND1_MIN_CM"])
+            low = round(self._parameters["RNGFND1_MIN_CM"])
             fields = (self._ms, low, round(limit), round(measured), 2, 0, DOWN, 0)
             self._send("distance_sensor", *fields)
         elif kind == "WATER_DEPTH":

@@ -1,4 +1,4 @@
-"""A vehicle on a link: who controls it, where it is, and the targets that it is sent."""
+"""A vehicle on a link: who controls it, where it is, and the targets that are sent to it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what i
 
 
 class Vehicle:
-    """Reads a link; what says who controls the vehicle is taken before anything else.
+    """Reads a link; messages that say who controls the vehicle are handled before all others.
 
     Args:
         link: to the vehicle.
         period: between two repetitions of a goal, in s.
 
     Attributes:
-        authority: whether the mission may move the vehicle. ``telemetry``: of it.
-        parameters: of the autopilot. ``steering``: sends the targets.
-        stalled: whether no target may be sent, as nobody has read the link for some time: a full
-            queue drops what comes last, so a heartbeat must come that cannot have been in it.
+        authority: whether the mission may move the vehicle.
+        telemetry: the vehicle's positions and ranges.
+        parameters: of the autopilot.
+        steering: sends the targets.
+        stalled: whether targets are withheld because the link was not read for some time. A full
+            queue drops the newest messages, so only a heartbeat that came later ends this.
     """
 
     def __init__(self, link: Link, period: float) -> None:
@@ -64,10 +66,12 @@ class Vehicle:
                 return "the mission drives the vehicle"
             return "the vehicle holds station for the mission"
         status = self.authority.status
-        return "no heartbeat" if status is None else status.refusal or "waiting for a person"
+        if status is None:
+            return f"no heartbeat on {self.link.settings.url}"
+        return status.refusal or "waiting for a person"
 
     def _hear(self, message: Any, now_s: float) -> str:
-        """Take what says who controls the vehicle; returns why it is taken over, or ""."""
+        """Handle a message about who controls the vehicle; returns why it is taken over, or ""."""
         kind = message.get_type()
         if kind == "HEARTBEAT":
             status = self.link.status(message)

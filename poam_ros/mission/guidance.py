@@ -51,7 +51,7 @@ class Guidance:
         areas = instance(AreaSettings, values).open(workspace)
         # Separate random generators for pilot survey and waypoints.
         pilot, draws = map(np.random.default_rng, np.random.SeedSequence(values["seed"]).spawn(2))
-        goals, home = _given_places(values)
+        goals, home = given_places(values)
         self.mission = Mission(
             PILOTS[values["pilot"]](workspace, pilot) if goals is None else goals,
             workspace,
@@ -123,6 +123,11 @@ class Guidance:
     def agree(self) -> None:
         """An operator has started or resumed the mission."""
         self.autopilot.agree()
+        if self._displaced and self.map is not None:
+            text = (
+                "positions were displaced: the map so far may lie beside what is mapped from now on"
+            )
+            self._warn("map_displaced", text)
         self._displaced = False
 
     @property
@@ -194,15 +199,19 @@ class Guidance:
             return None
 
 
-def _given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The waypoints of ``goals``, ``goals_degrees`` and ``goals_file`` [K, 2], and home [2], in m;
-    None where they are not given."""
+def given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The waypoints of ``goals.metres``, ``.degrees`` and ``.file`` [K, 2], and home [2], in m;
+    None where they are not given. ``values``: the planner's settings by name.
+
+    Raises:
+        InputError: they, or the file, are wrong, or not near the origin.
+    """
     place, home = (values["origin"], values["heading"]), None
-    found = read_polygons(values["goals"])
-    for places in read_polygons(values["goals_degrees"]):
-        found.append(in_metres("goals_degrees", places, *place))
-    if values["goals_file"]:
-        goals, home = instance(AreaSettings, values).goals(values["goals_file"])
+    found = read_polygons(values["goals.metres"])
+    for places in read_polygons(values["goals.degrees"]):
+        found.append(in_metres("goals.degrees", places, *place))
+    if values["goals.file"]:
+        goals, home = instance(AreaSettings, values).goals(values["goals.file"])
         found.append(goals)
     if any(values["home_degrees"]):
         home = in_metres("home_degrees", np.array([values["home_degrees"]]), *place)[0]

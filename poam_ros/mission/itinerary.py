@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.geometry import Extent
-from ..planning.arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
+from .arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
 
 #: A vehicle that has moved less than this between two routes, in m, has stopped.
 STOPPED = 0.02
@@ -271,6 +271,11 @@ class Budget:
     def taken(self) -> int:
         """Samples since the mission began."""
         return self.samples - self.samples_at_start
+
+    def __str__(self) -> str:
+        """The samples since the mission began, and those in the map if an earlier one took some."""
+        taken = quantity(self.taken, "sample")
+        return f"{taken} ({self.samples} in the map)" if self.samples_at_start else taken
 
     def time_left(self, now: float) -> float:
         """Time left at ``now`` (s), in s; infinite if unknown.

@@ -225,7 +225,7 @@ class Mission:
         Also after another mission; the mapper's samples so far do not count.
         """
         if self.state not in (WAITING, DONE):
-            return False, f"the mission has already started: it is {self.state}"
+            return False, f"the mission has already started: its state is {self.state}"
         self.starts += 1
         self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
@@ -261,7 +261,7 @@ class Mission:
     def resume(self, reason: str = "requested") -> tuple[bool, str]:
         """Continue after a pause; returns success and an answer."""
         if self.state != PAUSED:
-            return False, f"the mission is not paused, but {self.state}"
+            return False, f"the mission is not paused: its state is {self.state}"
         self.state, self.reason, self.paused_by = (
             self.state_before_pause,
             f"resumed: {reason}",

@@ -20,8 +20,7 @@ from ..core.errors import InputError, requires_extra, shown
 from ..core.files import UNREADABLE, atomic_write
 from ..core.geodesy import GeoReference, transformed
 from ..core.geometry import Extent, Grid
-from ..core.reading import open_geotiff, read_arrays
-from ..core.safe_yaml import read_yaml
+from ..core.reading import open_geotiff, read_arrays, read_yaml
 from ..core.settings import flat
 
 #: The prior of a mission or a run, in its folder.

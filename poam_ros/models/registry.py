@@ -160,7 +160,7 @@ def read_model(path: str, options: type) -> dict[str, Any]:
     """
     if not path:
         return {}
-    from ..core.safe_yaml import read_yaml
+    from ..core.reading import read_yaml
 
     try:
         content = read_yaml(Path(path).expanduser())

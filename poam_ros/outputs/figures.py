@@ -12,7 +12,7 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import recorded
+from .exports.chart import is_simulated, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water
@@ -68,6 +68,18 @@ def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
     """Draw a line around the cells of a grid that are chosen [rows, columns], boolean."""
     x, y = (np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]])) for v in (grid.x, grid.y))
     axis.contour(x, y, np.pad(chosen, 1).astype(float), [0.5], colors="#16283c", linewidths=0.9)
+
+
+def draw_soundings(axis: Any, xy: np.ndarray) -> None:
+    """Draw places [N, 2] as dots in a light ring, seen on every colour; of many some, smaller.
+
+    The axis keeps its limits: soundings beyond them are not drawn.
+    """
+    some = xy[:: _stride(len(xy))]
+    size = float(np.clip(1.6 * np.sqrt(2000 / max(1, len(some))), 0.7, 1.6))  # points
+    axis.autoscale(False)
+    for width, colour in ((2.0 * size, "white"), (size, "#1c2733")):
+        axis.plot(*some.T, "o", color=colour, markersize=width, markeredgewidth=0, zorder=1.5)
 
 
 def plain(text: str) -> str:
@@ -227,8 +239,13 @@ def draw_sounding_map(folder: Path) -> Path:
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
+    simulated = is_simulated(folder)
+    panel += TITLES / rows if simulated else 0.0
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True)
+    if simulated:
+        figure.suptitle("SIMULATED", fontweight="bold")
+    # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
+    axes = figure.subplots(rows, columns)
     panels = (
         (drawn.mean, "elevation, mean (m)", "viridis")
         if np.nanmedian(drawn.mean) > level
@@ -241,8 +258,7 @@ def draw_sounding_map(folder: Path) -> Path:
         axis.set_xlabel("x (m)")
         figure.colorbar(image, ax=axis)
     axes[0].set_ylabel("y (m)")
-    some = slice(None, None, _stride(len(samples["x"])))
-    axes[1].plot(samples["x"][some], samples["y"][some], ",", color="white")
+    draw_soundings(axes[1], np.column_stack((samples["x"], samples["y"])))
     return save_figure(figure, folder / "maps.png")
 
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +81,17 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def check_run(folder: Path) -> None:
+    """Raise an ``InputError`` unless there is such a folder of a run or mission."""
+    if not folder.is_dir():
+        raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row; texts that look like formulas are quoted."""
     with atomic_write(path) as file:
-        file.write((",".join(columns) + "\n").encode())
-        file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
+        for row in chain([columns], rows):
+            file.write((",".join(map(_cell, row)) + "\n").encode())
 
 
 def _cell(value: Any) -> str:
@@ -175,6 +181,8 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
     try:
         verify(path)
         yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected the folder of a run or mission") from None
     except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
 
@@ -255,6 +263,8 @@ def read_map(path: Path) -> ElevationMap:
     Raises:
         InputError: if the file is missing or holds something else.
     """
+    if not path.exists():
+        raise InputError(f"{path}: expected a map.npz, got none")
     with _refusing(path, "a map.npz of this package"):
         arrays = read_arrays(path)
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")

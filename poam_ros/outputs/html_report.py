@@ -16,9 +16,17 @@ from ..core.geodesy import place_said
 from ..core.reading import parse_json
 from ..planning.tvu import ORDERS, said
 from .crossings import LINE_COLUMNS, LINES, table_statistics
-from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
+from .exports.chart import (
+    Chart,
+    ExportSettings,
+    clock_time,
+    is_simulated,
+    read_chart,
+    recorded,
+    settings_of,
+)
 from .folder import atomic_write, read_records
-from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
+from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
@@ -59,10 +67,11 @@ def write_report(folder: Path) -> Path:
         ImportError: matplotlib is not installed.
     """
     chart = read_chart(folder, ExportSettings(**{**recorded(folder), "depth": True}))
-    config = read_config(folder / "config.yaml") or {}
+    config = settings_of(folder)
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart))}</p>",
+        SIMULATED if is_simulated(folder) else "",
         table(summary(folder, chart)),
         *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
         *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
@@ -70,7 +79,7 @@ def write_report(folder: Path) -> Path:
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *_section("Soundings", table(_soundings(config))),
+        *_section("Soundings", table(_soundings(chart, config))),
         *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
     ]
@@ -85,6 +94,10 @@ def write_report(folder: Path) -> Path:
     return folder / FILE
 
 
+SIMULATED = (
+    "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
+    "</strong></p>"
+)
 METHOD = (
     "The map is the predictive mean of a Gaussian process, trained on the soundings after false "
     "echoes were removed. Its uncertainty is 1.96 predictive standard deviations (95 %), including "
@@ -93,7 +106,7 @@ METHOD = (
     "cells lie outside the outline or too far from all soundings. Not to be used for navigation."
 )
 UNCERTAINTY_CAPTION = (
-    "Half the width of the 95 % interval of a sounding. White: soundings in the map."
+    "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
 )
 
 
@@ -121,12 +134,13 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             )
     if chart.outline and known.any():
         level = chart.settings.water_level
-        share, smaller = beyond(chart.elevation, chart.grid, chart.track, level)
+        share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
         if share > BEYOND:
+            smaller = float(higher.sum() * chart.grid.cell_area)
             found["not sounded"] = (
-                f"{share:.0%} of the area lies beyond the outermost soundings, where depths are "
-                f"extrapolated; if the bottom rises evenly to the outline there, the volume is "
-                f"{rounded((0.0, smaller))[1]} m³ smaller, whatever its interval says"
+                f"{share:.0%} of the area lies beyond the outermost soundings, where the map "
+                "continues the bottom; the volume's interval holds this, and a bottom that rises "
+                f"evenly to the outline there ({rounded((0.0, smaller))[1]} m³ less)"
             )
     if scores := _scores(folder):
         found["held-out soundings"] = (
@@ -204,7 +218,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
     )
     return _section(
         "Crossings", f"<p class=note>{note}</p>", table(words),
-        _figure(crossings_plate(chart), "Crossings by difference. Grey: soundings in the map."),
+        _figure(crossings_plate(chart), "Crossings by difference. Dots: soundings in the map."),
         _line_table(lines),
     )  # fmt: skip
 
@@ -267,13 +281,28 @@ def _volume_table(water: WaterBelow, level: float) -> str:
     return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
 
 
-def _soundings(config: Mapping[str, Any]) -> dict[str, str]:
-    """The soundings' file, how many are in the map, and how many are not, by reason."""
+def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
+    """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
+    those of a mission from its journal."""
     found = {"file": str(config["log"])} if "log" in config else {}
     found |= {name: str(config[name]) for name in ("said", "layout") if config.get(name)}
     for name, count in dict(config.get("samples") or {}).items():
         found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
+    if "samples" not in config:
+        found |= _pings(chart)
     return found
+
+
+def _pings(chart: Chart) -> dict[str, str]:
+    others = chart.unmapped
+    found = {_words("mapped"): f"{len(chart.track):,}"}
+    if others.span_ns is not None:
+        time = " (simulated time)" if "simulated" in chart.provenance else ""
+        found["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
+    if len(others.held):
+        found["held: waiting for confirmation"] = f"{len(others.held):,}"
+    refused = others.refused.counts
+    return found | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
 
 
 def _words(name: str) -> str:
@@ -298,10 +327,13 @@ def _dumped(config: Any) -> str:
 
 def _chart_caption(chart: Chart) -> str:
     levels = contour_levels(chart)
-    apart = f"Contours every {levels[1] - levels[0]:g} m. " if len(levels) > 1 else ""
+    apart = f"Contours every {levels[1] - levels[0]:g} m" if len(levels) > 1 else ""
+    if apart:
+        doubtful = ", dashed where the 95 % uncertainty is over half of that"
+        apart += f"{doubtful if uncertain(chart).any() else ''}. "
     return (
         f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
-        f"Grey: soundings in the map. {_coordinates(chart)}"
+        f"Dots: soundings in the map. {_coordinates(chart)}"
     )
 
 

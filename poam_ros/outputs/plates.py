@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import blank_figure, outline_cells
+from .figures import blank_figure, draw_soundings, outline_cells
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
 #: Maximum width and height of a figure on the page, in inches.
 WIDTH, HEIGHT = 7.2, 8.6
-#: Maximum number of soundings drawn.
-DRAWN = 20_000
-#: Spacings of a graticule, in arc seconds, and the maximum number of intervals.
-STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)
+#: Thousandths of an arc second in a degree.
+UNITS = 3_600_000
+#: Spacings of a graticule, in those, and the maximum number of intervals.
+STEPS = (
+    *(k * 10**power for power in range(3) for k in (1, 2, 5)),
+    *(1000 * k for k in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000)),
+    36_000_000,
+)
 LINES = 4
 
 
@@ -35,20 +40,37 @@ def chart_plate(chart: Chart) -> bytes:
     image = axis.imshow(
         chart.depth, origin="lower", extent=chart.grid.borders.bounds, cmap=_mixed(RELIEF[::-1])
     )
-    axis.plot(*_some(chart.track).T, ",", color="#666666", alpha=0.35)
+    draw_soundings(axis, chart.track)
     shore = _shore(axis, chart)
     _clipped(image, shore)
-    levels = contour_levels(chart)
-    if levels:
-        masked = np.ma.masked_invalid(chart.depth)
-        lines = axis.contour(
-            chart.grid.x, chart.grid.y, masked, levels, colors="#16283c", linewidths=0.5
-        )
-        _clipped(lines, shore)
-        axis.clabel(lines, fontsize=6, fmt="%g")
+    _draw_contours(axis, chart, shore)
     _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
     return _png(figure)
+
+
+def uncertain(chart: Chart) -> np.ndarray:
+    """Cells whose 95 % uncertainty is over half the contour interval [rows, columns]."""
+    levels = contour_levels(chart)
+    return chart.uncertainty > (levels[1] - levels[0] if len(levels) > 1 else np.inf) / 2
+
+
+def _draw_contours(axis: Any, chart: Chart, shore: Any) -> None:
+    """Draw the contours, dashed over cells that are ``uncertain``."""
+    doubtful = uncertain(chart)
+    # The dashed ones reach the next certain cell, where the others begin.
+    parts = ((~doubtful, "solid"), (binary_dilation(doubtful), "dashed"))
+    for cells, style in parts:
+        depth = np.ma.masked_invalid(np.where(cells, chart.depth, np.nan))
+        levels = [at for at in contour_levels(chart) if depth.min() < at < depth.max()]
+        if not levels:
+            continue
+        lines = axis.contour(
+            chart.grid.x, chart.grid.y, depth, levels, colors="#16283c", linewidths=0.5,
+            linestyles=style,
+        )  # fmt: skip
+        _clipped(lines, shore)
+        axis.clabel(lines, fontsize=6, fmt="%g")
 
 
 def uncertainty_plate(chart: Chart) -> bytes:
@@ -61,7 +83,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
         chart.uncertainty, origin="lower", extent=chart.grid.borders.bounds, vmin=0.0, vmax=high,
         cmap=_mixed(UNCERTAINTY),
     )  # fmt: skip
-    axis.plot(*_some(chart.track).T, ",", color="white")
+    draw_soundings(axis, chart.track)
     _clipped(image, _shore(axis, chart))
     _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
@@ -71,7 +93,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
 def crossings_plate(chart: Chart) -> bytes:
     """The crossings of survey lines, with the soundings, as PNG."""
     figure, axis = _page(chart, 0.75)
-    axis.plot(*_some(chart.track).T, ",", color="#666666", alpha=0.5)
+    draw_soundings(axis, chart.track)
     crossings = chart.crossings
     amount = np.abs(crossings.difference)
     order = np.argsort(amount, kind="stable")  # the largest on top
@@ -102,10 +124,6 @@ def _mixed(anchors: Sequence[str]) -> Any:
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(mixed(anchors))
-
-
-def _some(track: np.ndarray) -> np.ndarray:
-    return track[:: max(1, -(-len(track) // DRAWN))]
 
 
 def _shore(axis: Any, chart: Chart) -> Any:
@@ -205,19 +223,25 @@ def _graticule(axis: Any, chart: Chart) -> None:
 
 
 def _round_angles(low: float, high: float, share: float = 1.0) -> list[float]:
-    """Round angles from ``low`` to ``high``, in degrees; this share of the usual number."""
-    span = max(high - low, 1e-6) * 3600
-    step = next((k for k in STEPS if span / k <= LINES * share), STEPS[-1])
-    first, last = int(np.ceil(low * 3600 / step)), int(np.floor(high * 3600 / step))
-    return [k * step / 3600 for k in range(first, last + 1)]
+    """Round angles from ``low`` to ``high``, in degrees; this share of the usual number, but at
+    least two, as a single one shows no scale."""
+    low, high = low * UNITS, high * UNITS
+    fits = [step for step in STEPS if high - low <= step * LINES * share] or [STEPS[-1]]
+    found = np.empty(0)
+    for step in (fits[0], *reversed(STEPS[: STEPS.index(fits[0])])):
+        found = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+        if len(found) > 1:
+            break
+    return [float(value) for value in found / UNITS]
 
 
 def _angle(degrees: float, ends: str) -> str:
     """An angle as degrees, minutes and seconds, without trailing zeros."""
-    seconds = round(abs(degrees) * 3600)
+    seconds, parts = divmod(round(abs(degrees) * UNITS), 1000)
     whole, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
-    text = f"{whole}\u00b0" + (f"{minutes:02d}\u2032" if seconds % 3600 else "")
-    return text + (f"{rest:02d}\u2033" if rest else "") + ends[degrees < 0]
+    fraction = f".{parts:03d}".rstrip("0") if parts else ""
+    text = f"{whole}\u00b0" + (f"{minutes:02d}\u2032" if seconds % 3600 or parts else "")
+    return text + (f"{rest:02d}{fraction}\u2033" if rest or parts else "") + ends[degrees < 0]
 
 
 def _png(figure: Any) -> bytes:

@@ -37,7 +37,7 @@ class Progress:
     speed: float = float("nan")
     reason: str = ""  # of the state
     depth: str = ""
-    time_left: float = float("inf")  # s, at most
+    time_left: float = float("inf")  # s, about
     left: str = ""  # until the map target is met
     problems: dict[str, str] = field(default_factory=dict)  # by node
 
@@ -195,7 +195,7 @@ class RunRecorder:
         try:
             rows = [epoch.row() for epoch in self.scores.epochs]
             files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
-            config = {"version": __version__, "nodes": self.config}
+            config = {"version": __version__, "simulated": True, "nodes": self.config}
             files.write_config(path / "config.yaml", config)
             if self._truth is not None:
                 grid, elevation = self._truth

@@ -38,12 +38,13 @@ MAX_DISTANCE = 5e6
 class UnmappedPings:
     """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings
     the journal has in use (``logged``) and how many training steps between updates (``trained``),
-    0 without a journal."""
+    0 without a journal; stamps of the journal's first and last ping in ns (``span_ns``), if any."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     logged: int = 0
     trained: int = 0
+    span_ns: tuple[int, int] | None = None
 
     def to_projected(self, place: GeoReference | None) -> UnmappedPings:
         """The same in projected coordinates, if the map has a georeference."""
@@ -81,17 +82,22 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
         held, pings = logged.screening_state.held.xy, logged.samples
         out = pings[np.array(withdrawn_after(logged.steps), dtype=np.int64)]
         left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, out.xyz)
-        return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps))
-    held, refused, counts = np.empty((0, 2)), None, (0, 0)
+        stamps = pings.stamp_ns
+        span_ns = (int(stamps.min()), int(stamps.max())) if len(pings) else None
+        return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps), span_ns)
+    held, refused, counts, span_ns = np.empty((0, 2)), None, (0, 0), None
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
-        (pings,) = log.execute("SELECT count(*) FROM pings").fetchone()
+        query = "SELECT count(*), min(stamp_ns), max(stamp_ns) FROM pings"
+        pings, *ends = log.execute(query).fetchone()
+        span_ns = (ends[0], ends[1]) if pings else None
         counts = _counts(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
-    return UnmappedPings(held, RefusedPings.none() if refused is None else refused, *counts)
+    refused = RefusedPings.none() if refused is None else refused
+    return UnmappedPings(held, refused, *counts, span_ns)
 
 
 def _counts(pings: int, steps: Sequence[JournalStep]) -> tuple[int, int]:

@@ -66,8 +66,19 @@ def levels_of(elevation: np.ndarray, water_level: float) -> np.ndarray:
     return np.unique(np.append(np.round(steps, 9), water_level))
 
 
-def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelow:
-    """The water below levels [L] on the cells of a map that are not NaN.
+def measure(
+    drawn: ElevationMap, sample: Draws, levels: np.ndarray, banks: np.ndarray | None = None
+) -> WaterBelow:
+    """The water below levels on the cells of a map that are not NaN.
+
+    Args:
+        drawn: the map.
+        sample: makes draws of it.
+        levels: [L], in m.
+        banks: how much higher than the map the bottom may be [rows, columns], in m, as of
+            ``beyond``; None: not at all. Each draw has a share of it, the same everywhere, from
+            Jeffreys' prior of a share: banks that nobody sounded may be anything from walls to
+            slopes, and are alike.
 
     Raises:
         PoamError: no draws can be made.
@@ -85,9 +96,11 @@ def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelo
     some = slice(None, None, -(-len(rows) // CELLS))
     mean, block = drawn.mean[rows, columns][some], block[some]
     each = cell * len(rows) / len(mean)
+    rise = 0.0 * mean if banks is None else banks[rows, columns][some]
+    shares = np.sin(np.pi / 2 * (np.arange(DRAWS) + 0.5) / DRAWS) ** 2
     area, volume = np.empty((2, len(deviations), len(levels)))
-    for number, deviation in enumerate(deviations):
-        z = np.sort(mean + deviation[block])
+    for number, (deviation, bank) in enumerate(zip(deviations, shares, strict=True)):
+        z = np.sort(mean + deviation[block] + bank * rise)
         below = np.searchsorted(z, levels)
         sums = np.concatenate(([0.0], np.cumsum(z)))
         area[number], volume[number] = each * below, each * (below * levels - sums[below])
@@ -113,7 +126,7 @@ def interval(values: np.ndarray) -> np.ndarray:
 
 def beyond(
     elevation: np.ndarray, grid: Grid, track: np.ndarray, level: float
-) -> tuple[float, float]:
+) -> tuple[float, np.ndarray]:
     """How much of a map lies beyond the outermost soundings, where its depths are extrapolated.
 
     Between soundings lies what they enclose, and what they have on both sides at no more than twice
@@ -126,8 +139,8 @@ def beyond(
         level: of the water, in m.
 
     Returns:
-        The share of the area, and by how much the volume is smaller if the bottom rises evenly to
-        the level from the outermost soundings to the end of the map, in m^3.
+        The share of the area, and how much higher each cell is [rows, columns], in m, if the bottom
+        rises evenly to the level from the outermost soundings to the end of the map.
     """
     from scipy.ndimage import binary_fill_holes, distance_transform_edt
 
@@ -144,9 +157,10 @@ def beyond(
     from_inside, to_end = (
         distance_transform_edt(cells, sampling=size)[strip] for cells in (~inside, known)
     )
+    higher = np.zeros(known.shape)
     depth = np.maximum(0.0, level - np.pad(elevation, room)[strip])
-    smaller = (depth * from_inside / (from_inside + to_end)).sum() * grid.cell_area
-    return float(strip.sum() / known.sum()), float(smaller)
+    higher[strip] = depth * from_inside / (from_inside + to_end)
+    return float(strip.sum() / known.sum()), higher[room:-room, room:-room]
 
 
 def rounded(values: Sequence[float]) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +26,7 @@ XML_FACTOR = 16  # bytes of memory for each byte of a file
 WAYPOINTS = (16, 17, 18, 19, 82)  # MAV_CMD_NAV_: WAYPOINT, three LOITER, SPLINE_WAYPOINT
 
 
-def read_areas(path: Path) -> tuple[list[Shape], bool]:
+def read_areas(path: Path) -> tuple[Sequence[Shape], bool]:
     """Kind and corners [K, 2] of the polygons; and whether they are longitude, latitude for sure.
 
     Holes of a workspace are keep-outs.
@@ -33,7 +34,7 @@ def read_areas(path: Path) -> tuple[list[Shape], bool]:
     Raises:
         InputError: the file cannot be read, or has no polygons.
     """
-    return _read("areas.file", path, 0, KINDS)
+    return _read("areas.file", path, 0, KINDS, _version(path))
 
 
 def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
@@ -43,15 +44,27 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
     Raises:
         InputError: the file cannot be read, or has no goals.
     """
-    found, degrees = _read("goals_file", path, 1, PLACES)
+    found, degrees = _read("goals.file", path, 1, PLACES, _version(path))
     goals = [places for kind, places in found if kind == GOAL]
     homes = [places[0] for kind, places in found if kind == HOME]
     if not goals:
-        raise InputError(f"goals_file: expected points or lines in {path}, got none")
+        raise InputError(f"goals.file: expected points or lines in {path}, got none")
     return np.concatenate(goals), homes[0] if homes else None, degrees
 
 
-def _read(name: str, path: Path, shape: int, kinds: tuple[str, ...]) -> tuple[list[Shape], bool]:
+def _version(path: Path) -> tuple[int, ...]:
+    """What changes with the content of a file; empty: there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=2)  # frame, workspace and areas come from one reading
+def _read(
+    name: str, path: Path, shape: int, kinds: tuple[str, ...], _: tuple[int, ...]
+) -> tuple[Sequence[Shape], bool]:
     """The shapes of one of ``SHAPES``, for the parameter with this name."""
     called, parse, shapes, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
     wanted = SHAPES[shape]
@@ -77,7 +90,8 @@ def _read(name: str, path: Path, shape: int, kinds: tuple[str, ...]) -> tuple[li
             raise InputError(f"{name}: expected {expected}, got {kind}")
         if places.shape[1:] != (2,) or not np.isfinite(places).all():
             raise InputError(f"{name}: expected {called} with {wanted} in {path}")
-    return found, degrees
+        places.setflags(write=False)
+    return tuple(found), degrees
 
 
 def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:

@@ -351,7 +351,7 @@ class AreaSettings(Settings):
         """
         goals, home, degrees = read_goals(Path(file).expanduser())
         homes = np.empty((0, 2)) if home is None else home[None]
-        placed = self._in_metres("goals_file", np.vstack((goals, homes)), degrees)
+        placed = self._in_metres("goals.file", np.vstack((goals, homes)), degrees)
         return placed[: len(goals)], None if home is None else placed[-1]
 
     @property

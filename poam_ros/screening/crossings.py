@@ -34,7 +34,7 @@ MAX_ITERATIONS = 4
 CONFIRMED = 0.25  # relative difference from the other lines' prediction that confirms a sounding
 DEEPEST = 0.995  # quantile of the confirmed ranges that counts as the deepest
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
-FIRST_RATES = Rates(0.1, 1e-3, nonsense_ranges=np.empty(0), bottom_ranges=np.empty(0))
+FIRST_RATES = Rates(0.1, 1e-3, 1e-4, nonsense_ranges=np.empty(0), bottom_ranges=np.empty(0))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
 GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
+ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
@@ -72,10 +73,12 @@ class Forecast(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Of nonsense and of cliffs, per sounding; ranges that were nonsense, and bottom, in m."""
+    """Of nonsense, cliffs and begins of multiples, per sounding; ranges that were nonsense, and
+    bottom, in m."""
 
     nonsense: float
     cliffs: float
+    multiples: float
     nonsense_ranges: np.ndarray
     bottom_ranges: np.ndarray
 
@@ -141,6 +144,11 @@ class _Paths:
         self.wide = float(np.log(WIDTH * np.median(ranges)))
         self.as_nonsense = -np.log(_nonsense_density(rates, ranges, np.exp(-self.wide)))  # [N]
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
+        more = np.zeros(len(FACTORS))  # multiples beyond the least rate
+        more[1:RUN] = np.log(rates.multiples / ECHOES[0])
+        self.begins = np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1])))
+        self.changes = CHANGES.copy()
+        self.changes[0] += more
 
     def find(self) -> tuple[np.ndarray, Rates]:
         lines, most, states = len(self.begin), int(self.length[0]), len(FACTORS)
@@ -155,7 +163,7 @@ class _Paths:
             first = max(0, t - MAX_SKIPPED)
             best = np.full((active, states), np.inf)
             if t < MAX_SKIPPED:
-                best = lead[:active, None] - BEGINS + self.wide
+                best = lead[:active, None] - self.begins + self.wide
                 best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
             if t > first:
                 before = np.arange(first, t)
@@ -187,10 +195,12 @@ class _Paths:
                 cliffs += bool(jumped[i, row, state])
                 at = int(origin[i, row, state])
         used = max(1, int((found >= 0).sum()))
+        multiples = ((found > 0) & (found < RUN)).sum()
         starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
         return found, Rates(
             float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
             float(np.clip((cliffs + 0.5) / (used + 1000), *CLIFFS)),
+            float(np.clip(np.exp(CHANGES[1, 0]) * multiples / (used + 1000), *ECHOES)),
             self.r[found < 0],
             self.r[found == 0],
         )
@@ -216,7 +226,7 @@ class _Paths:
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
         jump[..., RUN, RUN] += CHANGES[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
-        change = np.where(gap, np.maximum(CHANGES, BEGINS), CHANGES)
+        change = np.where(gap, np.maximum(self.changes, self.begins), self.changes)
         none = self.r[rows] <= NO_READING
         change[none, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap

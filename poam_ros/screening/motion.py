@@ -6,28 +6,41 @@ import numpy as np
 
 from ..core.clock import SECOND
 
-#: Soundings on either side, at most, that give the slope along a line; and so many usual steps.
-SIDE, SPAN = 40, 6.0
+#: Slopes along a line are fitted to at most this many soundings on either side,
+SIDE = 40
+#: and as far as this many usual distances between soundings, or half the depth if that is more.
+SPAN = 6.0
 
 
 class Motion:
-    """Of soundings: direction of travel (unit vectors [N, 2]); speed in m/s [N], NaN: unknown."""
+    """How the vehicle moved at each sounding.
+
+    Args:
+        xy: places of the soundings [N, 2], in m, line by line, in order.
+        line: number of each sounding's survey line [N].
+        stamp_ns: times [N]; None if unknown.
+
+    Attributes:
+        heading: direction of travel, unit vectors [N, 2].
+        speed: in m/s [N]; NaN where unknown.
+        usual: median distance between successive soundings, in m.
+    """
 
     def __init__(self, xy: np.ndarray, line: np.ndarray, stamp_ns: np.ndarray | None) -> None:
         count = len(xy)
         self._line = line
         step = np.hypot(*np.diff(xy, axis=0).T)
         self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
-        share = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
-        wide = int(np.ceil(SPAN / 2 / share))
+        moving = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
+        side = int(np.ceil(SPAN / 2 / moving))
         begins = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
         run = np.cumsum(np.bincount(begins, minlength=count)) - 1 if count else begins
         first, last = begins[run], np.r_[begins[1:], count][run] - 1
         index = np.arange(count)
-        before, after = np.maximum(index - wide, first), np.minimum(index + wide, last)
-        way = xy[after] - xy[before]
-        length = np.hypot(*way.T)
-        self.heading = way / np.where(length > 0, length, 1.0)[:, None]
+        before, after = np.maximum(index - side, first), np.minimum(index + side, last)
+        chord = xy[after] - xy[before]
+        length = np.hypot(*chord.T)
+        self.heading = chord / np.where(length > 0, length, 1.0)[:, None]
         self.speed = np.full(count, np.nan)
         if stamp_ns is not None:
             seconds = (stamp_ns[after] - stamp_ns[before]) / SECOND

@@ -347,6 +347,7 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
     terrain, settings = mission.terrain, mission.settings
     return {
         "version": __version__,
+        "simulated": True,
         "terrain": {
             "name": terrain.name,
             "source": terrain.source,

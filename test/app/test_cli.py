@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from poam_ros.app import graph, run, sim
+from poam_ros.app import graph
 from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.command import Parser, add_settings
-from poam_ros.app.run import COMMON_OPTIONS
+from poam_ros.app.commands import run, sim
+from poam_ros.app.commands.run import COMMON_OPTIONS
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from poam_ros.app.command import print_wrapped
 from poam_ros.app.progress import ProgressDisplay
 from poam_ros.outputs.recorder import Progress
 
@@ -40,7 +41,7 @@ def test_no_fraction_is_shown_beyond_max_samples(shown):
 def test_pending_pings_are_shown_until_some_are_accepted(shown):
     first, then = Progress("pilot", 0, 900, pending=3), Progress("exploring", 5, 900, pending=4)
     assert shown((1, first), (2, then)) == [
-        "state pilot  samples 0/900, 3 pending  epoch 0",
+        "state pilot  samples 0/900, 3 pending until the pilot survey is over  epoch 0",
         "state exploring  samples 5/900  epoch 0",
     ]
 
@@ -78,6 +79,47 @@ def test_a_terminal_shows_a_line_per_value_and_messages_below(monkeypatch):
     ]
 
 
+def on_screen(written):
+    """The lines of a terminal after what was written to it, as rich moves its cursor."""
+    lines, row, column = [""], 0, 0
+    for code, number, action, character in re.findall(
+        r"(\x1b\[[?]?(\d*)[\d;]*([A-Za-z]))|(.|\n|\r)", written
+    ):
+        if code:
+            row -= int(number or 1) * (action == "A")
+            if action == "K":
+                lines[row] = ""
+        elif character == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row == len(lines))
+        elif character == "\r":
+            column = 0
+        else:
+            lines[row] = lines[row][:column].ljust(column) + character + lines[row][column + 1 :]
+            column += 1
+    return [line.rstrip() for line in lines]
+
+
+def test_a_typed_line_leaves_nothing_of_the_display_behind(monkeypatch):
+    screen = terminal(monkeypatch)
+    typing = io.StringIO()
+    typing.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", typing)
+    now = [1.0]
+    with ProgressDisplay(clock=lambda: now[0]) as display:
+        for now[0] in (1.0, 2.0, 3.0):
+            display.show(Progress("pilot", 450, 900))
+            screen.write("s\n")  # the terminal's echo
+            display.typed()
+            display.print_line("start: started")
+        display.show(Progress("done", 902, 900))
+    shown = on_screen(screen.getvalue())
+    assert [line.split(":")[0].split()[0] for line in shown if line and "\u2501" not in line] == [
+        *["start"] * 3, "state", "samples", "epoch",
+    ]  # fmt: skip
+    assert sum("\u2501" in line for line in shown) == 1
+
+
 def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     screen = terminal(monkeypatch)
     with ProgressDisplay() as display:
@@ -91,7 +133,7 @@ def test_a_terminal_shows_brackets_unchanged(monkeypatch):
 def test_reason_depth_and_time_left_are_shown(shown):
     progress = Progress("paused", 7, 9, reason="requested", depth="4.2 m", time_left=131.6)
     assert shown((1, progress)) == [
-        "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left at most 2 min 12 s"
+        "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left about 2 min 12 s"
     ]
 
 
@@ -99,3 +141,15 @@ def test_the_time_left_until_the_target_is_shown(shown):
     progress = Progress("exploring", 7, 9)
     progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})
     assert shown((1, progress))[0].endswith("target 82 %, 15 min left (90 %: 12 to 20)")
+
+
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_a_summary_is_broken_between_words_on_a_terminal_alone(monkeypatch, capsys, width):
+    text = "485 refused (312 waiting, 9 after_mission, 2 no_odometry), 0 undecided, 0.0 % no-return"
+    print_wrapped(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_wrapped(text)
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(lines) == text and max(map(len, lines)) <= width

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.sim import ProcessGroup
+from poam_ros.app.commands.sim import ProcessGroup
 
 
 class Time:
@@ -109,19 +109,15 @@ def test_the_end_of_a_vital_process_is_reported_with_its_last_line(family, time)
     assert children.ended() == ("planner", 2, "parameter goal_radius: too small")
 
 
-def test_output_goes_to_a_log_and_warnings_to_the_display(family, time, alerts, tmp_path):
+@pytest.mark.parametrize("full", [False, True])
+def test_output_goes_to_a_log_and_warnings_to_the_display(full, family, time, alerts, tmp_path):
+    """On a full disk it is read all the same."""
+    if full:
+        (tmp_path / "mapper.log").symlink_to("/dev/full")
     lines = "[INFO] a\n[WARN] b\nc\n[ERROR] d\n"
     children = family(mapper=StandIn(time, lines=lines, ends_after={signal.SIGINT: 0}))
     children.stop()
-    assert (tmp_path / "mapper.log").read_text() == lines
-    assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
-
-
-def test_on_a_full_disk_output_is_read_all_the_same(family, time, alerts, tmp_path):
-    (tmp_path / "mapper.log").symlink_to("/dev/full")
-    lines = "[INFO] a\n[WARN] b\nc\n[ERROR] d\n"
-    children = family(mapper=StandIn(time, lines=lines, ends_after={signal.SIGINT: 0}))
-    children.stop()
+    assert full or (tmp_path / "mapper.log").read_text() == lines
     assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
 
 

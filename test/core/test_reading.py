@@ -22,17 +22,24 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
 from poam_ros.core.geometry import Extent
-from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
-from poam_ros.core.safe_yaml import read_yaml
+from poam_ros.core.reading import (
+    VARIABLE,
+    allowance,
+    lines,
+    open_geotiff,
+    parse_json,
+    read_arrays,
+    read_yaml,
+)
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.dialect import Times, angle, value_with_unit
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.mavlink import read_mavlink
-from poam_ros.importers.outline import read_outline
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
 from poam_ros.importers.tables import _chunks, read_features
+from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.exports.chart import read_config
@@ -214,6 +221,22 @@ def test_a_small_raster_of_a_large_block(tmp_path):
         read_raster(tmp_path / "a.tif")
     with pytest.raises(InputError, match=VARIABLE):
         read_prior(str(tmp_path / "a.tif"), Extent(0, 9, 0, 9), None)
+
+
+def test_only_the_warning_that_a_raster_lies_nowhere_is_hidden(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with rasterio.open(
+            tmp_path / "a.tif", "w", driver="GTiff", width=3, height=2, count=1, dtype="uint8"
+        ) as file:
+            file.write(np.ones((1, 2, 3), np.uint8))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with open_geotiff(tmp_path / "a.tif", 8) as source:
+            assert source.read(1).sum() == 6
+            warnings.warn("another one", stacklevel=1)
+    assert [str(one.message) for one in said] == ["another one"]
 
 
 def test_a_terrain_that_names_another_file_is_none(tmp_path):
@@ -518,8 +541,9 @@ def test_bombs_at_their_size(tmp_path):
 
 def test_no_text_in_a_table_is_a_formula(tmp_path):
     texts = ["=1+1", "+cmd", "-2+3", "@sum", "\ttab", "plain", "-12", "+1.5", "=a,b"]
-    write_table(tmp_path / "t.csv", ("name", "value"), [(text, -1.5) for text in texts])
-    rows = (tmp_path / "t.csv").read_text().splitlines()[1:]
+    write_table(tmp_path / "t.csv", ("=name", "value"), [(text, -1.5) for text in texts])
+    header, *rows = (tmp_path / "t.csv").read_text().splitlines()
+    assert header == "'=name,value"
     assert rows[0] == "'=1+1,-1.5" and rows[-1] == '"\'=a,b",-1.5'
     cells = [row.strip('"')[0] for row in rows]
     assert cells == ["'", "'", "'", "'", "'", "p", "-", "+", "'"]

@@ -243,6 +243,14 @@ def test_jumps_are_detected_by_the_speed_in_the_odometry(rate, twist):
     assert found[-1][1] == "moved" and 51 <= found[-1][0] + 1 / rate + 1e-6 <= 53.1
 
 
+def test_a_jump_at_the_beginning_is_detected_by_the_speed_in_the_odometry():
+    watch, faults = JumpDetector(), []
+    for i in range(9):  # too few steps for a speed of their own
+        moved = replace(state(0.1 * i, 0.15 * i + 50.0 * (i == 5)), speed=1.5)
+        faults.append(watch.check(moved, 0.0, 2.0))
+    assert faults == [None] * 5 + ["jump"] + [None] * 3
+
+
 @pytest.mark.parametrize("speed", [0.0, 0.3, 3.0, 15.0])
 def test_motion_is_not_a_jump(speed):
     """Also fixes once a second that scatter by a metre, and a boat that sets out."""

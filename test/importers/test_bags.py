@@ -21,8 +21,8 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.importers.bags import BagSettings, read_bag
-from poam_ros.importers.mapping import learn
-from poam_ros.importers.soundings import SoundingMapSettings
+from poam_ros.mapping.sounding_map import learn
+from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.registry import ModelSettings, SparseOptions
 from poam_ros.screening.screen import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission

@@ -23,14 +23,14 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import ResetRequested
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
-from poam_ros.importers.mapping import learn, predict
-from poam_ros.importers.soundings import SoundingMapSettings, Soundings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import is_journal
 from poam_ros.journal.interface import TRAIN, UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.create import recovery_message
+from poam_ros.mapping.sounding_map import learn, predict
+from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.view.folders import _logged

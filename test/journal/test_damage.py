@@ -251,6 +251,25 @@ def test_text_that_is_no_longer_utf_8_is_restored_from_the_journal(image, tmp_pa
     assert found == whole and notes
 
 
+@pytest.mark.parametrize("name", [LOG, JOURNAL])
+def test_another_value_in_one_file_is_restored_from_the_other(image, tmp_path, name):
+    folder = copied(image, tmp_path)
+    whole, before = content(read_mission(folder).logged), rows(folder)
+    if name == LOG:
+        with closing(sqlite3.connect(folder / LOG)) as db, db:
+            db.execute("UPDATE pings SET z = z + 1 WHERE number = 3")
+    else:
+        lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines) if b'"pings"' in line)
+        parts = json.loads(lines[at][33:])
+        parts["pings"][0][-1] = 1.0
+        lines[at] = lines[at][:33] + json.dumps(parts, separators=(",", ":")).encode() + b"\n"
+        (folder / JOURNAL).write_bytes(b"".join(lines))
+    found, [note] = opened(folder)
+    assert note.startswith(f"{name} was damaged")
+    assert found == whole and rows(folder) == before
+
+
 @pytest.mark.parametrize("folder", ["image", "finished"])
 def test_a_flipped_bit_or_a_truncation_loses_nothing_and_is_reported(
     request, tmp_path, folder, caplog, capsys

@@ -57,34 +57,24 @@ def text(folder):
 
 def foreign(folder):
     (folder / "pings.sqlite").unlink()
+    execute(folder, "CREATE TABLE pings (id INTEGER)")
+
+
+def execute(folder, statement):
     with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-        db.execute("CREATE TABLE pings (id INTEGER)")
+        db.execute(statement)
 
 
-def newer(folder):
-    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-        db.execute("PRAGMA user_version = 99")
+DAMAGE = {
+    "truncated": truncated, "scrambled": scrambled, "text": text, "foreign": foreign,
+    "newer": "PRAGMA user_version = 99",
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON pings BEGIN DELETE FROM pings; END",
+    "hole": "DELETE FROM pings WHERE number = 17",
+    "shortened": "DELETE FROM pings WHERE number > 50",
+}  # fmt: skip
 
 
-def with_a_trigger(folder):
-    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-        db.execute("CREATE TRIGGER t AFTER INSERT ON pings BEGIN DELETE FROM pings; END")
-
-
-def with_a_hole(folder):
-    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-        db.execute("DELETE FROM pings WHERE number = 17")
-
-
-def shortened(folder):
-    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-        db.execute("DELETE FROM pings WHERE number > 50")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [truncated, scrambled, text, foreign, newer, with_a_trigger, with_a_hole, shortened],
-)
+@pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("journal", [True, False])
 def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_path, damage, journal):
     folder = tmp_path / "m"
@@ -92,7 +82,10 @@ def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_pat
     for file in mission.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     found = rows(folder)
-    damage(folder)
+    if callable(done := DAMAGE[damage]):
+        done(folder)
+    else:
+        execute(folder, done)
     if journal:
         s = Kept(folder)
         s.close()
@@ -100,9 +93,8 @@ def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_pat
         assert "damaged" in str(list(folder.glob("damaged-*/pings.sqlite")))
         return
     (folder / "pings.journal").unlink()
-    if damage is shortened:  # whole rows, and nothing beside them but the checkpoint
-        with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
-            db.execute("DELETE FROM updates WHERE last > 50")
+    if damage == "shortened":  # whole rows, and nothing beside them but the checkpoint
+        execute(folder, "DELETE FROM updates WHERE last > 50")
     before = digest(folder)
     with pytest.raises(InputError, match=r"pings\.sqlite: expected|pings are lost"):
         open_mission(settings(folder))

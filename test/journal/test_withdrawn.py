@@ -18,11 +18,11 @@ from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import map_grid
 from poam_ros.frontend.events import MissionStateChanged, PositionsShifted, Problem, ResetRequested
 from poam_ros.importers.journals import read_journal
-from poam_ros.importers.mapping import learn, map_soundings
 from poam_ros.importers.raw import ReadOptions
-from poam_ros.importers.soundings import SoundingMapSettings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
+from poam_ros.mapping.sounding_map import learn, map_soundings
+from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import read_records
 from poam_ros.outputs.results import read_unmapped

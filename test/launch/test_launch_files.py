@@ -53,7 +53,7 @@ ROBOT = {
     "autostart": "false",
     "on_done": "hold",
     "areas.file": "",
-    "goal_action": "",
+    "goals.action": "",
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",

@@ -91,6 +91,24 @@ def test_the_age_of_a_batch_survives_a_clock_that_is_set_back(survey):
     assert s.session.due(s.now)
 
 
+@pytest.mark.parametrize("step_s", [-3600, 3600])
+def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, step_s):
+    s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
+
+    def after(seconds, set_s=0):
+        lasting_s = s.now.limit_s + seconds
+        s.wait(seconds + set_s)
+        s.now = Moment(s.now.ros_ns, lasting_s, lasting_s)
+
+    s.drive(20)
+    s.work()
+    s.drive(3)
+    after(4.5, step_s)
+    assert not s.session.due(s.now)
+    after(0.6)
+    assert s.session.due(s.now)
+
+
 def test_the_papers_batches_are_due_at_waypoints_with_new_samples(survey):
     s = survey(policy=WaypointBatches(), grid=None)
     s.handle(MissionStateChanged("exploring"))

@@ -86,10 +86,10 @@ def test_places_of_every_way_against_geodesics(tmp_path, origin, heading, way):
     text = ", ".join(f"{latitude!r} {longitude!r}" for latitude, longitude in places)
     values = {**DEFAULTS, "origin": origin, "heading": heading, "workspace": (-2e3, 2e3) * 2}
     if way.startswith("goals.") or way in ("goals", "home"):
-        values |= {"goals_degrees": text} if way == "goals" else {"home_degrees": places[0]}
+        values |= {"goals.degrees": text} if way == "goals" else {"home_degrees": places[0]}
         if way.startswith("goals."):
             file = _goals_file(tmp_path, way.partition(".")[2], places)
-            values |= {"goals_file": str(file), "areas.coordinates": "degrees"}
+            values |= {"goals.file": str(file), "areas.coordinates": "degrees"}
         mission = Guidance(values, print).mission
         assert (
             mission.home is None if way == "goals" else math.dist(mission.home, expected[0]) < 0.01
@@ -152,7 +152,7 @@ def test_surveys_of_a_plan_are_goals_and_other_commands_are_not(tmp_path):
     file = tmp_path / "survey.plan"
     file.write_text(json.dumps({"mission": {"items": items}}))
     values = {**DEFAULTS, "origin": (47.3, 8.55), "workspace": (-50.0, 50.0) * 2}
-    mission = Guidance({**values, "goals_file": str(file)}, print).mission
+    mission = Guidance({**values, "goals.file": str(file)}, print).mission
     expected = [(7.6, 0.0), (0.0, 11.1), (0.0, 22.2)]
     np.testing.assert_allclose(mission.goals.queue, expected, atol=0.1)
     assert mission.home is None
@@ -184,8 +184,8 @@ def test_wrong_files_of_goals_are_refused(tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_text(content)
     values = {**DEFAULTS, "origin": (47.3, 8.55), "workspace": (-50.0, 50.0) * 2}
-    values |= {"goals_file": str(tmp_path / name), "areas.coordinates": "degrees"}
-    with pytest.raises(InputError, match=f"goals_file: .*{words}"):
+    values |= {"goals.file": str(tmp_path / name), "areas.coordinates": "degrees"}
+    with pytest.raises(InputError, match=f"goals.file: .*{words}"):
         Guidance(values, print)
 
 

@@ -66,7 +66,7 @@ def test_areas_and_goals_in_degrees(voyage):
         "workspace": (0.0,) * 4,
         "areas.polygon_degrees": corners(frame, (-10, -9), (10, -9), (10, 9), (-10, 9)),
         "areas.keep_outs_degrees": corners(frame, (-1, -9), (1, -9), (1, -3), (-1, -3)),
-        "goals_degrees": corners(frame, *goals),
+        "goals.degrees": corners(frame, *goals),
     }
     v = voyage(values, {"home": FIJI}).start()
     assert v.drive.values["workspace"] == pytest.approx((-10, 10, -9, 9), abs=0.02)

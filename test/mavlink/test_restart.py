@@ -1,7 +1,10 @@
 """A mission folder that is continued: the same frame, every ping, paused until a person resumes."""
 
+import time
+
 import pytest
 
+from poam_ros.app.drive import progress
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
@@ -10,13 +13,15 @@ from poam_ros.journal.reader import read_mission
 def stored(voyage):
     """Whether every placed ping is in the journal."""
     session = voyage.drive.session
+    if session.journal.unstored_count:
+        time.sleep(0.01)  # its thread takes real time
     return session.journal.unstored_count == 0 and not session.ledger.pending
 
 
 def test_a_mission_goes_on_after_a_restart(voyage, tmp_path):
     values = {"mission_dir": str(tmp_path / "m")}
     v = voyage(values).explore().run(5)
-    v.until(lambda: stored(v), 60)
+    v.until(lambda: stored(v))
     before, place = v.drive.session.samples, v.drive.values["origin"]
     v.close()
     # It begins again elsewhere: the frame is that of the log.
@@ -29,7 +34,7 @@ def test_a_mission_goes_on_after_a_restart(voyage, tmp_path):
     again.resume()
     assert again.state == "exploring"
     again.until(lambda: again.drive.session.samples > before + 20, 120)
-    again.until(lambda: stored(again), 60)
+    again.until(lambda: stored(again))
     count = again.drive.session.samples
     again.close()
     log = read_mission(tmp_path / "m")
@@ -57,10 +62,16 @@ def test_a_mission_that_is_over_waits_for_another_start(voyage, tmp_path):
     again = voyage(values, begun_s=500.0)
     again.boat.mode, again.boat.armed = "GUIDED", True
     again.until(lambda: again.state == "done", 20).run(5)
-    assert not again.drive.finished
+    assert not again.drive.finished and again.drive.origin_fault == ""
+    assert any("s starts another one in the same map" in text for text in again.said)
+    first = again.session.samples
     again.drive.command("start")
     again.run(1)
     assert again.state == "pilot"
+    again.until(lambda: again.drive.finished, 200)  # the samples of the first one do not count
+    mapped, shown = again.session.samples, progress(again.drive, again.now)
+    assert (shown.samples, shown.max_samples) == (mapped - first, 40) and mapped >= first + 40
+    assert any(" in the map): max_samples of 40 reached" in text for text in again.said)
 
 
 def test_another_origin_is_refused(voyage, tmp_path):
@@ -82,7 +93,13 @@ def test_at_its_end_the_boat_holds_station(voyage):
     """Also a process that is ended on a leg."""
     v = voyage().explore().run(2)
     place = v.mission.position
+    assert progress(v.drive, v.now).problems["control"] == "the mission drives the vehicle"
     v.drive.close(v.now)
+    assert v.said[-1] == (
+        "the vehicle was sent to where it is, to hold station; nothing more is sent"
+    )
+    control = progress(v.drive, v.now).problems["control"]
+    assert control == "the vehicle holds station for the mission"
     for _ in range(50):
         v.boat.step()
     assert abs(v.boat.position - place).max() < 3

@@ -1,5 +1,7 @@
 """Take-overs of `poam drive` beside those of ``test_scenarios``: resuming, and stalls."""
 
+import pytest
+
 from poam_ros.mavlink.simulated_boat import PARAMETERS
 
 
@@ -48,8 +50,12 @@ def test_a_person_cannot_resume_in_another_mode(voyage):
 
 def test_nothing_starts_before_the_map_has_an_origin(voyage):
     v = voyage()
-    v.boat.muted.add("EKF_STATUS_REPORT")
+    v.boat.muted |= {"EKF_STATUS_REPORT", "HEARTBEAT"}
     v.boat.mode, v.boat.armed = "GUIDED", True
+    v.run(3)
+    silent = f"no heartbeat on {v.values['mavlink.url']}"
+    assert v.command("start") == f"start: refused, as the map has no origin yet: {silent}"
+    v.boat.muted.remove("HEARTBEAT")
     v.run(3)
     refused = "start: refused, as the map has no origin yet: no EKF_STATUS_REPORT yet"
     v.drive.command("start")
@@ -57,6 +63,33 @@ def test_nothing_starts_before_the_map_has_an_origin(voyage):
     assert v.said[-1] == refused and v.drive.session is None and not v.boat.targets
     v.boat.muted.clear()
     v.start()
+
+
+def test_a_map_in_two_pieces_is_said(voyage, caplog):
+    v = voyage().explore().run(2)
+    v.boat.jump_ekf(9.0, 12.0)
+    v.until(lambda: v.state == "paused", 20)
+    assert v.command("resume") == "resume: exploring again"
+    said = [r.getMessage() for r in caplog.records if "the map so far may lie beside" in r.message]
+    assert len(said) == 1
+    v.command("pause")
+    v.command("resume")
+    assert sum("may lie beside" in r.message for r in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("speed", "muted", "said"),
+    [
+        (1.0, set(), "checked: the autopilot's parameters suit the mission"),
+        (2.0, set(), "check: WP_SPEED is 2 m/s, and max_speed 1 m/s: set max_speed to match"),
+        (1.0, {"PARAM_VALUE"}, "check: the autopilot does not say its parameters"),
+    ],
+)
+def test_what_became_of_the_check_of_the_parameters_is_said(voyage, speed, muted, said):
+    v = voyage({"capture_radius": 2.0}, {"speed": speed})
+    v.boat.muted |= muted
+    v.until(lambda: any("check" in text for text in v.said), 30)
+    assert [text[: len(said)] for text in v.said if text.startswith("check")] == [said]
 
 
 def test_where_the_boat_stops_is_no_target_of_another_station(voyage, monkeypatch):

@@ -9,10 +9,10 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
+from poam_ros.mission.arrival import CAPTURE_RADIUS
 from poam_ros.mission.itinerary import Budget
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.arrival import CAPTURE_RADIUS
 from poam_ros.planning.pilots import PILOTS
 
 WORKSPACE = Extent(-10, 10, -10, 10)
@@ -247,7 +247,7 @@ def test_no_limits_by_default():
 
 def test_answers_of_pause_and_resume():
     mission = make(max_samples=10)
-    assert mission.resume() == (False, "the mission is not paused, but pilot")
+    assert mission.resume() == (False, "the mission is not paused: its state is pilot")
     drive(mission, (-3, 0))
     goal = mission.goal
     assert mission.pause()[0]
@@ -343,6 +343,7 @@ def test_a_start_begins_the_pilot_and_the_budget():
     assert mission.goal.tolist() == [0, 0]
     mission.count_samples(59)
     assert mission.budget.samples_left == 1
+    assert str(mission.budget) == "9 samples (59 in the map)"
     mission.tick(1049.9)
     assert mission.state == "pilot"
     mission.tick(1050.0)
@@ -357,6 +358,7 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     mission.set_planner(choose)
     mission.count_samples(10)
     assert (mission.state, mission.reason) == ("done", "max_samples of 10 reached")
+    assert str(mission.budget) == "10 samples"
     assert mission.start(100.0)[0]
     assert mission.state == "pilot" and mission.station is None
     mission.count_samples(19)

@@ -1,5 +1,5 @@
 /* One of the compiled sources with odd inputs, for a compiler's sanitizers: see test_sanitize.py,
- * which defines SOURCE and one of SEARCH, CONDITIONAL and ATTENTIVE. */
+ * which defines SOURCE and one of SEARCH, CONDITIONAL, NETWORK and ATTENTIVE. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -144,6 +144,52 @@ int main(void)
             predicted(sizes[s], 24, odd);
             predicted(sizes[s], MAX_NEIGHBOURS, odd);
         }
+    return 0;
+}
+
+#elif defined(NETWORK)
+
+/* The network with so many units at so many nodes; odd: with what is not finite. */
+static void trained(int64_t nodes, int64_t hidden, int odd)
+{
+    const int64_t P = hidden * (INPUTS + hidden + 1 + FIELDS) + 2 * FIELDS + 2;
+    float *x = calloc((size_t)(nodes * INPUTS) + 1, sizeof *x);
+    float *room = malloc((size_t)(network_room(nodes, hidden) + 1) * sizeof *room);
+    double *theta = doubles(P), *F = doubles(nodes * FIELDS), *dF = doubles(nodes * FIELDS);
+    double *gradient = doubles(P), *rates = doubles(P), *after = doubles(4 * P);
+    assert(x && room);
+    for (int64_t i = 0; i < nodes * INPUTS; i++)
+        x[1 + i] = i % INPUTS == 2 ? 1.0f : (float)uniform();
+    for (int64_t i = 0; i < P; i++) {
+        theta[i] = odd & 1 ? ODD[i % ODDS] : 3.0 * uniform();
+        rates[i] = 0.01;
+    }
+    for (int64_t i = 0; i < nodes * FIELDS; i++)
+        dF[i] = odd & 2 ? ODD[i * 3 % ODDS] : uniform();
+    const Network n = {nodes, hidden, x + 1, room + 1};
+    const Penalties penalties = {0.1, 0.1, 0.9, 0.01};
+    network_evaluate(&n, theta, F);
+    network_gradient(&n, &penalties, theta, F, dF, odd ? INFINITY : 0.1, odd ? NAN : 0.1, gradient);
+    for (int64_t i = 0; !odd && i < P; i++)
+        assert(isfinite(gradient[i]));
+    const Adam a = {P, 0.9, 0.99, 1e-8, 0.98, 0.1, 0.01, rates, theta, gradient, rates, theta};
+    network_adam(&a, gradient, after);
+    for (int64_t i = 0; !odd && i < 4 * P; i++)
+        assert(isfinite(after[i]));
+    double *all[] = {theta, F, dF, gradient, rates, after};
+    for (int i = 0; i < 6; i++)
+        release(all[i]);
+    free(x);
+    free(room);
+}
+
+int main(void)
+{
+    const int64_t sides[] = {1, 2, 4, 25}, hidden[] = {1, 3, 4, 16, 17, 65};
+    for (int odd = 0; odd < 4; odd++)
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 6; j++)
+                trained(sides[i] * sides[i], hidden[j], odd);
     return 0;
 }
 

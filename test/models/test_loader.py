@@ -27,7 +27,7 @@ def test_the_number_of_the_header_is_the_loader_s():
 
 def test_what_is_missing_is_said(monkeypatch, capsys):
     monkeypatch.setenv("POAM_NATIVE", "0")
-    assert loader.absence().startswith("without the compiled attentive, search, conditional: ")
+    assert loader.absence().startswith(f"without the compiled {', '.join(loader.LIBRARIES)}: ")
     loader.announce()
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"WARNING: {loader.absence()}"

@@ -13,8 +13,8 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.importers.parallel import MapperSnapshot
 from poam_ros.learning.create import open_mission
+from poam_ros.mapping.parallel import MapperSnapshot
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.prior import CELLS, FILE, PriorMap, read_prior
 from poam_ros.models.registry import ModelSettings

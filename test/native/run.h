@@ -1,4 +1,4 @@
-/* What the three programs of this folder share: numbers to compute with, and how results are printed.
+/* What the programs of this folder share: numbers to compute with, and how results are printed.
  *
  * Each program includes one of the package's C sources, so that it has the structures and the
  * functions of that source whatever they are called there. It reads nothing and allocates nothing.

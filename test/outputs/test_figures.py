@@ -6,8 +6,11 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geometry import Extent
-from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import figures
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves, draw_soundings
 from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
 
 NAN, INF = float("nan"), float("inf")
@@ -101,3 +104,40 @@ def test_depth_contours_are_drawn_only_under_water():
         Relief.of(ground, extent).draw(axis, ground, extent.bounds, "elevation")
         assert len([c for c in axis.collections if len(c.get_paths()) > 2]) == lines
         assert axis.images[0].get_array().shape == (40, 60, 4)
+
+
+@pytest.mark.parametrize("width, height", [(50, 50), (50, 46), (90, 20), (20, 60)])
+def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, monkeypatch, width, height):
+    grid = Grid.cells(Extent(0, width, 0, height), 1.0)
+    slope = np.broadcast_to(grid.x / 10 - 9, grid.shape).copy()
+    files.write_map(tmp_path / "map.npz", ElevationMap(grid, slope, np.full(grid.shape, 0.01)))
+    places = np.array([[1.0, 1.0], [width + 8.0, 5.0], [9.0, height + 3.0]])
+    files.write_samples(tmp_path / "samples.csv", places, np.full(3, -8.0))
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: figure)
+    figure = figures.draw_sounding_map(tmp_path)
+    figure.canvas.draw()
+    panels = [axis for axis in figure.axes if axis.images]
+    assert len(panels) == 2
+    for axis in panels:
+        assert (*axis.get_xlim(), *axis.get_ylim()) == (0, width, 0, height)
+        title = axis.title.get_window_extent()
+        assert title.y0 > axis.bbox.y0 and title.y1 <= figure.bbox.y1 + 0.5
+        assert axis.bbox.width / axis.bbox.height == pytest.approx(width / height, rel=0.02)
+
+
+@pytest.mark.parametrize("ground", ["#faf3e0", "#0a1f44", "#1f7ea1"])
+@pytest.mark.parametrize("count", [10, 2000])
+def test_soundings_are_seen_on_light_and_dark(ground, count):
+    figure = blank_figure((5, 5))
+    axis = figure.subplots()
+    axis.set_facecolor(ground)
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+
+    def grey():
+        figure.canvas.draw()
+        return np.asarray(figure.canvas.buffer_rgba())[..., :3].mean(axis=-1)
+
+    before = grey()
+    places = np.column_stack((np.linspace(0.1, 0.9, count), np.full(count, 0.5)))
+    draw_soundings(axis, places)
+    assert (np.abs(grey() - before) > 60).sum() >= 3 * min(count, 100)

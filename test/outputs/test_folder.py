@@ -59,6 +59,8 @@ def test_broken_or_missing_files_are_named(tmp_path):
     (tmp_path / "map.npz").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"map\.npz"):
         results.read_map(tmp_path / "map.npz")
+    with pytest.raises(InputError, match=r"no such file; expected the folder of a run or mission$"):
+        results.read_map(tmp_path / "nowhere" / "map.npz")
     flat = np.zeros((2, 2))
     arrays = {"mean": flat, "variance": flat, "lengthscale": flat, "samples": 1}
     for x, support in (

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,12 +14,14 @@ pytest.importorskip("matplotlib")
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import write_report
-from poam_ros.outputs.plates import _angle, _bar, _round_angles, _shore
+from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
+from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.volume import levels_of, measure, write_water
 
 
@@ -116,6 +119,12 @@ def test_angles_and_bars_are_round():
         "52°30′N", "0°07′30″S", "13°N", "12°59′05″N",
     ]  # fmt: skip
     assert len(_round_angles(12.99, 13.001)) in (2, 3, 4) and 13.0 in _round_angles(12.99, 13.001)
+    # A small map has two lines as well, and their labels differ.
+    few = _round_angles(47.299775, 47.300225, share=0.5)
+    assert [_angle(a, "NS") for a in few] == ["47°17′59.5″N", "47°18′N", "47°18′00.5″N"]
+    assert all(
+        len(_round_angles(8.1234567, 8.1234567 + span)) > 1 for span in np.logspace(-6, 1, 50)
+    )
     assert _bar(290.0) == 200 and _bar(0.7) == 0.5
 
 
@@ -175,3 +184,27 @@ def test_crossings_of_an_older_version_are_read(run):
     (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,ten,0.25\n")
     with pytest.raises(InputError, match="expected numbers"):
         write_report(run)
+
+
+def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
+    files.write_config(run / "config.yaml", {"nodes": {"mapper": {"a": 1}, "planner": {"a": 2}}})
+    refused = RefusedPings.of([RefusedPing("no_odometry", n, 0, *NOWHERE) for n in (3, 4)])
+    write_refused(run, refused)
+    _, words = read(write_report(run))
+    assert re.search(r"in the map\s+120", words) and re.search(r"refused: no odometry\s+5", words)
+    assert "SIMULATED" not in words and "simulated" not in words
+    assert "mapper:" in words and "planner:" in words  # they differ
+
+
+def test_contours_of_uncertain_depths_are_dashed(run):
+    drawn = files.read_map(run / "map.npz")
+    assert "dashed" not in write_report(run).read_text(encoding="utf-8")
+    variance = np.where(drawn.grid.y[:, None] > 20, 4.0, drawn.variance)
+    files.write_map(run / "map.npz", replace(drawn, variance=variance))
+    assert "dashed where" in write_report(run).read_text(encoding="utf-8")
+    axis = blank_figure((4, 4)).subplots()
+    _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
+    solid, dashed = axis.collections
+    assert solid.get_linestyles()[0][1] is None and dashed.get_linestyles()[0][1] is not None
+    ends = [np.concatenate([p.vertices for p in c.get_paths()])[:, 1] for c in (solid, dashed)]
+    assert ends[0].max() < 20.5 and ends[0].min() < 5 and 18 < ends[1].min() <= ends[0].max()

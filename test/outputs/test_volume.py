@@ -42,10 +42,19 @@ def test_what_lies_beyond_the_outermost_soundings(edge, share):
     x, y = np.arange(edge, 101.0 - edge), np.arange(edge, 61.0 - edge, 8 if edge == 2 else 5)
     track = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2)
     z = np.full(GRID.shape, -4.0)
-    found, smaller = beyond(z, GRID, track, 0.0)
+    found, higher = beyond(z, GRID, track, 0.0)
+    smaller = higher.sum() * GRID.cell_area
     within = 1 - (100 - 2 * edge) * (y.max() - y.min()) / 6000
     assert found == pytest.approx(within if share else 0.02, abs=0.04)
     assert smaller == pytest.approx(0.5 * 4 * 6000 * found, rel=0.2)
+
+
+def test_banks_that_nobody_sounded_are_in_the_interval():
+    """From walls, where the map is right, to slopes that end at the level."""
+    banks = np.where(GRID.y[:, None] < 20, 0.5, 0.0) * np.ones(GRID.shape)
+    water = measure(slope(), sure, np.full(1, 2.0), banks)
+    assert water.volume[1:, 0] == pytest.approx([42000 - 1000, 42000], rel=1e-3)
+    assert water.volume[0, 0] == pytest.approx(42000 - 500, rel=1e-3)
 
 
 def test_shared_errors_do_not_average_out():

@@ -27,18 +27,6 @@ from poam_ros.planning.planners import (
 from poam_ros.planning.routes import Routes
 
 SQUARE = Extent(-30, 30, -30, 30)
-SHAPES = {
-    "square": SQUARE,
-    "wide": Extent(100, 500, -20, 20),
-    "tall": Extent(-3, 4, 1000, 1900),
-    "small": Extent(0.1, 0.4, -0.7, -0.2),
-    "projected": Extent(437_100.5, 437_160.5, 3_745_900.25, 3_745_960.25),
-}
-
-
-@pytest.fixture(params=SHAPES)
-def workspace(request):
-    return SHAPES[request.param]
 
 
 def generator(seed=0):

@@ -169,8 +169,8 @@ def test_a_jump_of_the_odometry_stamps_times_out_no_goal(ring, eventually):
 
 def test_max_duration_counts_elapsed_time(ring, eventually):
     planner, _ = ring("pilot")
-    planner.get_clock().offset_s = 3600.0
     before = planner.moment.limit_s
+    planner.get_clock().offset_s = 3600.0
     planner.set_parameters([Parameter("max_duration", value=4.0)])
     eventually(lambda: planner.mission.state == "done")
     assert planner.moment.limit_s - before < 1000.0

@@ -201,7 +201,7 @@ def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(refusal):
         open_goals(None, "go")
     from poam_ros.ros.planner.node import main
 
-    assert "goal_action" in refusal(main, "-p", "goal_action:=go")
+    assert "goals.action" in refusal(main, "-p", "goals.action:=go")
 
 
 def test_nav2s_action_gets_the_pose(ros, eventually):

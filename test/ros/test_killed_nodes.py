@@ -206,10 +206,13 @@ class Waiting(Listener):
 
 def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
+    values |= {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "progress")}
     overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
     overrides = [p for p in overrides if p.name != "use_sim_time"]
     listener, planner = ros(Waiting), ros(PlannerNode, parameter_overrides=overrides)
     eventually(lambda: listener.goals, what="no goal")
+    # All of the first life, before it is forgotten: topics keep no order among each other.
+    eventually(lambda: listener.states and listener.reasons)
     first = listener.goals[-1]
     planner.deactivate()
     planner.cleanup()

@@ -477,7 +477,7 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
     path = folder / f"{preset}.yaml"
     values = yaml.safe_load(path.read_text())["/**/planner"]["ros__parameters"]
-    values.pop("goal_action", None)  # by topic: no registry has nav2_msgs
+    values.pop("goals.action", None)  # by topic: no registry has nav2_msgs
     planner, vehicle = guided(**values)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.goals and vehicle.goals[-1] == [-10, -5])
@@ -524,12 +524,30 @@ def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
     def pairs():
         return [(report["state"], report["reason"]) for report in vehicle.heard["/diagnostics"]]
 
-    for service in ("start", "pause", "resume", "stop"):  # within a second, as a report is
-        assert getattr(planner.mission, service)(*([1.0] if service == "start" else []))[0]
+    def change(service, *given):
+        assert getattr(planner.mission, service)(*given)[0]
         planner._announce()
+
+    for change_to in (("start", 1.0), ("pause",), ("resume",), ("stop",)):  # within a second
+        planner.in_turn(change, *change_to)
     wanted = [("pilot", "started"), ("paused", "requested"), ("pilot", "resumed: requested")]
     eventually(lambda: pairs()[-1] == ("waiting", "stopped"))
     assert set(wanted) <= set(pairs())
+
+
+def test_the_reason_of_a_new_state_is_published_before_the_state(guided):
+    planner, _ = guided()
+    published, topics = [], planner._topics
+
+    def record(publisher):
+        publish = publisher.publish
+        publisher.publish = lambda message: published.append(message.data) or publish(message)
+
+    for publisher in (topics._states, topics._reasons):
+        planner.in_turn(record, publisher)
+    planner.in_turn(planner.mission.start, 1.0)
+    planner.in_turn(planner._announce)
+    assert published == ["started", "pilot"]
 
 
 def test_the_pilot_survey_avoids_keep_outs(guided, eventually):
@@ -689,19 +707,24 @@ def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatc
     mavros.State = State
     monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
     monkeypatch.setitem(sys.modules, "mavros_msgs.msg", mavros)
-    planner = ros(WithMavros, parameter_overrides=overrides(workspace=WORKSPACE, pilot="lawnmower"))
+    given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
+    planner = ros(WithMavros, parameter_overrides=overrides(**given))
     vehicle = ros(Guided)
     assert planner.said_on == "mavros/state"
-    planner.said(State(mode="HOLD"))  # before the start nothing is wrong
-    planner.said(State())
+
+    def say(state):
+        planner.in_turn(planner.said, state)
+
+    say(State(mode="HOLD"))  # before the start nothing is wrong
+    say(State())
     eventually(lambda: planner.mission.position is not None)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.states and vehicle.states[-1] == "pilot")
-    planner.said(State())
+    say(State())
     assert planner.mission.state == "pilot"
-    planner.said(said)
+    say(said)
     eventually(lambda: vehicle.reasons and vehicle.reasons[-1] == words)
-    planner.said(State())
+    say(State())
     some_reports(vehicle, eventually)
     assert planner.mission.state == "paused"
     assert call(vehicle, eventually, "resume").success

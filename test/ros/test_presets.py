@@ -24,8 +24,8 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
 
-from poam_ros.app import drive
 from poam_ros.app.command import Parser
+from poam_ros.app.commands import drive
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
@@ -75,7 +75,7 @@ def test_nodes_take_every_parameter_of_a_preset(path, ros):
         assert set(given) <= set(made._parameters)
     parser = Parser()
     drive.add_arguments(parser)
-    if "goal_action" not in path.read_text(encoding="utf-8"):
+    if "goals.action" not in path.read_text(encoding="utf-8"):
         words = ["--params-file", str(path), "--workspace", "0 9 0 9"]
         found = drive.settings(parser.parse_args(words))
         assert {

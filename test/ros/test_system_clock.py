@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -108,24 +109,38 @@ def processes(python, ros_env, tmp_path):
     subprocess.run(build, check=True)
     shift.write_text("0")
     env = {**ros_env, "LD_PRELOAD": str(library), "CLOCK_SHIFT": str(shift)}
-    begun = []
+    begun = {}
 
     def start(**kinds):
         for kind, values in kinds.items():
             given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
             command = [python, "-m", f"poam_ros.ros.{kind}.node", "--ros-args", *given]
-            log = tmp_path / f"{kind}.log"
-            with log.open("w") as file:
-                process = subprocess.Popen(command, env=env, stdout=file, stderr=file)
-            begun.append((process, log))
+            with (tmp_path / f"{kind}.log").open("w") as file:
+                begun[kind] = subprocess.Popen(command, env=env, stdout=file, stderr=file)
         return shift
 
     yield start
-    ended = [log.read_text()[-2000:] for process, log in begun if process.poll() is not None]
-    for process, _ in begun:
+    ended = [kind for kind, process in begun.items() if process.poll() is not None]
+    found = told(begun, tmp_path)
+    for process in begun.values():
         process.kill()
         process.wait()
-    assert not ended, ended
+    assert not ended, found
+    print(found)
+
+
+def told(processes, folder):
+    """What is known of processes: whether a node ended, hung, or had no time to start."""
+    found = []
+    for kind, process in processes.items():
+        status, cpu_s = process.poll(), 0.0
+        if status is None:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            cpu_s = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        state = f"had {cpu_s:.1f} s of CPU" if status is None else f"ended with {status}"
+        log = (folder / f"{kind}.log").read_text()[-2000 if status else -200 :]
+        found.append(f"{kind} {state}; load {os.getloadavg()[0]:.0f}; it said: {log or 'nothing'}")
+    return "\n".join(found)
 
 
 def set_clock(boat, shift, step_s):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from crossing_lines import ground, lake
+from planted import plant, refused, simulated
 
 from poam_ros.screening.crossings import find_crossings
 
@@ -96,6 +97,15 @@ def test_isolated_false_echoes_are_refused_and_nothing_else(share):
     z[false] *= rng.uniform(1.5, 3, false.sum())
     refused = find_crossings(xy, z, line, -z).multiple != 1
     assert refused[false].mean() > 0.93 and refused[~false].mean() < 0.005
+
+
+def test_bursts_of_multiples_between_terraces_are_no_cliffs():
+    """Each is two cliffs, or a multiple: which is usual here, the record's other bursts tell."""
+    record = simulated("terraces", 4)
+    every = np.ones(len(record.z), dtype=bool)
+    case = plant(record, "bursts", every)
+    out = refused(record, case.z, every)
+    assert out[~case.sound].mean() > 0.96 and not out[case.sound].any()
 
 
 def test_where_half_of_the_lines_are_multiples_the_deeper_ones_are_refused():

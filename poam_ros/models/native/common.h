@@ -1,4 +1,4 @@
-/* What the three sources have in common. */
+/* What the sources have in common. */
 
 #ifndef POAM_COMMON_H
 #define POAM_COMMON_H
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Raised with any change of what a library is given; as in loader.py. */
-#define INTERFACE 7
+#define INTERFACE 8
 const int64_t poam_interface = INTERFACE;
 
 #define PASTE(name, lanes) name##_##lanes

@@ -13,8 +13,8 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-LIBRARIES = ("attentive", "search", "conditional")
-INTERFACE = 7  # as in common.h
+LIBRARIES = ("attentive", "search", "conditional", "network")
+INTERFACE = 8  # as in common.h
 #: Without the libraries nngp takes so many times fewer training steps, to bound its updates' time.
 FEWER_STEPS = 6
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..kernels import tanh_network
+from ..native import network as native
 
 #: log s, log l and the two numbers u, w of S = l^2 expm[[u, w], [w, -u]].
 FIELDS = 4
@@ -89,31 +91,86 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
     return 2 * parts["logit_exponent"].sigmoid().squeeze()
 
 
-@dataclass(frozen=True)
-class FieldValues:
-    """The network at the nodes: fields F [G * G, 4], and what its gradient needs."""
+class Penalties(NamedTuple):
+    """Factors of the gradients of the penalties: of the variances over the nodes of log s and
+    log l; of the mean |u, w|^2, the share ``spared`` of their means taken away first; and of the
+    weights.
 
-    F: Tensor
-    nodes: Tensor
-    h1: Tensor
-    h2: Tensor
+    The fields' are taken everywhere, not only at pings: otherwise the network is unconstrained far
+    from them, and a region that it happens to call smooth would never be surveyed. A bottom that is
+    stretched one way everywhere needs no proof from place to place: so a mean may weigh less.
+    """
+
+    field: float
+    anisotropy: float
+    spared: float
+    weight: float
 
 
-def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> FieldValues:
-    """F = W3 tanh(W2 tanh(W1 x + b1) + b2) + b3 + offsets at the nodes."""
+def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """F = W3 h2 + b3 + offsets, h2 = tanh(W2 h1 + b2), h1 = tanh(W1 x + b1) at the nodes
+    [G * G, 2]: F [G * G, 4], h1 and h2 [G * G, hidden]."""
     h1 = torch.addmm(parts["b1"], nodes, parts["W1"].mT).tanh_()
     h2 = torch.addmm(parts["b2"], h1, parts["W2"].mT).tanh_()
-    return FieldValues(
-        torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), nodes, h1, h2
-    )
+    return torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), h1, h2
 
 
-def pull_back(parts: Mapping[str, Tensor], at: FieldValues, dF: Tensor) -> list[Tensor]:
-    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, 4]."""
-    d2 = torch.mm(dF, parts["W3"]).mul_(1 - at.h2.square())
-    d1 = torch.mm(d2, parts["W2"]).mul_(1 - at.h1.square())
-    total = dF.sum(0)
-    return [d1.mT @ at.nodes, d1.sum(0), d2.mT @ at.h1, d2.sum(0), dF.mT @ at.h2, total, total]
+class TorchNetwork:
+    """The network in training, at the nodes of the lattice: in float32, at half the cost, as the
+    noise of the steps is much larger.
+
+    Args:
+        nodes: of the lattice [G * G, 2].
+        hidden: width of the two layers.
+    """
+
+    def __init__(self, nodes: Tensor, hidden: int) -> None:
+        self._nodes, self._layout = (
+            nodes.float(),
+            ParameterLayout(hidden, round(len(nodes) ** 0.5) - 1),
+        )
+
+    def evaluate(self, theta: Tensor) -> Tensor:
+        """The fields F [G * G, 4] of theta [P], in float64."""
+        F, self._h1, self._h2 = evaluate(self._layout.split(theta.float()), self._nodes)
+        return F.double()
+
+    def gradient(
+        self, theta: Tensor, F: Tensor, by_F: Tensor, by_exponent: float, by_noise: float,
+        penalties: Penalties,
+    ) -> Tensor:  # fmt: skip
+        """The gradient of the penalised loss by theta [P], from those of the loss by the fields
+        [G * G, 4], the exponent and the noise. ``evaluate`` came to F [G * G, 4] from this theta
+        last."""
+        varying, anisotropic = F.split(2, dim=1)
+        by_varying = penalties.field * (varying - varying.mean(0))
+        spared = penalties.spared * anisotropic.mean(0)
+        by_anisotropic = penalties.anisotropy * (anisotropic - spared)
+        dF = (by_F + torch.cat([by_varying, by_anisotropic], dim=1)).float()
+        pieces = self._pull_back(self._layout.split(theta.float()), dF)
+        parts = self._layout.split(theta)
+        g, log_noise = exponent(parts), parts["log_noise"].exp()
+        logit = by_exponent * g * (1 - g / 2)
+        total = torch.cat([*(p.flatten() for p in pieces), by_noise * log_noise, logit.reshape(1)])
+        count = self._layout.weights
+        total[:count].add_(theta[:count], alpha=penalties.weight)
+        return total
+
+    def _pull_back(self, parts: Mapping[str, Tensor], dF: Tensor) -> list[Tensor]:
+        """Gradients of the network's parts and of the offsets, in theta's order, from dF."""
+        d2 = torch.mm(dF, parts["W3"]).mul_(1 - self._h2.square())
+        d1 = torch.mm(d2, parts["W2"]).mul_(1 - self._h1.square())
+        total = dF.sum(0)
+        return [
+            d1.mT @ self._nodes, d1.sum(0), d2.mT @ self._h1, d2.sum(0), dF.mT @ self._h2,
+            total, total,
+        ]  # fmt: skip
+
+
+def make_network(nodes: Tensor, hidden: int) -> TorchNetwork | native.NativeNetwork:
+    """The network, compiled where it can be. Arguments as of ``TorchNetwork``."""
+    made = native.NativeNetwork if native.available() else TorchNetwork
+    return made(nodes, hidden)
 
 
 def interpolate(F: Tensor, x: Tensor) -> Tensor:

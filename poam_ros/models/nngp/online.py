@@ -113,23 +113,21 @@ class NeighbourGP:
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows. See ``Forgetting``."""
-        pings, checked = self.data, self._store.checked()
-        try:
-            self._store.restore(pings[rows])
-            self._find_contradictions(torch.arange(len(self._store)))
-        except BaseException:
-            self._store.restore(pings, checked)
-            raise
-        self._forget_calibration()
+        self._replace_data(self.data[rows])
 
     def retarget(self, y: Tensor) -> None:
         """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
-        pings, checked = self.data, self._store.checked()
+        pings = self.data
+        self._replace_data(_dataset(pings.X, y, pings.noise))
+
+    def _replace_data(self, data: Dataset) -> None:
+        """Use other data with the kernel as it is; after a failure the old ones are restored."""
+        before, checked = self.data, self._store.checked()
         try:
-            self._store.restore(_dataset(pings.X, y, pings.noise))
+            self._store.restore(data)
             self._find_contradictions(torch.arange(len(self._store)))
         except BaseException:
-            self._store.restore(pings, checked)
+            self._store.restore(before, checked)
             raise
         self._forget_calibration()
 

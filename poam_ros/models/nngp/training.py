@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .conditional import Gradient, gradient
-from .fields import ParameterLayout, evaluate, exponent, noise_variance, pull_back
+from ..native import network as native
+from .conditional import gradient
+from .fields import (
+    ParameterLayout,
+    Penalties,
+    evaluate,
+    exponent,
+    make_network,
+    noise_variance,
+)
 from .index import LEVELS
 from .kernel import Kernel, Subset
 from .sites import SiteStore
@@ -48,12 +56,18 @@ class HyperparameterState:
     def stepped(self, gradient: Tensor, rates: Tensor, keep: float) -> HyperparameterState:
         """After one step of Adam with a rate for each parameter; the average keeps ``keep``."""
         step, (beta1, beta2) = self.step + 1, BETAS
+        # A mean at first: the initial values have no more weight than those after them.
+        keep = min(keep, step / (step + 9)) if self.step else 0.0
+        if native.available():
+            state = self.theta, self.first, self.second, self.average
+            theta, first, second, average = native.adam(
+                gradient, rates, state, step, BETAS, EPSILON, keep
+            )
+            return HyperparameterState(theta, first, second, average, step)
         first = torch.lerp(gradient, self.first, beta1)
         second = torch.lerp(gradient.square(), self.second, beta2)
         scale = (second / (1 - beta2**step)).sqrt_().add_(EPSILON)
         theta = self.theta - rates / (1 - beta1**step) * first / scale
-        # A mean at first: the initial values have no more weight than those after them.
-        keep = min(keep, step / (step + 9)) if self.step else 0.0
         return HyperparameterState(
             theta, first, second, torch.lerp(theta, self.average, keep), step
         )
@@ -73,13 +87,14 @@ class NngpTrainer:
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
+        self._network = make_network(self._nodes, layout.hidden)
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 
     def kernel(self, theta: Tensor) -> Kernel:
         """The kernel of these parameters."""
         parts = self.layout.split(theta)
-        return self._kernel(parts, evaluate(parts, self._nodes).F)
+        return self._kernel(parts, evaluate(parts, self._nodes)[0])
 
     def _kernel(self, parts: Mapping[str, Tensor], F: Tensor) -> Kernel:
         options = self.options
@@ -110,15 +125,23 @@ class NngpTrainer:
             beyond,
             options.neighbour_spacing,
         )
-        # The network in float32, at half the cost: noise of the steps is much larger.
-        parts = self.layout.split(learned.theta.float())
-        network = evaluate(parts, self._nodes.float())
-        kernel = self._kernel(self.layout.split(learned.theta), network.F.double())
+        F = self._network.evaluate(learned.theta)
+        kernel = self._kernel(self.layout.split(learned.theta), F)
         found = gradient(kernel, sites, left_out, near)
-        found.F.add_(self._penalty(kernel.F, independent))
-        pieces = pull_back(parts, network, found.F.float())
-        total = self._by_theta(learned.theta, pieces, found, independent)
+        total = self._network.gradient(
+            learned.theta, F, found.F, found.exponent, found.noise, self._penalties(independent)
+        )
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
+
+    def _penalties(self, independent: int) -> Penalties:
+        """Those of the options, with data at so many places."""
+        options, nodes = self.options, len(self._nodes)
+        return Penalties(
+            2.0 * options.field_penalty / (independent * nodes),
+            2.0 * options.anisotropy_penalty / (independent * nodes),
+            1.0 - options.shared_anisotropy,
+            2.0 * options.weight_penalty / independent,
+        )
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Subset, Tensor]:
         """Left-out sites [n] (with replacement), the subset of sites that predicts them, and the
@@ -153,37 +176,6 @@ class NngpTrainer:
 
     def _uniform(self, *shape: int) -> Tensor:
         return torch.rand(shape, generator=self.generator, dtype=torch.float64)
-
-    def _penalty(self, F: Tensor, independent: int) -> Tensor:
-        """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
-        and log l, and the mean |u, w|^2, in which their means may weigh less: a bottom that is
-        stretched one way everywhere needs no proof from place to place.
-
-        They are taken everywhere, not only at pings: otherwise the network is unconstrained far
-        from them, and a region that it happens to call smooth would never be surveyed.
-        """
-        options = self.options
-        scale = 2.0 / (independent * len(F))
-        varying, anisotropic = F.split(2, dim=1)
-        spared = (1 - options.shared_anisotropy) * anisotropic.mean(0)
-        return torch.cat([
-            scale * options.field_penalty * (varying - varying.mean(0)),
-            scale * options.anisotropy_penalty * (anisotropic - spared),
-        ], dim=1)  # fmt: skip
-
-    def _by_theta(
-        self, theta: Tensor, pieces: list[Tensor], found: Gradient, independent: int
-    ) -> Tensor:
-        """The gradient of the penalised loss by theta [P], with that of the network in pieces."""
-        parts = self.layout.split(theta)
-        g, log_noise = exponent(parts), parts["log_noise"].exp()
-        logit = found.exponent * g * (1 - g / 2)
-        total = torch.cat(
-            [*(p.flatten() for p in pieces), found.noise * log_noise, logit.reshape(1)]
-        )
-        count = self.layout.weights
-        total[:count].add_(theta[:count], alpha=2 * self.options.weight_penalty / independent)
-        return total
 
 
 def _thinned(store: SiteStore, squared: float, part: float) -> Subset:

@@ -146,9 +146,7 @@ class SparseGP(nn.Module):
         return Prediction(mean, variance + self.noise if noise else variance)
 
     @torch.no_grad()
-    def predict_grid(
-        self, x: Tensor, y: Tensor, noise: bool = True, tile: tuple[int, int] = (32, 64)
-    ) -> Prediction:
+    def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows], in tiles.
 
         As ``predict`` at its points, but with fewer exponentials.
@@ -159,9 +157,10 @@ class SparseGP(nn.Module):
         """
         predictor = self._shared("predict_grid")
         mean, variance = x.new_empty(len(y), len(x)), x.new_empty(len(y), len(x))
-        for row in range(0, len(y), tile[0]):
-            for column in range(0, len(x), tile[1]):
-                part = (slice(row, row + tile[0]), slice(column, column + tile[1]))
+        rows, columns = 32, 64  # of a tile
+        for row in range(0, len(y), rows):
+            for column in range(0, len(x), columns):
+                part = (slice(row, row + rows), slice(column, column + columns))
                 x_part, y_part = x[part[1]], y[part[0]]
                 Kuf = self.kernel.grid_covariance(predictor.Z, x_part, y_part).flatten(1)
                 kff = self.kernel.amplitude.expand(Kuf.shape[1])

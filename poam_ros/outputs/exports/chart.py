@@ -17,7 +17,7 @@ from ...core.files import verify
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
-from ...core.safe_yaml import read_yaml
+from ...core.reading import read_yaml
 from ...core.settings import Settings, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
@@ -68,6 +68,29 @@ def recorded(folder: Path) -> dict[str, Any]:
     return found
 
 
+def is_simulated(folder: Path) -> bool:
+    """Whether pings of a run's folder are simulated, as its config.yaml says.
+
+    Raises:
+        InputError: config.yaml is there but is no YAML.
+    """
+    config = _mapping(read_config(folder / "config.yaml"))
+    return bool(config.get("simulated"))
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The contents of a run's config.yaml; settings that several nodes share are there once.
+
+    Raises:
+        InputError: config.yaml is there but is no YAML.
+    """
+    config = _mapping(read_config(folder / "config.yaml"))
+    nodes = _mapping(config.get("nodes"))
+    if len(nodes) > 1 and all(own == next(iter(nodes.values())) for own in nodes.values()):
+        config["nodes"] = {" and ".join(nodes): next(iter(nodes.values()))}
+    return config
+
+
 def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
@@ -77,6 +100,8 @@ def _number(value: Any) -> float | None:
     return float(value) if known else None
 
 
+#: What is said of a map whose pings are simulated.
+SIMULATED = "yes: a simulated vehicle made the soundings, over no real bottom"
 #: ns; later stamps count from 1970, earlier ones from the start of the run.
 _THIS_CENTURY = 10**18
 #: Rows of a rotated map that are interpolated at a time.
@@ -321,10 +346,15 @@ def _provenance(
         "uncertainty": "predictive, of a Gaussian process, noise included; 95 %: 1.96 sigma; "
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
-        "settings": json.dumps(read_config(folder / "config.yaml"), default=str),
+        "settings": json.dumps(settings_of(folder) or None, default=str),
     }
     if not drawn.stamp_ns:
         del texts["map_time"]
+    if is_simulated(folder):
+        texts["title"] = f"SIMULATED: {texts['title']}"
+        texts["simulated"] = SIMULATED
+        if drawn.stamp_ns:
+            texts["map_time"] += " (simulated time)"
     return texts
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
-from ..folder import make_folder
+from ..folder import check_run, make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
 from .sections import read_lines, sections
@@ -62,8 +62,9 @@ def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSett
         given: fields of ``ExportSettings`` chosen by the user.
 
     Raises:
-        InputError: if a value is wrong, or config.yaml is no YAML.
+        InputError: if a value is wrong, there is no such run, or its config.yaml is no YAML.
     """
+    check_run(run)
     own = recorded(run)
     found = FORMATS.get(to.suffix.lower())
     if given.get("origin") is not None or (found and found.origin == "refused"):

@@ -13,7 +13,7 @@ import yaml
 from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
 from ...planning.tvu import LEVEL_NAMES
-from ..figures import blank_figure
+from ..figures import blank_figure, draw_soundings
 from ..view.page import standalone
 from ..view.scene import scene_of
 from ..view.texts import refused
@@ -300,13 +300,13 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
         (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
         (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
     )
-    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    axes = figure.subplots(2, 2)
     for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
         image = axis.imshow(values, origin="lower", extent=chart.grid.borders.bounds, **style)
         axis.set_title(title)
         bar = figure.colorbar(image, ax=axis, shrink=0.85)
     bar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
-    axes[0, 0].plot(*chart.track.T, ".", color="black", markersize=1, alpha=0.3)
+    draw_soundings(axes[0, 0], chart.track)
     north = chart.place is not None
     for axis in axes[1]:
         axis.set_xlabel("east (m)" if north else "x (m)")

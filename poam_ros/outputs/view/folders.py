@@ -17,7 +17,7 @@ from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
-from ..folder import read_table
+from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
 from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
@@ -43,8 +43,7 @@ class FolderView:
     """
 
     def __init__(self, folder: Path, settings: ExportSettings) -> None:
-        if not folder.is_dir():
-            raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
+        check_run(folder)
         self._folder, self._settings = folder, settings
         self._versions: Versions = ()
         self._ahead: tuple[int, int, int] | None = None  # of the write-ahead log

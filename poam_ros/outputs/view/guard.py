@@ -58,11 +58,19 @@ class _Named(Matcher):
         hosts = request.headers.get_list("Host")
         origins = request.headers.get_list("Origin")
         origins += request.headers.get_list("Sec-Websocket-Origin")
-        if len(hosts) != 1 or any(urlsplit(o).netloc.lower() != hosts[0].lower() for o in origins):
+        if len(hosts) != 1 or any(_host_of(origin) != hosts[0].lower() for origin in origins):
             return None
         name = re.sub(r":\d*$", "", hosts[0].lower())
         known = name in self._names or (self._addresses and ADDRESS.fullmatch(name))
         return {} if known else None
+
+
+def _host_of(origin: str) -> str:
+    """Host and port of an origin; empty for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 class _Not(Matcher):

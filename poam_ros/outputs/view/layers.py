@@ -82,10 +82,10 @@ def mixed(anchors: Sequence[str], count: int = COLOURS) -> tuple[str, ...]:
     return tuple("#{:02x}{:02x}{:02x}".format(*map(int, rgb)) for rgb in zip(*parts, strict=True))
 
 
-def stride(shape: tuple[int, int], cells: int = CELLS) -> int:
+def stride(shape: tuple[int, int]) -> int:
     """The N of "every Nth row and column is shown", for a map of this shape."""
     # At least three rows and columns, so that the shown cells have borders.
-    return max(1, min(math.ceil(max(shape) / cells), (min(shape) - 1) // 2 or 1))
+    return max(1, min(math.ceil(max(shape) / CELLS), (min(shape) - 1) // 2 or 1))
 
 
 def thinned(chart: Chart) -> Chart:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...core.errors import InputError, TerrainError
+from ...core.reading import read_yaml
 from ...core.renames import refuse_old
-from ...core.safe_yaml import read_yaml
 from ...core.settings import Setting, Value, at, declared, flat, instance, rows
 from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows

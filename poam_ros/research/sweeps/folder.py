@@ -18,8 +18,8 @@ from typing import Any
 from ... import __version__
 from ...core.errors import InputError, PoamError
 from ...core.files import atomic_write, lock, rename_folder
+from ...core.reading import read_yaml
 from ...core.renames import renamed
-from ...core.safe_yaml import read_yaml
 from ...core.settings import values_of
 from ...outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ...planning.planners import planner_rows

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.errors import InputError, PoamError
 from ...core.process import configure_process
-from ...importers.parallel import cluster
+from ...mapping.parallel import cluster
 from ...outputs.folder import read_map, write_map_tables
 from ...simulation.lockstep import LockstepMission, run_mission
 from ...simulation.world.terrain import Terrain

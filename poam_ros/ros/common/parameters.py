@@ -14,13 +14,13 @@ from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import FrontEndSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import LinkSettings
+from ...mission.arrival import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
 from ...planning.areas import AreaSettings, one_polygon
-from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
@@ -100,25 +100,26 @@ PLANNER: tuple[Setting, ...] = (
         maximum=180.0,
     ),
     Setting(
-        "goals", "", "Waypoints to begin with, instead of the pilot survey, as in '0 0, 9 0, 9 9'. "
-        "Empty: the pilot survey", "m", check=one_polygon,
+        "goals.metres", "", "Waypoints to begin with, instead of the pilot survey, as in '0 0, 9 "
+        "0, 9 9'. Empty: the pilot survey", "m", check=one_polygon,
     ),
     Setting(
-        "goals_degrees", "", "As goals, with latitude and longitude of each, as in '47.1 8.5, "
-        "47.2 8.5'. Needs origin", "deg", check=one_polygon,
+        "goals.degrees", "", "As goals.metres, with latitude and longitude of each, as in '47.1 "
+        "8.5, 47.2 8.5'. Needs origin", "deg", check=one_polygon,
     ),
     Setting(
-        "goals_file", "", "As goals, of a file: points and lines of GeoJSON, KML, GeoPackage or "
-        "Shapefile in their order, or the waypoints of a QGroundControl .plan. A point of kind "
-        "(KML: named) home, or the planned home of the .plan, is the place to return to",
+        "goals.file", "", "As goals.metres, of a file: points and lines of GeoJSON, KML, "
+        "GeoPackage or Shapefile in their order, or the waypoints of a QGroundControl .plan. A "
+        "point of kind (KML: named) home, or the planned home of the .plan, is the place to return "
+        "to",
+    ),
+    Setting(
+        "goals.action", "", "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to "
+        "the topic goal_pose",
     ),
     Setting(
         "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",
         minimum=0.0, maximum=3600.0,
-    ),
-    Setting(
-        "goal_action", "", "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to "
-        "the topic goal_pose",
     ),
     Setting(
         "goal_radius", 0.1, "Count a goal as reached within this distance", "m", minimum=1e-3,

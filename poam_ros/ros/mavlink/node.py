@@ -178,7 +178,7 @@ class MavlinkNode(ManagedNode):
                 return self._reason
             return telemetry.fault if telemetry.delayed else ""
         status = authority.status
-        return "no heartbeat of an autopilot" if status is None else status.refusal
+        return "there is no heartbeat of an autopilot" if status is None else status.refusal
 
     def _on_state(self, message: String) -> None:
         if message.data not in (PILOT, EXPLORING):

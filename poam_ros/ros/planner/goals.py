@@ -111,7 +111,7 @@ class ActionGoals:
         self._number += 1
         number, self._again = self._number, None
         if not self._client.server_is_ready():
-            self._failed(number, "action_missing", "no server for goal_action")
+            self._failed(number, "action_missing", "no server for goals.action")
             return
         sent = self._client.send_goal_async(self._make_goal(self._wanted))
         sent.add_done_callback(lambda future: self._answered(number, future))
@@ -119,7 +119,7 @@ class ActionGoals:
     def _answered(self, number: int, future: Future) -> None:
         handle = future.result()
         if handle is None or not handle.accepted:
-            self._failed(number, "goal_rejected", "goal_action: the goal was rejected")
+            self._failed(number, "goal_rejected", "goals.action: the goal was rejected")
             self._cancel()  # the goal that it should have preempted
             return
         self._handles[number] = handle
@@ -131,7 +131,7 @@ class ActionGoals:
         self._handles.pop(number, None)
         answer = future.result()
         if answer is None or answer.status in (ABORTED, CANCELED):
-            self._failed(number, "goal_aborted", "goal_action: the goal was aborted")
+            self._failed(number, "goal_aborted", "goals.action: the goal was aborted")
 
     def _failed(self, number: int, reason: str, text: str) -> None:
         if number == self._number and self._wanted is not None:
@@ -155,7 +155,7 @@ def open_goals(node: ManagedNode, action: str) -> GoalSink:
         kind = importlib.import_module("nav2_msgs.action").NavigateToPose
     except ImportError:
         raise InputError(
-            f"parameter goal_action: expected nav2_msgs to be installed for '{action}'; it is not"
+            f"parameter goals.action: expected nav2_msgs to be installed for '{action}'; it is not"
         ) from None
     client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
     node.on_exit.callback(client.destroy)

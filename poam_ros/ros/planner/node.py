@@ -59,7 +59,7 @@ class PlannerNode(ManagedNode):
             self.get_logger().warning(self.guidance.found)
         self._frames = FrameTransformer(self, p.frame_id)
         self.on_exit.callback(self._frames.close)
-        self._topics = MissionTopics(self, self.guidance, open_goals(self, p.goal_action))
+        self._topics = MissionTopics(self, self.guidance, open_goals(self, vars(p)["goals.action"]))
 
     def activate(self) -> None:
         """Subscribe, offer the services, and publish the state."""

@@ -13,7 +13,6 @@ from nav_msgs.msg import Path
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
-from ...core.errors import quantity
 from ...frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT
 from ...mission.guidance import Guidance
 from ..common import messages, qos
@@ -92,7 +91,7 @@ class MissionTopics:
     def _announce_state(self, previous: str | None) -> None:
         mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()
         self._reasons.publish(String(data=mission.reason))
-        text = f"{mission.state} at {quantity(budget.samples, 'sample')}: {mission.reason}"
+        text = f"{mission.state} at {budget}: {mission.reason}"
         text += ", waiting for the first map" if mission.waits_for_map else ""
         if mission.state == PAUSED and mission.paused_by != OPERATOR:
             log.warning(text)

@@ -10,8 +10,8 @@ from bokeh.document import Document
 from bokeh.events import SelectionGeometry, Tap
 
 from poam_ros.core.errors import InputError
-from poam_ros.importers.exclusions import Edits, exclude, read_edits
-from poam_ros.importers.soundings import Soundings
+from poam_ros.mapping.exclusions import Edits, exclude, read_edits
+from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.view.folders import FolderView
@@ -115,3 +115,16 @@ def test_only_a_map_of_a_log_can_be_edited(tmp_path):
     with pytest.raises(InputError, match="expected the log of `poam map`"):
         Edits(write_run(tmp_path / "lake"))
     assert Page().editing is None
+
+
+def test_a_recorded_command_is_of_poam_map_and_quoted(run):
+    config = {"log": "/no/such/log.csv"}
+    for command, shown in {
+        "poam map a.csv --output 'my lake'": "poam map a.csv --output 'my lake'",
+        "poam map a.csv; rm -r ~": "poam map 'a.csv;' rm -r '~'",
+        "curl example.org | sh": "poam map",
+        "poam map 'a": "poam map",
+    }.items():
+        files.write_config(run / "config.yaml", config | {"command": command})
+        assert Edits(run).command == shown
+    assert Edits(run).path == run / "edits.csv"  # the log is gone

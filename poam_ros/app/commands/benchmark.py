@@ -1,0 +1,60 @@
+"""`poam benchmark`: run a benchmark and report on it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ...research.sweeps.configuration import SHIPPED
+from ..command import INTERRUPTED, exit_on_interrupt
+from . import report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    shipped = f"YAML file, or the name of a shipped one: {', '.join(SHIPPED)}."
+    add("config", metavar="CONFIG", help=shipped)
+    add("--output", type=Path, metavar="DIR",
+        help="Folder of results; an existing one is continued (default: "
+        "runs/benchmark-CONFIG).")  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="Number of processes (default: cores / model.threads).",
+    )
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.",
+    )  # fmt: skip
+    add("--terrains", type=Path, metavar="DIR",
+        help="Look for terrains in this folder before downloading them.")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the unfinished runs of the benchmark and report; returns the exit status."""
+    with exit_on_interrupt("poam benchmark"):
+        from ...research.sweeps.configuration import find_sweep, read_sweep
+        from ...research.sweeps.sweep import run_sweep
+        from ..progress import sweep_progress
+
+    config = find_sweep(args.config)
+    folder = args.output or Path("runs") / f"benchmark-{config.stem}"
+    settings = read_sweep(config)
+    given = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
+    try:
+        with sweep_progress() as on_run:
+            status = run_sweep(settings, folder, on_run=on_run, **given)
+    except KeyboardInterrupt:
+        print(
+            f"\npoam benchmark: interrupted; finished runs are in {folder}, "
+            "and the same command continues there",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    print(f"{status.finished} of {status.total} runs are in {folder}, {len(status.failed)} failed")
+    if status.finished:
+        report.run(argparse.Namespace(folder=folder))
+    return 1 if status.failed else 0

@@ -1,0 +1,80 @@
+"""`poam diff`: the change of the bottom between two surveys."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...core.errors import InputError
+from ...core.settings import Setting
+from ..command import exit_on_interrupt, figures, reader
+
+RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
+OFFSET = Setting("offset", 0.0, "Offset", "m", minimum=-1e4, maximum=1e4)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    for name, text in (("before", "first"), ("after", "second")):
+        add(name, type=Path, metavar=name.upper(),
+            help=f"The {text} survey: a folder of `poam map`, or a log, which is mapped first with "
+            "default options.")  # fmt: skip
+    add("--output", type=Path, metavar="DIR",
+        help="Folder of results (default: runs/diff-BEFORE-AFTER).")  # fmt: skip
+    add("--resolution", type=reader(RESOLUTION), metavar="M",
+        help="Cell size (m; default: that of the first map, or coarser for at most 20,000 "
+        "cells).")  # fmt: skip
+    add("--offset", type=reader(OFFSET), metavar="M",
+        help="Constant offset of the second survey's elevations, which is not change (m; "
+        "default: estimated; 0: both have the same datum).")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare two surveys; returns the exit status."""
+    with exit_on_interrupt("poam diff"):
+        from ...core.process import configure_process
+        from ...mapping.resurvey import Survey, change_between
+        from ...outputs.change import (
+            draw_change,
+            summary,
+            write_change,
+            write_change_raster,
+        )
+        from ...outputs.folder import make_folder
+        from ..progress import work_progress
+
+    own = "diff-" + "-".join(path.resolve().stem for path in (args.before, args.after))
+    folder = make_folder(args.output or Path("runs") / own)
+    before, after = (
+        Survey.read(_mapped(path, folder / name))
+        for path, name in ((args.before, "before"), (args.after, "after"))
+    )
+    configure_process(before.settings.model.threads)
+    with work_progress("mapping", len(before.soundings) + len(after.soundings)) as report:
+        change = change_between(before, after, args.resolution, args.offset, report)
+    print(f"table:   {write_change(folder, change)}")
+    try:
+        print(f"raster:  {write_change_raster(folder, change, before.place)}")
+    except InputError as error:
+        print(f"no raster: {error}")
+    with figures():
+        print(f"figure:  {draw_change(folder, change)}")
+    for name, text in summary(change, estimated=args.offset is None).items():
+        print(f"{name}: {text}")
+    return 0
+
+
+def _mapped(path: Path, folder: Path) -> Path:
+    """The run's folder of a survey; a log is mapped into ``folder``."""
+    if (path / "map.npz").exists():
+        return path
+    if not path.exists():
+        raise InputError(f"{path}: expected a folder of `poam map`, or a log, got nothing there")
+    from ..command import Parser
+    from .map import add_arguments as map_arguments
+    from .map import run as map_log
+
+    parser = Parser(prog="poam map")
+    map_arguments(parser)
+    map_log(parser.parse_args([str(path), "--output", str(folder)]))
+    return folder

@@ -1,0 +1,292 @@
+"""`poam doctor`: check the running graph and this machine. Works without ROS 2, too."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...core.errors import InputError, quantity
+from ..machine import Finding, machine_findings, middleware_findings, problem
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
+OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
+#: s between the nodes' times that the delays of their messages cannot explain, and the same of
+#: simulated time, which a busy machine delays, times its speed.
+MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
+#: s after which a simulation has started: every node has its time.
+STARTING_S = 10.0
+
+STARTS = "the simulation is starting: run poam doctor again in a moment"
+#: Advice, by the beginning of a status text.
+ADVICE = {
+    "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
+    "install tf2_ros and publish the transform between them",
+    "pings arrive, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
+    "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
+    "the model's thread has ended": "restart the mapper; its log has the error",
+    "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",
+    "one update in a hundred": "give it a core, raise batch.size or resolution",
+    "the target cannot be met": "compare water.level and the settings of target with the "
+    "map's elevations and cells (docs/good-enough.md)",
+    "positions have": "check the position fix and the odometry's origin; the map has both, so "
+    "reset it, or continue from a folder without the pings after it",
+    "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
+    "too slow": "lower the simulation's speed, or stop other programs",
+}
+#: Advice for reasons that refuse many pings. Reasons that normally refuse many are not in it:
+#: waiting, paused, after_mission, repeat.
+REASONS = {
+    "nan": "the driver sends NaN: the sonar fails, or its messages are misread",
+    "no_return": "no echo returns: too deep, or the sonar's range is set too short",
+    "too_close": "ranges below the driver's min_range: echoes of the hull, or a wrong limit",
+    "out_of_range": "ranges above the driver's max_range: perhaps a wrong limit",
+    "no_odometry": "no odometry at the pings' times: compare the clocks of sonar and odometry; set "
+    "sonar.time_offset or odometry.timeout",
+    "outside_workspace": "the vehicle is outside the workspace: check workspace and frame_id",
+    "overload": "the model is too slow for so many pings",
+    "low_confidence": "the driver's confidence is low: lower sonar.min_confidence, or repair the "
+    "sonar",
+    "duplicate": "two publishers on the sonar's topic, or a bag played twice",
+    "no_mount": "tf2 has no transform of the sonar's frame, or the beam does not point down: "
+    "publish it, or leave sonar.base_frame empty",
+    "water_level_stale": "nobody publishes water_level: start its source, or set "
+    "water.level_timeout to 0",
+    "too_noisy": "their noise is above noise.max_std",
+    "position_uncertain": "the position is worse than odometry.max_std: wait for a fix",
+    "wild_elevation": "elevations of 100 km: odometry's z is not in metres",
+    "false_echo": "they contradict track and map: if the bottom is lost, see "
+    "screening.echo_ratio and screening.confirm_pings",
+    "standing": "the vehicle does not move: find out why, or set sonar.pings_at_place to 0",
+    "log_full": "the disk of mission_dir is too slow",
+}
+
+
+#: What to set where crossings show a constant error, by its kind, its negative and itself.
+CALIBRATED = {
+    "latency": "add {:+.2f} s to sonar.time_offset",
+    "along": "add {1:+.2f} m to the x of sonar.offset",
+    "scale": "measure the sound speed, and set water.sound_speed",
+    "level": "measure draught and water level, and set water.level and the z of sonar.offset",
+}
+
+
+class NodeStatus(NamedTuple):
+    """The newest status of a node. ``age_s``: wall clock minus stamp; None without a stamp."""
+
+    level: int
+    text: str
+    values: Mapping[str, str]
+    age_s: float | None
+
+
+def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
+    """The statuses of this package's nodes in a message, by full name."""
+    stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
+    age_s = time.time() - stamp_s if stamp_s else None
+    found = {}
+    for status in message.status:
+        if status.name.rpartition("/")[2] in NODES:
+            values = {item.key: item.value for item in status.values}
+            level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
+            found[status.name] = NodeStatus(level, status.message, values, age_s)
+    return found
+
+
+def listen(seconds: float) -> dict[str, NodeStatus]:
+    """The newest status of each node of this package, by full name.
+
+    Raises:
+        ImportError: ROS 2 is not installed.
+    """
+    import rclpy
+    from diagnostic_msgs.msg import DiagnosticArray
+    from rclpy.executors import SingleThreadedExecutor
+
+    found: dict[str, NodeStatus] = {}
+
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    node = rclpy.create_node("poam_doctor", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    try:
+        node.create_subscription(
+            DiagnosticArray, "/diagnostics", lambda message: found.update(statuses(message)), 100
+        )
+        executor.add_node(node)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            executor.spin_once(timeout_sec=0.1)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    return found
+
+
+def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
+    """Findings from the nodes' statuses."""
+    if not found:
+        advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
+        yield Finding("no mapper, planner, simulator or monitor is found", advice)
+        return
+    starts = any(_starts(s) for name, s in found.items() if name.rpartition("/")[2] == "simulator")
+    yield from _clock_findings(found, starts)
+    for name, status in sorted(found.items()):
+        advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
+        if status.level == OK:
+            yield Finding(f"{name}: {status.text}")
+        elif starts and status.level == WARN:
+            yield Finding(f"{name}: {status.text}", STARTS)
+        else:
+            yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
+        if name.rpartition("/")[2] == "mapper":
+            yield from _ping_findings(name, status.values)
+        yield from _count_findings(name, status.values)
+
+
+def _starts(simulator: NodeStatus) -> bool:
+    """Whether a simulation waits for its nodes, or has sent time and odometry for a moment only."""
+    time_s, speed = (_number(simulator.values, key) for key in ("time_s", "speed"))
+    return simulator.text.startswith("waiting") or time_s < STARTING_S * speed
+
+
+def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[Finding]:
+    """Whether the nodes' clocks agree and run. ``starts``: a simulation is starting."""
+    standing = [name for name, status in found.items() if status.age_s is None]
+    if standing and starts:
+        yield Finding(f"{', '.join(standing)}: no time yet", STARTS)
+    elif standing:
+        advice = "use_sim_time is true, but no /clock arrives: set it to false on a vehicle"
+        yield problem(f"{', '.join(standing)}: no time yet", advice)
+    # The monitor uses wall time, in simulations as well.
+    ages = {
+        name: status.age_s
+        for name, status in found.items()
+        if status.age_s is not None and not name.endswith("monitor")
+    }
+    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in found.values())])
+    simulated = bool(ages) and min(map(abs, ages.values())) > MAX_CLOCK_DIFFERENCE_S
+    limit = MAX_SIMULATED_DIFFERENCE_S * speed if simulated else MAX_CLOCK_DIFFERENCE_S
+    if ages and max(ages.values()) - min(ages.values()) > limit:
+        text = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
+        advice = "give all nodes the same use_sim_time, and synchronise the machines' clocks"
+        yield problem(f"the nodes' times differ ({text} from this machine's)", advice)
+    elif simulated:
+        yield Finding("the nodes use a different time from this machine: simulated or recorded")
+
+
+def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    received = _number(values, "received")
+    if not received:
+        yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
+        return
+    refused = {key[9:]: _number(values, key) for key in values if key.startswith("rejected ")}
+    for reason, count in sorted(refused.items(), key=lambda item: -item[1]):
+        if count > REFUSED_SHARE * received and reason in REASONS:
+            text = f"{name}: {count:.0f} of {received:.0f} pings refused as {reason}"
+            yield problem(text, REASONS[reason])
+    lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
+    for topic, count in lost.items():
+        if count > LOST_SHARE * received:
+            advice = "busy machine or small buffers: sysctl -w net.core.rmem_max=2147483647"
+            yield problem(f"{name}: {quantity(round(count), 'message')} of {topic} lost", advice)
+    samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
+    if samples and cycle:
+        yield Finding(
+            f"{name}: {samples:.0f} samples in the map; an update takes {cycle:.2f} s (p99)"
+        )
+
+
+def _count_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    """Findings from counts of goals, refusals and errors."""
+    for key, advice in (
+        ("goals_timed_out", "raise capture_radius to the turning diameter, or set max_speed"),
+        ("goals_clipped", "they were moved into the workspace; only some planners do that"),
+    ):
+        if count := _number(values, key):
+            yield Finding(f"{name}: {key} {count:.0f}", advice)
+    refusals = [k for k in values if k.startswith(("refused_", "goals_refused_", "errors "))]
+    for key in refusals:
+        if count := _number(values, key):
+            yield Finding(f"{name}: {key} {count:.0f}", f"see the log of {name}")
+
+
+def _number(values: Mapping[str, str], key: str) -> float:
+    try:
+        return float(values.get(key, "0"))
+    except ValueError:
+        return 0.0
+
+
+def crossing_findings(folder: Path) -> Iterator[Finding]:
+    """What the crossings of a mission's lines, and opposite directions, say of its settings."""
+    from ...importers.journals import read_journal
+    from ...importers.raw import ReadOptions
+    from ...journal.folder import DATABASE
+    from ...mapping.calibration import calibrated
+    from ...mapping.soundings import SoundingMapSettings
+
+    if not (folder / DATABASE).exists():
+        return
+    try:
+        found = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
+    except InputError as error:
+        yield Finding(f"no crossings: {error}")
+        return
+    for each in found.effects:
+        if each.kind != "line" and each.applied:
+            yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
+        elif each.kind != "line":
+            yield Finding(f"{each.estimate}, which may be 0")
+    for remark in found.remarks:
+        yield Finding(remark)
+
+
+HEALTHY, PROBLEMS = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--mission-dir", type=Path, metavar="DIR",
+        help="Check the free disk space of this folder, and what its mission's crossings say of "
+        "the settings, as well.")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=4.0,
+        help="Listen to /diagnostics for this long (s; default: 4; 0: do not listen).")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings, one a line; returns 0 if healthy and 1 if there is a problem."""
+    if not 0 <= args.seconds <= 3600:
+        raise InputError(f"--seconds: expected a number from 0 to 3600, got {args.seconds:g}")
+    problems = 0
+    for finding in _findings(args):
+        problems += finding.problem
+        print(finding, flush=True)
+    print(f"{problems} problem{'s' * (problems != 1)}" if problems else "healthy")
+    return PROBLEMS if problems else HEALTHY
+
+
+def _findings(args: argparse.Namespace) -> Iterator[Finding]:
+    yield from machine_findings(args.mission_dir)
+    if args.mission_dir is not None:
+        yield from crossing_findings(args.mission_dir)
+    if importlib.util.find_spec("rclpy") is None:
+        yield Finding("ROS 2 (rclpy) is not installed", "source it if nodes are to run here")
+        return
+    yield from middleware_findings()
+    if not args.seconds:
+        return
+    try:
+        found = listen(args.seconds)
+    except Exception as error:  # of the middleware's libraries, in many types
+        reason = " ".join(str(error).split())[:200]
+        yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
+        return
+    yield from graph_findings(found)

@@ -1,0 +1,373 @@
+"""`poam drive`: a mission on an ArduPilot vehicle over MAVLink, in one process without ROS 2."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.clock import SECOND, Moment
+from ...core.errors import InputError, quantity, shown
+from ...core.renames import refuse_old
+from ...core.settings import Setting, flat, instance, rows
+from ...frontend.events import DONE
+from ...mavlink.link import NOT_READ
+from ...mavlink.settings import LinkSettings, PlaceSettings
+from ...mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
+from ...models.native.loader import announce
+from ...models.registry import MODELS, option_rows
+from ...planning.areas import AreaSettings
+from ...planning.planners import PLANNERS, planner_rows
+from .. import graph
+from ..command import INTERRUPTED, Parser, add_settings, exit_on_interrupt, print_wrapped
+from .map import draw_figures, print_summary
+
+if TYPE_CHECKING:
+    from ...mavlink.drive import Drive
+    from ...outputs.recorder import Progress
+    from ..progress import ProgressDisplay
+
+#: Parameters of nodes that mean nothing without ROS 2.
+FOR_NODES = ("managed", "goals.action", "frame_id", "sonar.base_frame")
+ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
+PLACES = rows(PlaceSettings)
+PRACTICE = Setting(
+    "practice",
+    1.0,
+    "Drive a simulated boat over the terrain lake instead, at this multiple of real time",
+    minimum=0.1,
+    maximum=20.0,
+)
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file",
+    *(row.name for row in PLACES),
+    *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
+    "max_speed", "capture_radius", "sonar.offset",
+)  # fmt: skip
+#: What people type, and the first letter that will do.
+WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
+PERIOD_S = 0.05  # between two steps, at most
+LONGEST_STEP_S = 1.0  # of simulated time between two steps in practice
+SHORE = 5.0  # m, from the workspace to the edge of the lake, at least
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
+    group = parser.add_argument_group("link")
+    link = rows(LinkSettings)
+    add_settings(group, [row for row in link if row.name == "mavlink.url"], "--mavlink")
+    add_settings(group, [row for row in link if row.name != "mavlink.url"])
+    group.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
+        help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
+    group = parser.add_argument_group("mission")
+    add_settings(group, (*PLACES, *ROWS.values()))
+    group.add_argument("--params-file", type=Path, metavar="PATH",
+        help="ROS parameter file of mapper and planner. Options override it.")  # fmt: skip
+    add_settings(parser.add_argument_group("options of the models"), option_rows())
+    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings of link, mapper and planner by name: defaults, file, options.
+
+    Raises:
+        InputError: a value is wrong, or there is no workspace.
+    """
+    given = {
+        n: v for n, v in vars(args).items() if n not in ("params_file", "practice", "help_all")
+    }
+    known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
+    values: dict[str, Any] = {name: row.default for name, row in known.items()}
+    inner = {row.name: row for row in (*option_rows(), *planner_rows())}
+    if args.practice is not None:
+        values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
+    file = _of_file(args.params_file, known | inner) if args.params_file else {}
+    values |= file | given
+    degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
+    if degrees and "workspace" in given:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    areas = instance(AreaSettings, values).has_polygon
+    if not (degrees or metres or (args.practice is not None and not areas)):
+        if not areas:
+            raise InputError(
+                "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
+                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', --areas.polygon-degrees or "
+                "--areas.file"
+            )
+        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that of the areas
+    if not values["mission_dir"]:
+        values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
+    for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):
+        instance(own, values)  # raises an error now, not in the water
+    return values
+
+
+def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
+    """The settings of mapper and planner in a ROS parameter file."""
+    from ...core.reading import read_yaml
+
+    try:
+        content = read_yaml(path)
+    except OSError as error:
+        raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
+    found: dict[str, Any] = {}
+    for key, body in content.items() if isinstance(content, dict) else ():
+        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "mavlink", "**")
+        own = body.get("ros__parameters") if nodes and isinstance(body, dict) else None
+        values = flat(own) if isinstance(own, dict) else {}
+        refuse_old(values, known, f"{path}: ")
+        for name, value in values.items():
+            if name in FOR_NODES or name == "use_sim_time":
+                continue
+            if name not in known:
+                raise InputError(f"{path}: {key} has no parameter {name}")
+            converted = known[name].convert(value)
+            if found.setdefault(name, converted) != converted:
+                raise InputError(f"{path}: expected one value of {name} for mapper and planner")
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    """Drive the mission; returns the exit status."""
+    announce()
+    with exit_on_interrupt("poam drive"):
+        import poam_ros.models.mapper  # noqa: F401  # loads torch before anything moves
+
+        from ...core.process import configure_process
+        from ...mavlink.drive import Drive
+        from ...mavlink.link import Link
+        from ..progress import ProgressDisplay
+
+    values = settings(args)
+    with exit_on_interrupt("poam drive"):
+        configure_process(values["threads"])
+    speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
+    boat = None if args.practice is None else launch(args, values)
+    clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
+    link = Link(instance(LinkSettings, values))
+    with ProgressDisplay() as display:
+        drive = Drive(values, link, display.print_line, simulated=boat is not None)
+        warning = instance(LinkSettings, values).warning
+        for text in filter(None, (warning, _help(boat), _of_practice(float(speed)))):  # type: ignore[arg-type]
+            display.print_line(text)
+        _listen(drive, boat, display)
+        with _signals(drive) as stopped:
+            try:
+                _loop(drive, boat, clock, display)
+            finally:
+                drive.close(clock())
+                display.show(progress(drive, clock()))
+                if boat is not None:
+                    boat.close()
+    _sum_up(drive)
+    return INTERRUPTED if stopped else 0
+
+
+def _loop(
+    drive: Drive, boat: SimulatedBoat | None, clock: Callable[[], Moment], display: ProgressDisplay
+) -> None:
+    begun_s = clock().steady_s
+    while not drive.finished:
+        now = clock()
+        while boat is not None and boat.time_s < now.steady_s - begun_s:
+            boat.step()
+        drive.step(now)
+        display.show(progress(drive, now))
+        drive.link.wait(PERIOD_S)
+
+
+def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
+    """Both clocks, ``speed`` times as fast; the system clock is read once, as it may be set.
+
+    They go on by ``longest_s`` at most from one reading to the next: in practice, a machine that
+    is too slow makes time slower, and not a stalled link, which may not move the vehicle.
+    """
+    begun_ns, read_s, seconds = time.time_ns(), time.monotonic(), 0.0
+
+    def now() -> Moment:
+        nonlocal read_s, seconds
+        before_s, read_s = read_s, time.monotonic()
+        seconds += min((read_s - before_s) * speed, longest_s)
+        return Moment(begun_ns + round(seconds * SECOND), seconds)
+
+    return now
+
+
+def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
+    """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
+    boat could be listening."""
+    from ...core.geometry import Extent
+    from ...mavlink.frame import LocalFrame
+    from ...mavlink.places import given_frame, workspace_of
+    from ...simulation.world.terrain import ENVIRONMENT, load_terrain
+
+    if "mavlink.url" in vars(args):
+        raise InputError("practice: not with --mavlink, as the simulated boat has its own link")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.system": 0}
+    key = instance(LinkSettings, values).key
+    given = given_frame(values)
+    frame, placed = given or LocalFrame(*HOME, values["heading"]), dict(values)
+    if given is not None:
+        placed |= given.values
+    try:
+        workspace = workspace_of(placed, frame)
+        instance(AreaSettings, placed).open(workspace)
+    except InputError as error:
+        raise InputError(f"practice: {error}") from None
+    home = LocalFrame(frame.place.latitude, frame.place.longitude)  # whose y axis is north
+    (x0, y0), (x1, y1) = workspace.lower, workspace.upper
+    corners = (frame.to_degrees(corner) for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
+    xy = np.array([home.to_map(*corner) for corner in corners])
+    lake = ENVIRONMENT
+    if not lake.grown(-SHORE).contains(xy).all():  # stretch it over workspace and boat
+        (x0, y0), (x1, y1) = np.minimum(xy.min(axis=0), 0), np.maximum(xy.max(axis=0), 0)
+        lake = Extent(x0, x1, y0, y1).grown(SHORE)
+    terrain = load_terrain("lake", lake)
+    place = home.place.latitude, home.place.longitude
+    boat = SimulatedBoat(
+        terrain, port, home=place, seed=values["seed"], key=key, speed=values["max_speed"]
+    )
+    boat.recover()
+    return boat
+
+
+def _help(boat: SimulatedBoat | None) -> str:
+    words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
+    text = f"type a letter and Enter: {words}"
+    return text + ("" if boat is None else f"; what happens to the boat: {', '.join(EVENTS)}")
+
+
+def _of_practice(speed: float) -> str:
+    if speed == 1:
+        return ""
+    return f"time runs {speed:g} times as fast: also the times in the log and the report"
+
+
+def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:
+    """Take what people type, on a thread of its own."""
+
+    def read() -> None:
+        # Bytes, as a key of another alphabet must not end the thread; without the buffer, whose
+        # lock the thread would hold when the process ends.
+        for line in sys.stdin.buffer.raw:  # type: ignore[union-attr]
+            display.typed()
+            word = shown(line.decode(errors="replace").strip().lower())
+            word = WORDS.get(word, word)
+            if word in WORDS.values():
+                drive.command(word)
+            elif boat is not None and word in EVENTS:
+                EVENTS[word](boat)
+                display.print_line(f"to the boat: {word}")
+            elif word:
+                display.print_line(f"{word[:20]}: not a command; {_help(boat)}")
+
+    threading.Thread(target=read, name="commands", daemon=True).start()
+
+
+@contextmanager
+def _signals(drive: Drive) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the mission in order; the second one ends the process."""
+    seen: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def end(number: int, _: object) -> None:
+        seen.append(number)
+        drive.command("quit")
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def progress(drive: Drive, now: Moment) -> Progress:
+    """What the display shows of a mission."""
+    from ...frontend.ranges import refusal_reason
+    from ...outputs.recorder import Progress
+
+    goal = drive.guidance is not None and drive.guidance.mission.goal is not None
+    problems = {"control": drive.vehicle.control(goal and not drive.closed)}
+    if drive.link.failing:
+        problems["link"] = drive.link.failing
+    elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
+        problems["link"] = f"{left} messages {NOT_READ}, or older than a minute by this clock"
+    if drive.disk_problem:
+        problems["disk"] = drive.disk_problem
+    if drive.session is None or drive.guidance is None:
+        if drive.origin_fault != problems["control"]:
+            problems["fix"] = drive.origin_fault
+        return Progress("waiting for a position", problems=problems)
+    mission, ledger = drive.guidance.mission, drive.session.ledger
+    if ledger.rejected:
+        found = ledger.rejected.most_common(3)
+        problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
+    most = mission.budget.max_samples
+    counts = mission.budget.taken, most, ledger.pending
+    shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
+    shown.left = str(drive.guidance.target.left or "")
+    if not mission.active:
+        shown.reason = mission.reason
+    if mission.active:
+        shown.time_left = mission.budget.time_left(now.limit_s)
+    if (ping := drive.newest_ping) is not None:
+        fault = refusal_reason(ping)
+        below = ping.range * drive.session.front_end.settings.sound_scale
+        shown.depth = f"none ({fault})" if fault else f"{below:.1f} m below the sonar"
+    return shown
+
+
+def _sum_up(drive: Drive) -> None:
+    """Print a summary of the mission, and what to do next."""
+    if drive.session is None or drive.guidance is None:
+        print_wrapped(f"no position: {drive.origin_fault}; nothing was mapped")
+        return
+    mission, ledger = drive.guidance.mission, drive.session.ledger
+    refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
+    if mission.state == DONE:
+        print_wrapped(f"end: {mission.state}: {mission.reason}")
+    else:
+        print_wrapped(f"end: ended here while {mission.state} ({mission.reason})")
+    print_wrapped(
+        f"{quantity(drive.session.samples, 'ping')} in the map, "
+        f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
+        f"{ledger.pending + ledger.held} undecided"
+    )
+    if drive.before_frame:
+        print(
+            f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
+        )
+    print_wrapped(
+        f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
+        f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
+    )
+    folder = Path(drive.values["output"] or drive.values["mission_dir"])
+    if (folder / "map.npz").exists():
+        try:
+            draw_figures(folder)
+        except OSError as error:
+            print(f"warning: no figures in {folder} ({error.strerror})")
+        print_summary(folder)
+    else:
+        print(f"no map yet; results: {folder}")
+    if mission.state != DONE:
+        print(f"to continue: the same command with --mission-dir {drive.values['mission_dir']}")

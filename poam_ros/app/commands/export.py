@@ -1,0 +1,61 @@
+"""`poam export`: export the map of a run for other programs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...core.settings import rows
+from ...outputs.exports.chart import ExportSettings
+from ...outputs.exports.formats import FORMATS, export, export_settings
+from ..command import add_settings, reader
+
+_ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
+_UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
+_CRS = "Project to this coordinate system: EPSG:25833, ..."
+_DATUM = "EPSG code of the vertical datum: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
+_DEPTH = "Write depths below the water level instead of elevations."
+_SECTION = (
+    "Write the map along a line instead, as a .csv with a figure beside it: coordinates X Y ... "
+    "(m), or a GeoJSON file of lines."
+)
+_ROWS = {row.name: row for row in rows(ExportSettings)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add, absent = parser.add_argument, argparse.SUPPRESS  # as settings that are not given
+    endings = ", ".join(f"{ending} ({row.summary})" for ending, row in FORMATS.items())
+    formats = f"File to write. Its ending selects the format: {endings}."
+    add("run", type=Path, metavar="RUN", help="Folder of a run: map.npz, samples.csv, config.yaml.")
+    add("--to", type=Path, required=True, metavar="FILE", help=formats)
+    add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
+    add_settings(parser, [_ROWS["heading"]])
+    add_water_level(parser, "as recorded")
+    add_settings(parser, [_ROWS["clearance"], _ROWS["contour_interval"]])
+    add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
+    add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
+    add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
+    add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
+    add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
+
+
+def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the option of the water level; ``default``: for the help."""
+    parser.add_argument(
+        "--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=reader(_ROWS["water.level"]), metavar="M",
+        help=f"Water level above the map's datum (m; default: {default}).",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file; returns the exit status."""
+    given = {key: value for key, value in vars(args).items() if key not in ("run", "to", "section")}
+    if "origin" in given:
+        given["origin"] = tuple(given["origin"])
+    if "water.level" in given:
+        given["water_level"] = given.pop("water.level")
+    settings = export_settings(args.run, args.to, given)
+    for path in export(args.run, args.to, settings, args.section):
+        print(path)
+    return 0

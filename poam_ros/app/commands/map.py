@@ -1,0 +1,330 @@
+"""`poam map`: make a map of a recorded log, and validate it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.errors import InputError, quantity
+from ...core.geodesy import GeoReference, place_said
+from ...core.settings import Setting, rows
+from ...importers.bags import BagSettings
+from ...mapping.soundings import SoundingMapSettings
+from ...models.native.loader import announce
+from ...models.prior import read_prior
+from ...planning.tvu import ORDERS
+from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
+from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
+
+if TYPE_CHECKING:
+    from ...mapping.outline import Outline
+    from ...mapping.soundings import Soundings
+
+SINGLE_HELD_OUT = (
+    "note: single soundings were held out, but not their neighbours on the track, so these figures "
+    "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
+    "without such a column those found in the track."
+)
+
+
+RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
+MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
+FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
+    "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
+)  # fmt: skip
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
+    add = parser.add_argument
+    add("logs", type=Path, nargs="+", metavar="LOG",
+        help="Files of soundings, several for several days: CSV with columns x,y,z (m) or "
+        "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
+        "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`). Or one BlueOS or rosbag2 "
+        "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
+    group = parser.add_argument_group("map")
+    add = group.add_argument
+    add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
+    add("--reader", default="", metavar="NAME",
+        help="Reader for the files: a built-in name, one of an installed package, or module:name "
+        "(default: the first that recognises the file).")  # fmt: skip
+    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
+        help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
+        "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
+        "repeated (also read from edits.csv beside the log).")  # fmt: skip
+    add("--calibrate", action="store_true",
+        help="Correct constant errors that crossings show: each day's water level and sound "
+        "speed, latency or antenna offset, each line's level.")  # fmt: skip
+    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
+        "all soundings, with --margin).")  # fmt: skip
+    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
+        help="The same around these limits, for tables of soundings in degrees (deg).")  # fmt: skip
+    add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
+        help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
+    add("--resolution", type=reader(RESOLUTION), metavar="M",
+        help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
+    add("--units", metavar="UNIT",
+        help="Unit of depths and elevations: m, ft, fathom, cm or mm (default: as the header says, "
+        "else m).")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="Coordinate reference system of x and y, as in EPSG:25833 (extra `geo`; default: "
+        "local metres).")  # fmt: skip
+    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=_level, metavar="FILE|M",
+        help="Water level above the datum (m, or as in 1482.6ft), or a gauge file with times "
+        "and levels (default: 0).")  # fmt: skip
+    add(
+        "--draught",
+        type=float,
+        default=0.0,
+        metavar="M",
+        help="Depth of the sonar, added to depths that count from it (default: 0).",
+    )
+    add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
+    _add_chart(parser.add_argument_group("chart"))
+    add_settings(parser.add_argument_group("model"), MODEL)
+    add_settings(parser.add_argument_group("false echoes"), SCREENING)
+    _add_validation(parser.add_argument_group("validation"))
+    group = parser.add_argument_group("recordings")
+    group.add_argument("--mission", type=Path, metavar="DIR",
+        help="Mission folder that belongs to the recording, to reproduce the vehicle's "
+        "map.")  # fmt: skip
+    add_settings(group, rows(BagSettings))
+    add_settings(group, FRONT_END)
+
+
+def _add_chart(group: Any) -> None:
+    group.add_argument("--outline", type=Path, metavar="FILE",
+        help="Polygons that bound the map, with or without islands: GeoJSON (degrees); GeoPackage, "
+        "Shapefile, KML (extra `geo`).")  # fmt: skip
+    group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
+        help="Show cells without information from soundings (default: within an outline, and for "
+        "recordings and missions).")  # fmt: skip
+    group.add_argument("--order", choices=tuple(ORDERS), default="1a",
+        help="S-44 order whose limit applies to depth differences at crossings (default: "
+        "1a).")  # fmt: skip
+
+
+def _add_validation(group: Any) -> None:
+    add = group.add_argument
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
+        help="Hold out this share of the soundings to validate the map.")  # fmt: skip
+    kind.add_argument("--folds", type=int, metavar="K",
+        help="Cross-validate: hold out every sounding once, in K more maps.")  # fmt: skip
+    add("--by", metavar="COLUMN",
+        help="Hold out whole groups (recommended), those of this column. Without a column `line`, "
+        "`line` means the survey lines found in the track.")  # fmt: skip
+    add("--workers", type=int, default=1, metavar="N",
+        help="Processes that predict bands of the map and compute folds (default: 1; more need "
+        "dask).")  # fmt: skip
+    add("--scheduler", metavar="ADDRESS",
+        help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.")  # fmt: skip
+
+
+def _level(text: str) -> Any:
+    """A water level, or the file of a gauge."""
+    from ...importers.dialect import UNITS, value_with_unit
+
+    if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
+        return float(found[0]) * UNITS[found[1]]
+    row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
+    return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Map, validate and draw; returns the exit status."""
+    _check(args)
+    announce()
+    args.log = args.logs[0]
+    folder = args.folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
+    survey = read(args)
+    _print_soundings(survey.soundings)
+    survey, outline = _with_outline(args, survey)
+    survey = _with_prior(survey)
+    source = {**survey.soundings.source, "command": args.given}
+    survey = replace(survey, soundings=replace(survey.soundings, source=source))
+    with _client(args, survey) as client:
+        _map(args, survey, outline, folder, client)
+    draw_figures(folder, validated=bool(args.hold_out or args.folds))
+    print_summary(folder)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Check what argparse cannot.
+
+    Raises:
+        InputError: options exclude or need each other, or a number is wrong.
+    """
+    if args.by and not (args.hold_out or args.folds):
+        raise InputError("--by needs --hold-out or --folds")
+    if args.workspace and args.workspace_degrees:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    if (args.workspace or args.workspace_degrees) and args.map_margin is not None:
+        raise InputError("--margin cannot be combined with --workspace")
+    if args.folds is not None and args.folds < 2:
+        raise InputError(f"--folds: expected at least 2, got {args.folds}")
+    if args.workers < 1:
+        raise InputError(f"--workers: expected at least 1, got {args.workers}")
+
+
+@contextmanager
+def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
+    """A dask client if more than one process is to be used, else None."""
+    if args.workers == 1 and args.scheduler is None:
+        yield None
+        return
+    from ...mapping.parallel import cluster
+
+    threads = survey.settings.model.threads
+    with cluster(args.workers, threads, args.workers, args.scheduler) as client:
+        yield client
+
+
+def _print_soundings(soundings: Soundings) -> None:
+    width, height = np.ptp(soundings.xy, axis=0)
+    refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
+    kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
+    print(
+        f"{quantity(len(soundings), 'sounding')} on {width:g} x {height:g} m"
+        + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
+        + (f"; refused: {refused}" if refused else "")
+    )
+    # The only lines that show a mirrored position or an unnamed unit.
+    print(f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m")
+    if (origin := soundings.projection) is not None:
+        print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
+
+
+def _with_outline(
+    args: argparse.Namespace, survey: MappingJob
+) -> tuple[MappingJob, Outline | None]:
+    """The outline, if any, and the job with a workspace around it unless one was given."""
+    if args.outline is None:
+        return survey, None
+    from ...mapping.outline import read_outline
+
+    soundings = survey.soundings
+    outline = read_outline(args.outline, soundings.projection, soundings.xy)
+    beyond = int((~outline.holds(soundings.xy)).sum())
+    print(
+        f"outline of {outline.area:.6g} m^2"
+        + (f"; {quantity(beyond, 'sounding')} outside it, also in the map" if beyond else "")
+    )
+    if args.workspace is None and survey.resolution is None:  # a mission keeps its own
+        survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    survey = replace(survey, soundings=replace(soundings, land=outline.land))
+    return survey, outline
+
+
+def _with_prior(survey: MappingJob) -> MappingJob:
+    """The job with the prior of its settings, unless it has its mission's."""
+    settings, source = survey.settings, survey.soundings.source
+    if settings.prior is not None:
+        return survey
+    place = GeoReference.given(source.get("origin"), source.get("heading"))
+    prior = read_prior(settings.model.prior, survey.workspace, place)
+    return replace(survey, settings=replace(settings, prior=prior))
+
+
+def _map(
+    args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
+) -> None:
+    with exit_on_interrupt("poam map"):
+        from ...core.geometry import map_grid
+        from ...core.process import configure_process
+        from ...mapping.sounding_map import cell_size, draw, map_soundings
+        from ...outputs.held_out import split_folds, split_off, write_validation
+        from ..progress import work_progress
+
+        configure_process(survey.settings.model.threads)
+    if client is not None:
+        from ...mapping.parallel import draw_in_bands
+
+        draw = partial(draw_in_bands, client)
+    soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
+    cell = cell_size(workspace, np.inf if outline is None else outline.area)
+    grid = map_grid(workspace, args.resolution or survey.resolution or cell)
+    held_out, extrapolate = None, args.extrapolate
+    if extrapolate is None:  # the same as on the vehicle
+        extrapolate = outline is not None or soundings.pings is not None
+    if args.folds:  # raises an error before the map is made
+        split_folds(soundings.group, args.folds, settings.seed)
+    if args.hold_out:
+        held_out = split_off(soundings.group, args.hold_out, settings.seed)
+    cells, count = grid.shape[0] * grid.shape[1], len(soundings)
+    learned = count if held_out is None else int((~held_out).sum())
+    with work_progress("map", learned + cells) as report:
+        mapped = map_soundings(
+            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw, outline,
+            extrapolate, args.order,
+        )  # fmt: skip
+    checked = mapped.held_out
+    print(
+        f"{quantity(mapped.samples, 'sounding')} in the map, "
+        f"{mapped.false_echoes} refused as false echo{'' if mapped.false_echoes == 1 else 'es'}"
+        + (f", {mapped.withdrawn} withdrawn" if mapped.withdrawn else "")
+    )
+    for sentence in mapped.sentences:
+        print(sentence)
+    if args.folds:
+        from ...mapping.parallel import cross_validate
+
+        with work_progress("validation", count * (args.folds - 1)) as report:
+            checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
+    if checked is not None:
+        scores = write_validation(folder, checked, soundings.files)
+        print(
+            f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
+            f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
+            f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+        )
+        if not soundings.names:
+            print(SINGLE_HELD_OUT)
+
+
+def draw_figures(folder: Path, validated: bool = False) -> None:
+    """Draw a run's figures and write its report, and print where."""
+    from ...outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
+    from ...outputs.html_report import write_report
+    from ...outputs.volume import FILE
+
+    draws = [draw_sounding_map]
+    if validated:
+        draws.append(draw_validation)
+    if (folder / FILE).exists():
+        draws.append(draw_hypsometry)
+    with figures():
+        for draw in draws:
+            print(f"figure:  {draw(folder)}")
+        print(f"report:  {write_report(folder)}")
+
+
+def print_summary(folder: Path) -> None:
+    """Print the summary and the next command."""
+    from ...outputs.exports.chart import ExportSettings, read_chart, recorded
+    from ...outputs.html_report import summary
+
+    settings = ExportSettings(**{**recorded(folder), "depth": True})
+    for name, text in summary(folder, read_chart(folder, settings)).items():
+        print_wrapped(f"{name}: {text}")
+    print(f"results: {folder}")
+    ending = "gpkg" if settings.origin is None else "geojson"
+    # A command has a line of its own, and no line break in it, so that it can be copied.
+    print(f"next:    poam view {folder}")
+    print(f"or:      poam export {folder} --to contours.{ending} --depth")

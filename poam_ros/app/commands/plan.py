@@ -1,0 +1,131 @@
+"""`poam plan`: how long a survey takes until its map meets a target, before it is flown."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.errors import InputError, quantity
+from ...core.geometry import Extent
+from ...core.settings import instance, rows
+from ...planning.areas import AreaSettings, NavigableArea
+from ...planning.tvu import ORDERS
+from ..command import add_settings
+from ..graph import ROBOT_ROWS, place_in_metres
+
+if TYPE_CHECKING:
+    from ...planning.forecast import Bottom
+
+GOALS = ("goals.metres", "goals.degrees", "goals.file")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    known = parser.add_mutually_exclusive_group(required=True)
+    known.add_argument("--like", type=Path, metavar="RUN",
+        help="Folder of an earlier run over this or a similar bottom (map.npz, samples.csv).",
+    )  # fmt: skip
+    known.add_argument("--deviation", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="Standard deviation of the bottom 1 m from a ping, as the ends of its 90 %% interval "
+        "(m).")  # fmt: skip
+    add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
+    add("--noise", type=float, default=0.1, metavar="M",
+        help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
+    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
+    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
+        help="The same in degrees (deg).")  # fmt: skip
+    add_settings(parser, (*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
+    add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
+        help="S-44 order whose total vertical uncertainty is to be met (default: 1b).")  # fmt: skip
+    add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
+        help="Share of the workspace that must be within it (default: 0.95).")  # fmt: skip
+    add("--water-level", "--water.level", dest="level", type=float, metavar="M",
+        help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
+    add("--speed", type=float, default=1.0, metavar="X",
+        help="Speed of the vehicle (m/s; default: 1).")  # fmt: skip
+    add("--turning-radius", type=float, default=0.67, metavar="M",
+        help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
+    add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
+    add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the survey and its length; returns the exit status."""
+    from ...mavlink.plans import routed
+    from ...outputs.folder import write_table
+    from ...planning.forecast import forecast
+    from ...planning.pilots import PILOTS, path_length
+    from ...planning.routes import Routes
+    from ...planning.situation import Situation
+
+    if args.pilot not in PILOTS:
+        raise InputError(f"pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
+    for name, low, high in (("share", 0, 1), ("speed", 0, 1e3), ("turning_radius", -1e-9, 1e5)):
+        if not low < getattr(args, name) <= high:
+            raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
+    bottom, areas, goals = _bottom(args)
+    rng = np.random.default_rng(0)  # the same forecast for the same input
+    pilot = PILOTS[args.pilot](areas.workspace, rng) if goals is None else goals
+    if goals is not None or not areas.unrestricted:
+        pilot = routed(pilot, areas)
+    if not len(pilot):
+        raise InputError("areas: no waypoint before the survey can be reached")
+    routes = Routes(areas)
+    there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
+    found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
+    print(
+        f"bottom:  {len(bottom.depth)} part(s), depth {bottom.depth.min():.1f} to "
+        f"{bottom.depth.max():.1f} m; standard deviation of a ping {bottom.noise:.2g} m"
+    )
+    print(f"target:  {args.order} in {args.share:.0%} of the workspace")
+    lines = quantity(found.lines, "line")
+    print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
+    print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
+    length, low, high = (way / args.speed / 60 for way in (found.length, found.low, found.high))
+    print(f"time:    {length:.0f} min at {args.speed:g} m/s (90 %: {low:.0f} to {high:.0f})")
+    print(
+        f"options: --planner boustrophedon --boustrophedon.spacing {found.spacing:.3g} "
+        f"--target.tvu {args.order} --target.share {args.share:g}"
+    )
+    if args.to is not None:
+        write_table(args.to, ("x", "y"), found.path.tolist())
+        print(f"lines:   {args.to}")
+    return 0
+
+
+def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray | None]:
+    """What is known of the bottom, where the survey is, and the goals before it [K, 2] in m."""
+    from ...mission.guidance import given_places
+    from ...outputs.exports.chart import recorded
+    from ...outputs.folder import read_map, read_table
+    from ...planning.forecast import Bottom
+
+    if args.workspace and args.workspace_degrees:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    known = {} if args.like is None else recorded(args.like)
+    values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
+    values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
+    values |= known | vars(args)
+    values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
+    if args.workspace is None:
+        values |= place_in_metres(values)
+    if args.like is None:
+        if args.depth is None or values["workspace"] is None:
+            raise InputError(
+                "expected --depth and --workspace (or --workspace-degrees, --areas.file) with "
+                "--deviation"
+            )
+        low, high = args.deviation
+        bottom = Bottom.stated(low, high, args.depth, args.noise)
+    else:
+        drawn = read_map(args.like / "map.npz")
+        pings = read_table(args.like / "samples.csv", ("x", "y"))
+        level = known.get("water_level", 0.0) if args.level is None else args.level
+        bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
+        values["workspace"] = values["workspace"] or drawn.grid.borders.bounds
+    workspace = Extent.of(values["workspace"])
+    return bottom, instance(AreaSettings, values).open(workspace), given_places(values)[0]

@@ -1,0 +1,59 @@
+"""`poam repair`: check a mission folder and repair what can be repaired."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...core.errors import InputError, pasted, quantity
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "mission",
+        type=Path,
+        metavar="DIR",
+        help="Mission folder that no node is using, or a folder of results. Files are copied to a "
+        "folder damaged-... in it before they are changed.",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and repair; returns the exit status."""
+    from ...core.files import CHECKSUMS
+    from ...journal.folder import MissionFolder, is_journal
+    from ...mission.store import MISSION, repair
+
+    path: Path = args.mission.expanduser()
+    if not is_journal(path) and not any((path / name).is_file() for name in (MISSION, CHECKSUMS)):
+        raise InputError(f"{path}: expected a mission folder, or one with {CHECKSUMS}")
+    notes, pings = [], 0
+    if is_journal(path):
+        folder = MissionFolder(path, {}, salvage=True)
+        notes, pings = folder.notes, folder.most
+        folder.close()
+    if (path / MISSION).is_file():
+        notes += repair(path, pings if is_journal(path) else 2**63)
+    for listing in sorted(path.rglob(CHECKSUMS)):
+        notes += _remove_damaged(listing.parent)
+    for note in notes:
+        print(note)
+    counted = f"{quantity(pings, 'ping')}, " if is_journal(path) else ""
+    print(f"{path}: {counted}{'repaired' if notes else 'nothing is damaged'}")
+    return 0
+
+
+def _remove_damaged(folder: Path) -> list[str]:
+    """Set aside the files that differ from the folder's list of checksums; returns notes."""
+    from ...core.files import damaged_files
+    from ...journal.database import set_aside
+    from ...journal.folder import is_journal
+
+    found = damaged_files(folder)
+    place = set_aside(folder, found) if found else folder
+    for file in found:
+        file.unlink()
+    again = "make these results again"
+    if is_journal(folder):
+        again = f"the results again from the journal: {pasted('map', folder)}"
+    return [f"{file} was damaged and is in {place}; {again}" for file in found]

@@ -1,0 +1,91 @@
+"""`poam run`: simulate a mission in lock-step."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from ...core.settings import Setting, instance, rows
+from ...frontend.batching import TimedBatches
+from ...mission.target import TargetSettings
+from ...models.native.loader import announce
+from ...models.registry import MODEL_FILE, ModelSettings, option_rows
+from ...planning.clearance import ClearanceSettings
+from ...planning.planners import PLANNERS, planner_rows
+from ...ros.common.parameters import TERRAIN
+from ...screening.screen import ScreeningSettings
+from ...simulation.settings import MissionSettings
+from ...simulation.world.simulator import SonarSettings
+from ..command import Parser, add_settings, exit_on_interrupt, figures
+
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "terrain", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
+    "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
+)  # fmt: skip
+PREPARATION = Setting(
+    "preparation", "", "How the terrain is prepared. paper: 360 x 360 integer grey values 0..255"
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
+    group = parser.add_argument_group("mission")
+    add_settings(group, (TERRAIN,))
+    group.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="Scale the terrain linearly to this range (m).")  # fmt: skip
+    add_settings(group, (PREPARATION, *rows(MissionSettings, SonarSettings)))
+    add_settings(group, rows(TimedBatches, ScreeningSettings, TargetSettings, ClearanceSettings))
+    group.add_argument("--output", type=Path, metavar="DIR",
+        help="Folder of results (default: runs/TERRAIN-METHOD-SEED).")  # fmt: skip
+    add_settings(parser.add_argument_group("model"), (*rows(ModelSettings), MODEL_FILE))
+    add_settings(parser.add_argument_group("options of the models"), option_rows())
+    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the mission and draw its figures; returns the exit status."""
+    announce()
+    with exit_on_interrupt("poam run"):
+        from ...core.process import configure_process
+        from ...simulation.lockstep import run_mission
+        from ...simulation.world.terrain import load_terrain
+        from ..progress import mission_progress
+
+    given = vars(args)
+    model = ModelSettings.of(given)
+    settings = instance(
+        MissionSettings, given, model=model, sonar=instance(SonarSettings, given),
+        batches=instance(TimedBatches, given), screening=instance(ScreeningSettings, given),
+        target=instance(TargetSettings, given), clearance=instance(ClearanceSettings, given),
+    )  # fmt: skip
+    options = instance(PLANNERS[settings.planner].options, given)
+    settings = replace(settings, planner_options=options)
+    terrain = load_terrain(
+        given.get(TERRAIN.name, TERRAIN.default),
+        elevation_range=tuple(args.elevation_range) if args.elevation_range else None,
+        preparation=given.get("preparation") or None,
+        seed=settings.seed,
+    )
+    name = f"{terrain.name}-{model.method}-{settings.seed}"
+    folder = args.output or Path("runs") / name
+    with exit_on_interrupt("poam run"):
+        configure_process(model.threads)
+    ended: list[str] = []
+    with mission_progress(settings.max_samples) as on_epoch:
+        records = run_mission(terrain, settings, folder, on_epoch, ended.append)
+    last = records[-1]
+    print(
+        f"{last.samples} samples in {last.time_s:.0f} s of mission time: "
+        f"SMSE {last.metrics.smse:.4f}, MSLL {last.metrics.msll:.3f}, "
+        f"RMSE {last.metrics.rmse:.2f} m"
+    )
+    print(f"end: {ended[0]}")
+    with figures():
+        from ...outputs.figures import draw_run
+
+        for path in draw_run(folder):
+            print(f"figure:  {path}")
+    print(f"results: {folder}")
+    return 0

@@ -1,0 +1,341 @@
+"""`poam sim`: a whole simulated ROS 2 graph, without the launch tools.
+
+Simulator, mapper and planner run as processes of their own; the monitor runs in this one and feeds
+the display. Importing this module needs no rclpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import InputError
+from ...core.files import atomic_write
+from ...ros.common.parameters import NODES, TERRAIN, VIEWERS
+from .. import graph
+from ..command import INTERRUPTED, add_settings
+from ..nodes import MODULES, needs_ros
+
+if TYPE_CHECKING:
+    from ...outputs.recorder import Progress
+    from ...ros.monitor.node import MonitorNode
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``poam sim``: those of sim.launch.py."""
+    whole, add = ("output", "keep"), parser.add_argument
+    add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
+    add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
+    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.help)
+    add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
+    add("--rviz", action=argparse.BooleanOptionalAction, help=graph.RVIZ.help)
+    add("--keep", action=argparse.BooleanOptionalAction, help=graph.ROWS["keep"].help)
+
+
+def resolve(args: argparse.Namespace) -> dict[str, Any]:
+    """The options with derived values, checked before anything is started."""
+    from ...outputs.folder import make_folder
+    from ...simulation.world.terrain import load_terrain
+
+    options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
+    file = options["params_file"]
+    if file is not None and not file.is_file():
+        raise InputError(f"--params-file: no such file: {file}")
+    if options["rviz"] and shutil.which("rviz2") is None:
+        raise InputError("--rviz: expected rviz2 on the path; it comes with ROS 2, not with pip")
+    if options["terrain"] is not None or file is None:
+        load_terrain(options["terrain"] or str(TERRAIN.default))
+    if options["output"] is None:
+        terrain = Path(options["terrain"] or str(TERRAIN.default)).stem
+        options["output"] = Path("runs") / f"sim-{terrain}-{options['seed'] or 0}"
+    options["namespace"] = options["namespace"].strip("/")
+    if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", options["namespace"], re.ASCII):
+        raise InputError(
+            "--namespace: expected letters, digits and underscores, separated by slashes, got "
+            f"{options['namespace']!r}"
+        )
+    options["output"] = options["output"].expanduser()
+    make_folder(options["output"])
+    make_folder(options["output"] / "log")
+    return options
+
+
+def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
+    """The ROS arguments of a node: namespace, remappings and parameters.
+
+    The parameters from options are written into a file beside the logs, under the node's name: a
+    parameter file that names the node would override those given by `-p`.
+    """
+    given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
+    given["output"] = str(options["output"])
+    values = {row.name: given[row.name] for row in (NODES | VIEWERS)[node] if row.name in given}
+    name = f"/{options['namespace']}/{node}".replace("//", "/")
+    own = options["output"] / "log" / f"{node}.yaml"
+    content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}
+    with atomic_write(own) as file:
+        file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
+    files = [own] if options["params_file"] is None else [options["params_file"], own]
+    arguments = [word for file in files for word in ("--params-file", str(file))]
+    return ["--ros-args", *_place(options["namespace"]), *arguments]
+
+
+def rviz_command(options: dict[str, Any]) -> list[str]:
+    """The command that starts RViz for the graph."""
+    command = ["rviz2", "-d", str(graph.rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
+    return command + _place(options["namespace"])
+
+
+def _place(namespace: str) -> list[str]:
+    rules = [f"__ns:=/{namespace}"] if namespace else []
+    rules += [f"{old}:={new}" for old, new in graph.remappings(namespace)]
+    return [word for rule in rules for word in ("-r", rule)]
+
+
+FINISHED, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+#: More accurate than the defaults, which are the paper's.
+BETTER = {"method": "nngp", "planner": "path-entropy"}
+CHILDREN = ("mapper", "planner", "simulator")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a simulated mission from start to end; returns the exit status.
+
+    0: done, and the run's folder is written. 1: it failed. 2: a node refused its parameters.
+    130: it was interrupted; the partial results are written.
+
+    Raises:
+        InputError: an option or a file is wrong, or rclpy is not installed.
+    """
+    if importlib.util.find_spec("rclpy") is None:
+        raise InputError(needs_ros("poam sim"))
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from ..progress import ProgressDisplay
+
+    options = resolve(args)
+    folder = options["output"]
+    before = _file_versions(folder)
+    with _interrupts() as interrupted, ProgressDisplay() as display:
+        processes = ProcessGroup(folder / "log", display.print_line)
+        try:
+            for node in CHILDREN:
+                command = [sys.executable, "-m", MODULES[node]]
+                processes.start(node, [*command, *ros_arguments(node, options)])
+            if options["rviz"]:
+                command = [sys.executable, "-m", "poam_ros.ros.viewers.node"]
+                command += ros_arguments("drapes", options)
+                processes.start("drapes", command, vital=False)
+                processes.start("rviz2", rviz_command(options), vital=False)
+            with _monitor(options) as (monitor, executor):
+                status = _follow(monitor, executor, processes, display, interrupted)
+                if status != FINISHED:
+                    # The mapper writes partial results when it ends, the monitor after it.
+                    processes.stop()
+                    monitor.recorder.finish_early()
+        finally:
+            processes.stop()
+        display.stop()
+        if status == FINISHED:
+            for line in _summary(monitor.progress, options):
+                display.print_line(line)
+        elif status == INTERRUPTED:
+            display.print_line(_partial_results(folder, before))
+        return status
+
+
+def _file_versions(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files in a folder, each with values that change when it is written again."""
+    states = {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
+    return {name: (state.st_mtime_ns, state.st_ino) for name, state in states.items()}
+
+
+def _partial_results(folder: Path, before: dict[str, tuple[int, int]]) -> str:
+    """A line on what an interrupted mission left in its folder."""
+    written = dict(_file_versions(folder).items() - before.items())
+    if not written:
+        return f"interrupted before there were results; the logs are in {folder / 'log'}"
+    return f"interrupted; partial results in {folder}: {', '.join(sorted(written))}"
+
+
+def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
+    """The last lines of output."""
+    folder: Path = options["output"]
+    if progress.epoch is not None:
+        score = progress.epoch.metrics
+        yield (
+            f"{progress.samples} samples: SMSE {score.smse:.4f}, MSLL {score.msll:.3f}, "
+            f"RMSE {score.rmse:.2f} m"
+        )
+    for figure in sorted(folder.glob("*.png")):
+        yield f"figure:  {figure}"
+    yield f"results: {folder}"
+    better = [f"--{name} {row}" for name, row in BETTER.items() if options[name] is None]
+    if better and options["params_file"] is None:
+        yield f"for a more accurate map: {' '.join(better)} (docs/results.md)"
+
+
+def _follow(
+    monitor: MonitorNode,
+    executor: Any,
+    processes: ProcessGroup,
+    display: Any,
+    interrupted: list[int],
+) -> int:
+    """Spin the monitor until the mission is done, interrupted, or a process ends early."""
+    while not monitor.finished:
+        executor.spin_once(timeout_sec=0.1)
+        display.show(monitor.progress)
+        if interrupted:
+            return FINISHED if monitor.recorder.succeeded else INTERRUPTED
+        ended = processes.ended()
+        if ended is not None:
+            name, status, last_line = ended
+            last = " ".join(last_line.split())
+            sys.stderr.write(f"poam sim: {name} ended with exit status {status}: {last}\n")
+            return WRONG_ARGUMENTS if status == WRONG_ARGUMENTS else FAILED
+    return FINISHED if monitor.recorder.succeeded else FAILED
+
+
+@contextlib.contextmanager
+def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
+    """The monitor node in this process, with an executor."""
+    import rclpy
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.signals import SignalHandlerOptions
+
+    from ...ros.monitor.node import MonitorNode
+
+    try:
+        # The display shows progress; lines of the log would break it.
+        args = [*ros_arguments("monitor", options), "--log-level", "warn"]
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # rclpy's C library, for a broken parameter file
+        raise InputError(" ".join(str(error).split())) from None
+    try:
+        node, executor = MonitorNode(), SingleThreadedExecutor()
+        node.configure()
+        node.activate()
+        executor.add_node(node)
+        yield node, executor
+        executor.remove_node(node)
+        node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list to which Ctrl-C, SIGTERM and a closed terminal append, instead of raising."""
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class ProcessGroup:
+    """Starts processes, writes their output to log files, and stops them.
+
+    Every process has a session of its own: Ctrl-C in the terminal reaches only this process, which
+    signals each of them once.
+
+    Args:
+        log_folder: where ``<name>.log`` is written; it must exist.
+        alert: called with each line that a process logs as a warning or worse.
+        spawn: as ``subprocess.Popen``.
+        clock: a steady clock, in s.
+    """
+
+    def __init__(
+        self,
+        log_folder: Path,
+        alert: Callable[[str], None],
+        *,
+        spawn: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spawn, self._clock = spawn, clock
+        self._folder = log_folder
+        self._alert = alert
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._vital: list[str] = []
+        self._readers: dict[str, threading.Thread] = {}
+        self._last_lines: dict[str, str] = {}
+
+    def start(self, name: str, command: Sequence[str], *, vital: bool = True) -> None:
+        """Start ``command``, with its output in ``<name>.log``.
+
+        ``vital``: whether ``ended`` reports its end.
+        """
+        process = self._spawn(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._processes[name] = process
+        if vital:
+            self._vital.append(name)
+        reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
+        reader.start()
+        self._readers[name] = reader
+
+    def ended(self) -> tuple[str, int, str] | None:
+        """A vital process that ended: name, exit status, last line. None while all run."""
+        for name in self._vital:
+            status = self._processes[name].poll()
+            if status is not None:
+                self._readers[name].join(timeout=1.0)
+                return name, status, self._last_lines.get(name, "")
+        return None
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Send SIGINT to all processes, SIGTERM after ``grace`` s, and SIGKILL 3 s later."""
+        for number, wait in ((signal.SIGINT, grace), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
+            running = [p for p in self._processes.values() if p.poll() is None]
+            for process in running:
+                process.send_signal(number)
+            deadline = self._clock() + wait
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - self._clock()))
+        for reader in self._readers.values():
+            reader.join(timeout=1.0)
+
+    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
+        """Copy the output of a process to its log until it ends.
+
+        While the disk is full it is read all the same: the process would wait otherwise.
+        """
+        assert process.stdout is not None
+        full = contextlib.suppress(OSError)
+        with full, (self._folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            for line in process.stdout:
+                with full:
+                    log.write(line)
+                    log.flush()
+                if line.strip():
+                    self._last_lines[name] = line.strip()
+                if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):
+                    self._alert(f"{name}: {line.strip()}")

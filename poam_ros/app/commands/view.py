@@ -1,0 +1,311 @@
+"""`poam view`: show a run or the live ROS graph in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import re
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import InputError, PoamError, requires_extra
+from ...outputs.exports.chart import ExportSettings
+from ...outputs.exports.formats import export_settings
+from ...outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
+from ..machine import Finding, problem
+from .doctor import NodeStatus, graph_findings, statuses
+from .export import add_water_level
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    from ...mapping.exclusions import Edits
+
+#: ms between two polls of the scene; changes are sent to the browsers at once.
+PERIOD_MS = 250
+#: The address that stands for all networks of a machine.
+ANY_ADDRESS = "0.0.0.0"
+#: Random bytes in the token of a page.
+TOKEN_BYTES = 24
+
+
+def serve(
+    scene: Callable[[], Scene],
+    what: str,
+    address: str,
+    port: int,
+    names: Sequence[str] = (),
+    edits: Edits | None = None,
+) -> int:
+    """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
+
+    Args:
+        scene: returns the present scene; the same object while nothing has changed.
+        what: text for what is shown.
+        address: of the page; an IPv4 address or a host name.
+        port: of the page; 0: any free port.
+        names: further host names that browsers may use.
+        edits: what the page may change; None: nothing.
+
+    Raises:
+        InputError: the page cannot be served there, or bokeh is not installed.
+    """
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    server = make_server(scene, address, port, token, names, edits)
+    loop = server.io_loop.asyncio_loop
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.io_loop.stop)
+    server.start()
+    print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
+    if edits is not None:
+        print(f"soundings that are left out are written to {edits.path}", flush=True)
+    if not is_loopback(address):
+        able = "see it" if edits is None else "see it and edit its soundings"
+        print(f"anybody who has this address can {able}; it is not encrypted", flush=True)
+    try:
+        server.io_loop.start()
+    finally:
+        server.stop()
+    return 0
+
+
+def make_server(
+    scene: Callable[[], Scene],
+    address: str,
+    port: int,
+    token: str,
+    names: Sequence[str] = (),
+    edits: Edits | None = None,
+) -> Any:
+    """A server that is not started yet; every browser has a document of its own.
+
+    ``token``: must be in every request. The other arguments are those of ``serve``.
+
+    Raises:
+        InputError: the page cannot be served there, or bokeh is not installed.
+    """
+    with requires_extra("poam view", "bokeh", "view"):
+        from bokeh.application import Application
+        from bokeh.application.handlers.function import FunctionHandler
+        from bokeh.server.server import BaseServer
+        from bokeh.server.tornado import BokehTornado
+        from bokeh.settings import settings
+    settings.resources = "server"  # overrides the environment: this server sends the scripts
+    # Otherwise they log every connection and every busy loop.
+    for name in ("bokeh", "tornado"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+    from tornado.httpserver import HTTPServer
+    from tornado.ioloop import IOLoop
+    from tornado.netutil import bind_sockets
+
+    from ...outputs.view.guard import Guard
+    from ...outputs.view.page import Page, document
+
+    def make(bokeh_document: Any) -> None:
+        page, first = Page(edits), scene()
+        page.show(first)
+        document(page, first.title, bokeh_document)
+        bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
+
+    if ":" in address:
+        raise InputError(f"--address: expected an IPv4 address or a host name, got {address}")
+    try:
+        sockets = bind_sockets(port, address, family=socket.AF_INET)
+    except OSError as error:
+        raise InputError(
+            f"--address, --port: cannot serve at {address}, port {port} "
+            f"({error.strerror or error}); expected an address of this machine and a free port"
+        ) from None
+    port = sockets[0].getsockname()[1]
+    # The guard decides about every request, not only about pages.
+    application = BokehTornado(
+        {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
+        generate_session_ids=True,
+    )  # fmt: skip
+    own = {"localhost", "127.0.0.1", socket.gethostname() if address == ANY_ADDRESS else address}
+    guard = Guard(application, {*own, *names}, address == ANY_ADDRESS, token, port)
+    http = HTTPServer(guard)
+    http.add_sockets(sockets)
+    return BaseServer(IOLoop.current(), application, http)
+
+
+def url(address: str, port: int, token: str) -> str:
+    """The address of the page, with its token."""
+    host = socket.gethostname() if address == ANY_ADDRESS else address
+    return f"http://{host}:{port}/?token={token}"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return address == "localhost" or address.startswith("127.")
+
+
+STATUS_TIMEOUT_S = 10.0  # nodes report once a second
+
+
+class LiveView:
+    """Watches the live graph with a node on a thread of its own; a context manager.
+
+    Args:
+        namespace: of the nodes to watch.
+        settings: how maps are shown.
+
+    Raises:
+        PoamError: ROS 2 does not start.
+    """
+
+    def __init__(self, namespace: str, settings: ExportSettings) -> None:
+        self._namespace, self._settings = namespace, settings
+        self._statuses: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
+        self._known: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> LiveView:
+        try:
+            self._start()
+        except Exception as error:  # of the middleware's libraries, in many types
+            reason = " ".join(str(error).split())[:200]
+            raise PoamError(f"ROS 2 does not start ({reason})") from None
+        return self
+
+    def _start(self) -> None:
+        import rclpy
+        from diagnostic_msgs.msg import DiagnosticArray
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        from ...ros.viewers.graph_monitor import GraphMonitor
+
+        self._context: Any = rclpy.Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = rclpy.create_node(
+            "poam_view", namespace=self._namespace or None, context=self._context
+        )
+        self._watch = GraphMonitor(self._node, self._settings)
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name="graph", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        import rclpy
+
+        self._ended.set()
+        self._thread.join(5.0)
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    def scene(self) -> Scene:
+        """The present scene; the same object while nothing has changed."""
+        with self._lock:
+            known = self._watch.version, int(time.monotonic())
+            if known != self._known:
+                self._known = known
+                self._scene = self._watch.scene([_notice(finding) for finding in self._findings()])
+            return self._scene
+
+    def _spin(self) -> None:
+        from ...ros.common.executor import IDLE_S
+
+        while not self._ended.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+            time.sleep(IDLE_S)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for name, status in statuses(message).items():
+                if name.strip("/").rpartition("/")[0] == self._namespace:
+                    self._statuses[name] = status, now
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from graph_findings({name: status for name, (status, _) in self._statuses.items()})
+        now = time.monotonic()
+        for name, (_, when) in self._statuses.items():
+            if now - when > STATUS_TIMEOUT_S:
+                yield problem(
+                    f"{name}: silent for {now - when:.0f} s", "check whether it still runs"
+                )
+
+
+def _notice(finding: Finding) -> Notice:
+    return Notice(
+        finding.text, finding.advice, BAD if finding.problem else NOTE if finding.advice else GOOD
+    )
+
+
+NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
+NO_RCLPY = (
+    "RUN: expected the folder of a run or mission; the live graph needs rclpy of ROS 2, which is "
+    "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
+)
+_ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
+_HOST = "Also serve the page under this host name, as behind a proxy. May be repeated."
+_DEPTH = "Show depths below the water level instead of elevations."
+_EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
+_NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
+
+
+def _edits(run: Path) -> Edits:
+    from ...mapping.exclusions import Edits
+
+    return Edits(run)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", nargs="?", default=None,
+        help="Folder of a run or mission (default: the live ROS graph).")  # fmt: skip
+    add(
+        "--port", type=int, default=5006, help="Port of the page (default: 5006; 0: any free port)."
+    )
+    add("--address", default="127.0.0.1", help=_ADDRESS)
+    add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
+    add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
+    add_water_level(parser, "as recorded; live: 0 until the topic water_level has one")
+    add("--edit", action="store_true", help=_EDIT)
+    add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
+
+    Raises:
+        InputError: an option or the folder is wrong, or a package is not installed.
+    """
+    if importlib.util.find_spec("bokeh") is None:
+        raise InputError(NO_BOKEH)
+    if not 0 <= args.port <= 65535:
+        raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
+    given = {"depth": args.depth}
+    if "water.level" in args:
+        given["water_level"] = vars(args)["water.level"]
+
+    if args.run is not None:
+        from ...outputs.view.folders import FolderView
+
+        if args.namespace:
+            raise InputError("--namespace: expected with the live graph only, got RUN as well")
+        folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
+        edits = _edits(args.run) if args.edit else None
+        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host, edits)
+    if args.edit:
+        raise InputError("--edit: expected RUN, the folder of a map by poam map")
+    if importlib.util.find_spec("rclpy") is None:
+        raise InputError(NO_RCLPY)
+    if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
+        raise InputError(f"--namespace: expected a ROS namespace, got {args.namespace}")
+
+    with LiveView(args.namespace, ExportSettings(**given)) as graph:
+        return serve(graph.scene, "the live graph", args.address, args.port, args.allow_host)

@@ -1,0 +1,150 @@
+"""`poam waypoints`: write survey lines, a pilot survey, or where the planner would drive next, as a
+plan for a ground station."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.files import atomic_write
+from ...core.settings import Setting, flat, instance, rows
+from ...mavlink.settings import PlaceSettings
+from ...planning.areas import AreaSettings, NavigableArea
+from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
+from ...planning.clearance import ClearanceSettings, DeepRoutes
+from ...planning.pilots import PILOTS, path_length
+from ...planning.planners import PLANNERS, planner_rows
+from ...planning.routes import Routes
+from ...planning.situation import Situation
+from .. import graph
+from ..command import Parser, add_settings
+
+SURVEYS = ("boustrophedon", *PILOTS)
+SURVEY = Setting("survey", "boustrophedon", "Survey to write", choices=SURVEYS)
+AFTER = Setting(
+    "after", "", "Folder of a mission, a run or a mapped log: write where the planner would drive "
+    "next by its map, instead of a survey",
+)  # fmt: skip
+DURATION = Setting(
+    "duration", 3600.0, "Time of a plan with --after, at max_speed", "s", minimum=1.0, maximum=1e6
+)
+ENDINGS = ".plan (QGroundControl), .waypoints (ArduPilot), .kml, .gpx"
+#: Settings of the workspace and of what a plan says of the vehicle.
+PLACES = ("workspace", "origin", "heading", "seed", "max_speed", "capture_radius", "planner")
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE",
+        help=f"File to write. Its ending selects the format: {ENDINGS}.")  # fmt: skip
+    areas = [r for r in rows(AreaSettings) if r.name not in PLACES]
+    table = (SURVEY, AFTER, DURATION, *areas, *rows(ClearanceSettings), *planner_rows())
+    own = [graph.ROBOT_ROWS[name] for name in PLACES]
+    degrees = [row for row in rows(PlaceSettings) if row.name == "workspace_degrees"]
+    add_settings(parser, {row.name: row for row in (*degrees, *own, *table)}.values())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan; returns the exit status."""
+    from ...mavlink.places import given_frame, workspace_of
+    from ...mavlink.plans import FORMATS, Plan, planned_ahead, routed
+    from ...outputs.exports.chart import recorded
+    from ...outputs.folder import read_map, read_table
+
+    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
+    values: dict[str, Any] = {row.name: row.default for row in known}
+    values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
+    values |= {"workspace": (0.0,) * 4}
+    folder = Path(vars(args).get(AFTER.name, ""))
+    if after := AFTER.name in vars(args):
+        if SURVEY.name in vars(args):
+            raise InputError("survey: not with --after, which writes where the planner would drive")
+        drawn = read_map(folder / "map.npz")
+        values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
+    values |= vars(args)
+    if values["min_depth"] and not after:
+        raise InputError("min_depth: expected also --after, as only a map says how deep it is")
+    path: Path = args.file
+    if path.suffix not in FORMATS:
+        raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
+    degrees = instance(PlaceSettings, values).workspace
+    frame = given_frame(values)
+    if frame is None:
+        raise InputError(
+            "expected --workspace-degrees 'SOUTH WEST NORTH EAST', areas in degrees, or --origin"
+        )
+    values |= frame.values
+    placed = instance(AreaSettings, values).has_polygon
+    if not (any(degrees) or any(values["workspace"]) or placed):
+        raise InputError("expected --workspace, --workspace-degrees or --areas.file")
+    workspace = workspace_of(values, frame)
+    areas = instance(AreaSettings, values).open(workspace)
+    draws = np.random.default_rng(values["seed"])
+    if after:
+        pings = read_table(folder / "samples.csv", ("x", "y"))
+        xy = np.column_stack((pings["x"], pings["y"]))
+        planner = PLANNERS[values["planner"]]
+        options = instance(planner.options, values)
+        routes = Routes(areas)
+        if values["min_depth"] and len(xy):
+            routes = deep = DeepRoutes(areas, instance(ClearanceSettings, values))
+            deep.set_vehicle(values["capture_radius"], values["max_speed"])
+            deep.learn(drawn)
+            bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
+            deep.sounded(xy[-1], _transducer_height(folder) - bottom)
+        driven = planned_ahead(
+            lambda view, situation: planner.path(view, situation, options, draws),
+            drawn,
+            xy,
+            routes,
+            values["capture_radius"] / 2,
+            values[DURATION.name] * values["max_speed"],
+        )
+    else:
+        driven = routed(_survey(values, areas, draws), areas)
+    if not len(driven):
+        raise InputError("areas: no waypoint of the survey can be reached")
+    (x0, y0), (x1, y1) = workspace.lower, workspace.upper
+    rectangle = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
+    corners = rectangle if areas.polygon is None else areas.polygon
+    plan = Plan(
+        path.stem,
+        [frame.to_degrees(place) for place in driven],
+        [frame.to_degrees(place) for place in corners],
+        [[frame.to_degrees(place) for place in keep_out] for keep_out in areas.keep_outs],
+        values["max_speed"],
+    )
+    try:
+        with atomic_write(path) as file:
+            file.write(FORMATS[path.suffix](plan).encode())
+    except OSError as error:
+        raise InputError(f"FILE: cannot write {path} ({error.strerror})") from None
+    length = path_length(driven)
+    hours = length / values["max_speed"] / 3600
+    print(f"{path}: {len(driven)} waypoints, {length:.0f} m, {hours:.2f} h")
+    return 0
+
+
+def _transducer_height(folder: Path) -> float:
+    """Height of a boat's transducer above the map's datum, in m: by the water level and the mount
+    in config.yaml; 0 what it does not say."""
+    from ...outputs.exports.chart import read_config, recorded
+
+    config = read_config(folder / "config.yaml")
+    mapper = (config.get("nodes") or {}).get("mapper") if isinstance(config, dict) else None
+    offset = flat(mapper).get("sonar.offset") if isinstance(mapper, dict) else None
+    below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
+    return float(recorded(folder).get("water_level", 0.0)) + below
+
+
+def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:
+    """The waypoints of a survey that needs no map [K, 2], in m."""
+    workspace = areas.workspace
+    if values[SURVEY.name] != "boustrophedon":
+        return PILOTS[values[SURVEY.name]](workspace, draws)
+    begin = Situation(workspace.lower, workspace, routes=Routes(areas))
+    options = instance(BoustrophedonOptions, values)
+    return boustrophedon(None, begin, options, draws)  # type: ignore[arg-type]

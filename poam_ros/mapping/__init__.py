@@ -1,0 +1,1 @@
+"""From soundings to a map: calibration, exclusions, crossings, outline, learning, in parallel."""

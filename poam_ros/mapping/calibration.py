@@ -1,0 +1,377 @@
+"""Constant errors of a survey, estimated from the crossings of its lines.
+
+At a crossing, two lines should have the same depth. What they disagree in systematically is the
+water level or draught (a constant of a day, boat or line), the sound speed of a day (in proportion
+to the depth), or where a depth was measured: a latency (with the speed), or a distance between
+sounder and antenna along the direction of travel. All are fitted together, by generalised least
+squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
+positions, are random effects (Henderson 1975), whose variances have the largest restricted
+likelihood. What all lines have in common cannot be seen at crossings: the day that is off by the
+median of all is the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..planning.tvu import CONFIDENCE_95
+from ..screening.crossings import find_crossings
+from ..screening.mixed_model import Estimates, solve
+from ..screening.motion import Motion, gradients
+from .crossed import cross, parts_of
+from .exclusions import days
+from .soundings import Labels, SoundingMapSettings, Soundings
+
+#: In ``Soundings.source``, and a run's config.yaml.
+SAID = "calibration"
+#: Rounds of fitting and correcting; crossings, at least, for each effect.
+ROUNDS, LEAST = 3, 6
+#: Estimates whose errors are more correlated cannot be told apart.
+ALIKE = 0.95
+ALTERNATIVES = {"along": "latency", "scale": "level"}
+WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
+#: A smaller constant of a line is not corrected, in m.
+LEAST_CONSTANT = 0.02
+MAX_CROSSINGS = 4000
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An estimate with its 95 % interval.
+
+    Attributes:
+        kind: ``level`` (m, up), ``scale`` (of the depth), ``along`` (m: the sounder is so far ahead
+            of the antenna), ``latency`` (s: a depth is so much older than its position) or
+            ``line`` (m, up).
+        name: of the day or line.
+        value, low, high: see there.
+        applied: whether it differs from 0, and is corrected.
+    """
+
+    kind: str
+    name: str
+    value: float
+    low: float
+    high: float
+    applied: bool
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in words, and whether it was corrected."""
+        done = "corrected" if self.applied else "not corrected: may be 0"
+        return f"{self.estimate}: {done}"
+
+    @property
+    def estimate(self) -> str:
+        """The estimate in words."""
+        factor, unit, digits = {
+            "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
+        }.get(self.kind, (1.0, " m", 3))  # fmt: skip
+        value, low, high = (f"{factor * v:+.{digits}f}" for v in (self.value, self.low, self.high))
+        what = {
+            "level": f"level of {self.name}: its elevations are off by",
+            "scale": f"depths of {self.name} are off by",
+            "along": "along the direction of travel, depths belong ahead by",
+            "latency": "latency: depths are older than their positions by",
+            "line": f"line {self.name}: its elevations are off by",
+        }[self.kind]
+        return f"{what} {value}{unit} (95 %: {low} to {high})"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The estimates, and what cannot be known, in words."""
+
+    effects: tuple[Effect, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The estimates and remarks, in words."""
+        return [each.sentence for each in self.effects] + list(self.remarks)
+
+    def value(self, kind: str, name: str = "") -> float:
+        """An effect that is corrected; 0 if there is none."""
+        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
+        return next(found, 0.0)
+
+
+def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: float) -> Calibration:
+    """Estimate the constant errors of soundings from the crossings of their lines.
+
+    Of two effects that cannot be told apart, one is left out; then one by one those that may be 0
+    (of a day the scale before the level), so that the others are estimated without them.
+
+    Args:
+        soundings: of a survey, without multiples.
+        line: of each.
+        day: of each.
+        water_level: elevation of the water's surface where soundings do not have their own, in m.
+    """
+    fit = _Fit(soundings, line, day, water_level)
+    fit = _Fit(soundings, line, day, water_level, fit.middle(soundings))
+    left_out: list[Effect] = []
+    while True:
+        total, corrected = np.zeros(len(fit.kinds)), soundings
+        for _ in range(ROUNDS):
+            estimates = fit.estimate(corrected)
+            if estimates is None:
+                return Calibration((), ("too few crossings of lines to calibrate",))
+            found = estimates
+            total = total + found.value
+            corrected = fit.corrected(soundings, total)
+        if not (fit.drop_alike(found) or fit.drop_least(total, found, left_out)):
+            return fit.described(total, found, left_out)
+
+
+def calibrated(
+    soundings: Soundings, settings: SoundingMapSettings
+) -> tuple[Soundings, Calibration]:
+    """The soundings less the errors that their crossings show, and these."""
+    crossed = cross(soundings, settings)
+    kept = np.flatnonzero(~crossed.refused)
+    line, day, level = crossed.line, units(soundings), settings.water_level
+    found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
+    if not found.effects and len(day.names) > len(crossed.day.names):  # too many for the crossings
+        day = crossed.day
+        found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
+    corrected = correct(soundings, found, line, day, level)
+    if soundings.pings is not None:  # of a vehicle
+        up = corrected.z - soundings.z
+        taken = soundings.pings
+        taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
+        corrected = replace(corrected, pings=taken, steps=None)
+    return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
+
+
+def units(soundings: Soundings) -> Labels:
+    """What has a level of its own: each boat, or file, on each day."""
+    parts = list(parts_of(soundings).values())
+    if not parts:
+        return days(soundings)
+    known, code = np.unique(
+        np.column_stack([part.code for part in parts]), axis=0, return_inverse=True
+    )
+    names = (
+        " ".join(part.names[i] for part, i in zip(parts, row, strict=True)).strip()
+        for row in known.tolist()
+    )
+    return Labels(code.reshape(-1).astype(np.int64), tuple(names))
+
+
+def correct(
+    soundings: Soundings, calibration: Calibration, line: Labels, day: Labels, water_level: float
+) -> Soundings:
+    """The soundings less the errors that are known."""
+    fit = _Fit(soundings, line, day, water_level)
+    # With soundings that were left out of the estimate, another day may have the most.
+    known = {(e.kind, e.name): e.value for e in calibration.effects if e.applied}
+    fit.kinds = [(kind, name) for kind, name in known if kind != "line"]
+    values = np.array([known[kind] for kind in fit.kinds])
+    constants = np.array([calibration.value("line", name) for name in line.names])
+    return fit.corrected(soundings, values, constants)
+
+
+class _Fit:
+    """The effects of a survey: ``kinds`` are (kind, name). Those of days are relative to the day
+    ``reference``; None: to that with the most soundings."""
+
+    def __init__(
+        self, soundings: Soundings, line: Labels, day: Labels, water_level: float,
+        reference: int | None = None,
+    ) -> None:  # fmt: skip
+        self.line, self.day = line, day
+        depth = soundings.depth
+        self.surface = soundings.z + depth if depth is not None else np.full(
+            len(soundings), water_level
+        )  # fmt: skip
+        self.motion = Motion(soundings.xy, line.code, soundings.stamp_ns)
+        known = np.bincount(day.code, minlength=len(day.names))
+        self.reference = int(known.argmax()) if reference is None else reference
+        self.kinds = [
+            (kind, name)
+            for kind in ("level", "scale")
+            for i, name in enumerate(day.names)
+            if i != self.reference and known[i]
+        ]
+        self.timed = bool(np.isfinite(self.motion.speed).mean() > 0.5)
+        self.kinds.append(("along", ""))
+        if self.timed:
+            self.kinds.append(("latency", ""))
+        self.remarks: list[str] = []
+        self.ratios: list[float] | None = None
+
+    def middle(self, soundings: Soundings) -> int:
+        """The day that is off by the median of all days, weighted by their soundings, at the median
+        depth: sound if days with half of the soundings are, or errors go both ways."""
+        found = self.estimate(soundings)
+        if found is None:
+            return self.reference
+        off, depth = np.zeros(len(self.day.names)), float(np.median(self.surface - soundings.z))
+        for (kind, name), value in zip(self.kinds, found.value.tolist(), strict=True):
+            if kind in ("level", "scale"):
+                off[self.day.names.index(name)] += value if kind == "level" else -value * depth
+        order = np.argsort(off, kind="stable")
+        total = np.cumsum(np.bincount(self.day.code, minlength=len(off))[order])
+        return int(order[np.searchsorted(total, total[-1] / 2)])
+
+    def corrected(
+        self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None
+    ) -> Soundings:
+        """Without effects of these values [P], and constants of lines [L]."""
+        level, scale = np.zeros(len(self.day.names)), np.zeros(len(self.day.names))
+        ahead = np.zeros(len(soundings))
+        for (kind, name), value in zip(self.kinds, values.tolist(), strict=True):
+            if kind == "along":
+                ahead += value
+            elif kind == "latency":
+                ahead -= value * np.nan_to_num(self.motion.speed)
+            else:
+                (level if kind == "level" else scale)[self.day.names.index(name)] = value
+        off = level[self.day.code]
+        if constants is not None:
+            off = off + constants[self.line.code]
+        depth = (self.surface - soundings.z + off) / (1 + scale[self.day.code])
+        z = np.where(off + scale[self.day.code] == 0, soundings.z, self.surface - depth)
+        xy = soundings.xy + ahead[:, None] * self.motion.heading
+        return replace(
+            soundings, xy=xy, z=z, depth=None if soundings.depth is None else self.surface - z
+        )
+
+    def estimate(self, soundings: Soundings) -> Estimates | None:
+        """What crossings of soundings, as corrected so far, say; None if they are too few."""
+        depth = self.surface - soundings.z
+        met = find_crossings(soundings.xy, soundings.z, self.line.code, depth, screened=False)
+        ends = np.column_stack((met.row, met.other))
+        some = np.arange(len(ends))
+        if len(some) > MAX_CROSSINGS:
+            some = np.sort(np.random.default_rng(0).permutation(len(ends))[:MAX_CROSSINGS])
+        ends, difference, where = ends[some], met.difference[some], met.xy[some]
+        slope = np.column_stack([
+            self.motion.slopes(soundings.xy, soundings.z, depth, rows, where) for rows in ends.T
+        ])  # fmt: skip
+        speed = np.nan_to_num(self.motion.speed[ends])
+        use = np.isfinite(slope).all(1) & (self.line.code[ends[:, 0]] != self.line.code[ends[:, 1]])
+        if use.sum() < LEAST * max(1, len(self.kinds)):
+            return None
+        ends, difference, slope, speed = ends[use], difference[use], slope[use], speed[use]
+        columns = [
+            self._column(kind, name, ends, depth[ends], slope, speed) for kind, name in self.kinds
+        ]
+        design = np.array(columns).reshape(len(columns), len(ends)).T
+        gradient = gradients(self.motion.heading[ends], slope)
+        found, self.ratios = solve(
+            difference, design, self.line.code[ends], gradient, len(self.line.names),
+            self.ratios,
+        )  # fmt: skip
+        return found
+
+    def _column(
+        self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray,
+        speed: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """How much an effect of 1 changes each difference."""
+        if kind in ("along", "latency"):
+            moved = slope if kind == "along" else -speed * slope
+            return moved[:, 0] - moved[:, 1]
+        own = (self.day.code[ends] == self.day.names.index(name)).astype(float)
+        if kind == "scale":
+            own = -own * depth
+        return own[:, 0] - own[:, 1]
+
+    def drop_alike(self, found: Estimates) -> bool:
+        """Leave out one of two effects that cannot be told apart, if there are such."""
+        std = np.sqrt(np.diag(found.covariance))
+        correlation = found.covariance / np.outer(std, std)
+        for i, (kind, name) in enumerate(self.kinds):
+            other = (ALTERNATIVES.get(kind, ""), name)
+            if other in self.kinds and abs(correlation[i, self.kinds.index(other)]) > ALIKE:
+                text = f"{WORDS[kind]} and {WORDS[other[0]]} cannot be told apart here"
+                of = f" (of {name})" if name else ""
+                self.remarks.append(f"{text}{of}: estimated as {WORDS[other[0]]}")
+                del self.kinds[i]
+                return True
+        return False
+
+    def drop_least(self, total: np.ndarray, found: Estimates, left_out: list[Effect]) -> bool:
+        """Leave out the effect that is the most likely 0, if its interval holds 0: scales first,
+        levels last. A level stays as long as its day has a scale."""
+        half = CONFIDENCE_95 * np.sqrt(np.diag(found.covariance))
+        sure = np.abs(total) / half
+        for kinds in (("scale",), ("along", "latency"), ("level",)):
+            small = [
+                i for i, (kind, name) in enumerate(self.kinds)
+                if kind in kinds and sure[i] < 1
+                and not (kind == "level" and ("scale", name) in self.kinds)
+            ]  # fmt: skip
+            if small:
+                least = min(small, key=lambda i: sure[i])
+                kind, name = self.kinds.pop(least)
+                value, wide = float(total[least]), float(half[least])
+                left_out.append(Effect(kind, name, value, value - wide, value + wide, False))
+                return True
+        return False
+
+    def described(self, total: np.ndarray, found: Estimates, left_out: list[Effect]) -> Calibration:
+        """The estimates, and what cannot be known."""
+        half = CONFIDENCE_95 * np.sqrt(np.diag(found.covariance))
+        effects = [
+            Effect(kind, name, value, value - wide, value + wide, True)
+            for (kind, name), value, wide in zip(
+                self.kinds, total.tolist(), half.tolist(), strict=True
+            )
+        ] + left_out[::-1]
+        size = np.bincount(self.line.code, minlength=len(self.line.names))
+        known = found.counts > 0
+        constants = np.where(known, found.constants, 0.0)
+        if known.any():
+            constants[known] -= _common(constants[known], size[known])
+        wide = CONFIDENCE_95 * found.std
+        off = np.flatnonzero(known & (np.abs(constants) > np.maximum(wide, LEAST_CONSTANT)))
+        effects += [
+            Effect("line", self.line.names[i], value, value - half, value + half, True)
+            for i, value, half in zip(
+                off.tolist(), constants[off].tolist(), wide[off].tolist(), strict=True
+            )
+        ]
+        remarks = list(self.remarks)
+        for each in left_out:
+            if each.kind == "scale" and ("level", each.name) in self.kinds:
+                remarks.append(
+                    f"part of the level of {each.name} may be a scale within the interval above"
+                )
+        for side in (off[constants[off] < 0], off[constants[off] > 0]):
+            if len(side) > 1:
+                remarks.append(_group(constants[side], size[side], len(self.line.code)))
+        if not self.timed:
+            remarks.append("without times, a latency cannot be told from an antenna's offset")
+        if len(self.day.names) > 1:
+            remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
+        return Calibration(tuple(effects), tuple(remarks))
+
+
+def _common(constants: np.ndarray, size: np.ndarray) -> float:
+    """What lines with half of the soundings have in common: the mean of the constants [L] in the
+    shortest interval with half of them, by the number of soundings [L] (Rousseeuw 1984)."""
+    order = np.argsort(constants, kind="stable")
+    constants, size = constants[order], size[order]
+    total = np.cumsum(size)
+    last = np.searchsorted(total, total - size + total[-1] / 2)
+    first = np.flatnonzero(last < len(total))
+    k = int(first[np.argmin(constants[last[first]] - constants[first])])
+    part = slice(k, int(last[k]) + 1)
+    return float(np.average(constants[part], weights=size[part]))
+
+
+def _group(constants: np.ndarray, size: np.ndarray, count: int) -> str:
+    """In words: lines that are off to one side, by constants [L], with so many soundings each."""
+    middle = float(np.median(constants))
+    where = "lower" if middle < 0 else "higher"
+    share = 100 * size.sum() / count
+    return (
+        f"{len(size)} lines with {share:.0f} % of the soundings are {where} than "
+        f"most, by {abs(middle):.2f} m (median): corrected to the level of most. Crossings cannot "
+        "tell which lines are right"
+    )

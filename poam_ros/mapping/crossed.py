@@ -1,0 +1,188 @@
+"""What the lines of a record say of its soundings: false echoes, which are left out of a table's
+map; the list of crossings; and a verdict on each line and day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..core.errors import quantity
+from ..frontend.refused_pings import WITHDRAWN
+from ..outputs.crossings import Bias, CrossingTable, biases, spoken, table_statistics, write_lines
+from ..screening.crossings import Crossings, find_crossings
+from ..screening.hypotheses import FALSE_ECHO
+from .exclusions import days, files, with_lines
+from .soundings import LINE, Labels, SoundingMapSettings, Soundings
+
+#: What a line's soundings that are left out are, by ``Crossings.multiple``.
+LEFT_OUT = {
+    2: "double echoes, {} left out",
+    3: "triple echoes, {} left out",
+    FALSE_ECHO: "other false echoes, {} left out",
+    1: "{} " + WITHDRAWN,
+}
+#: Offsets of lines, the largest, that are said.
+SAID = 8
+DAY = "day"
+#: Columns that tell boats or recordings apart.
+BOATS = frozenset(
+    spelt
+    for name in ("boat", "vessel", "ship", "instrument", "sounder", "transducer", "device", "file",
+                 "filename", "file_name")
+    for spelt in (name, name.capitalize(), name.upper())
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """What the crossings of soundings say.
+
+    Attributes:
+        refused: which soundings are false echoes, or are withdrawn [N], boolean.
+        line, day: of each sounding [N].
+        found: the crossings, and which soundings are false echoes.
+        table: of the crossings.
+        parts: names of both sides of the crossings [C, 2], by what may have a level of its own, see
+            ``parts_of``; of parts with the same soundings only the first.
+    """
+
+    refused: np.ndarray
+    line: Labels
+    day: Labels
+    found: Crossings
+    table: CrossingTable
+    parts: Mapping[str, np.ndarray]
+
+    def without(self, rows: np.ndarray) -> Crossed:
+        """The same where these soundings [N], boolean, are left out as well."""
+        refused = self.refused | rows
+        ends = np.column_stack((self.found.row, self.found.other))
+        table = replace(self.table, left_out=refused[ends].any(1))
+        return replace(self, refused=refused, table=table)
+
+    def write(self, folder: Path) -> None:
+        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
+        if not len(self.found.row):
+            return
+        self.table.write(folder)
+        lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines()]
+        parts = self._parts()
+        by_day = [("", bias.name, bias, 0, _verdict(bias)) for kind, bias in parts if kind == DAY]
+        write_lines(folder, lines + by_day)
+
+    def _parts(self) -> list[tuple[str, Bias]]:
+        """Of each day, file and boat, and which of these it is."""
+        return [
+            (kind, bias)
+            for kind, names in self.parts.items()
+            for bias in biases(names, self.table.difference, self.table.left_out)
+        ]
+
+    def _lines(self) -> Iterator[tuple[Bias, int, str]]:
+        """Bias, soundings left out and verdict of each line with crossings, or such soundings."""
+        found = biases(self.table.lines, self.table.difference, self.table.left_out)
+        known = {bias.name: bias for bias in found}
+        out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
+        for number, name in enumerate(self.line.names):
+            if not out[number] and name not in known:
+                continue
+            bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
+            factors = self.found.multiple[(self.line.code == number) & self.refused]
+            counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
+            parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
+            yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
+
+    def sentences(self, order: str) -> list[str]:
+        """The survey's statistics, a sentence for each line that something is left out of, and for
+        the largest offsets of lines, and those of days, files and boats."""
+        if not len(self.found.row):
+            return []
+        lines = list(self._lines())
+        told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
+        names = {self.line.names[code] for code in told}
+        said = [spoken(table_statistics(self.table, order), order)]
+        said += [_sentence("line", bias, text, 1) for bias, _, text in lines if bias.name in names]
+        offsets = [("line", bias) for bias, out, _ in lines if bias.offset and not out]
+        offsets.sort(key=lambda each: -abs(each[1].median))
+        said += [
+            _sentence(kind, bias, _verdict(bias), 2)
+            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:SAID]
+        ]
+        if len(offsets) > SAID:
+            said.append(f"{len(offsets) - SAID} more lines with an offset: lines.csv")
+        return said
+
+
+def _verdict(bias: Bias) -> str:
+    if not bias.crossings:
+        return "no crossings with others"
+    if bias.offset:
+        return f"{'higher' if bias.median > 0 else 'lower'} than what it crosses"
+    return "agrees" if bias.crossings > 1 else "one crossing only"
+
+
+def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
+    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}"
+    if bias.crossings:
+        text += f", median {bias.median:+.{digits}f} m"
+        if digits > 1:
+            text += f" ({bias.low:+.2f} to {bias.high:+.2f})"
+    return f"{text}: {verdict}"
+
+
+def parts_of(soundings: Soundings) -> dict[str, Labels]:
+    """What may have a level of its own: days, files, and columns that tell boats apart, if there
+    are several of them, by ``DAY``, ``file`` or the column."""
+    columns = {name: part for name, part in soundings.labels.items() if name in BOATS}
+    if columns:
+        most = len(with_lines(soundings).labels[LINE].names) / 2
+        columns = {name: part for name, part in columns.items() if len(part.names) <= most}
+    found = {DAY: days(soundings), "file": files(soundings), **columns}
+    return {name: part for name, part in found.items() if len(part.names) > 1}
+
+
+def _different(parts: Mapping[str, Labels]) -> dict[str, Labels]:
+    """Without those that divide the soundings as one before."""
+    kept: dict[str, Labels] = {}
+    for name, part in parts.items():
+        counts = [len(np.unique(other.code)) for other in (part, *kept.values())]
+        both = (np.unique(other.code * len(part.names) + part.code) for other in kept.values())
+        if not any(len(b) == c == counts[0] for b, c in zip(both, counts[1:], strict=True)):
+            kept[name] = part
+    return kept
+
+
+def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
+    """Find the crossings of soundings, and of a table that is screened also false echoes.
+
+    Lines are those of a column ``line``, else those found in the track. Recordings and missions
+    lose nothing more: their maps are those that the vehicle had.
+    """
+    samples = soundings.samples(settings.water_level)
+    screened = soundings.is_table and settings.screened(samples, say=False).screening.enabled
+    if LINE not in soundings.labels and soundings.names and soundings.is_table:
+        line = Labels(soundings.group, soundings.names)
+    else:
+        line = with_lines(soundings).labels[LINE]
+    depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
+    ranges = np.where(np.isfinite(samples.range), samples.range, depth)
+    found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
+    day, refused = days(soundings), found.multiple != 1
+    if soundings.withdrawn is not None:
+        refused = refused | soundings.withdrawn
+    ends = np.column_stack((found.row, found.other))
+    surface = (soundings.z + depth)[ends]
+    elevations = np.column_stack((found.z, found.z - found.difference))
+
+    def named(labels: Labels) -> np.ndarray:
+        return np.array(labels.names, dtype=object)[labels.code[ends]]
+
+    table = CrossingTable(
+        named(line), named(day), found.xy, found.difference, surface - elevations,
+        refused[ends].any(1),
+    )  # fmt: skip
+    parts = {name: named(part) for name, part in _different(parts_of(soundings)).items()}
+    return Crossed(refused, line, day, found, table, parts)

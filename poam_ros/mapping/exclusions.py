@@ -1,0 +1,367 @@
+"""Soundings that a person leaves out: by ``--exclude``, or in ``edits.csv`` beside the log."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.errors import InputError, quantity, shown
+from ..core.reading import TEXT_FACTOR, read_whole
+from ..core.samples import Samples
+from ..core.settings import flat
+from ..frontend.refused_pings import WITHDRAWN
+from ..outputs.exports.chart import read_config
+from ..outputs.folder import unquoted, write_table
+from ..planning.polygons import inside, ring
+from ..screening.screen import FALSE_ECHO
+from .soundings import LINE, Excluded, Labels, Soundings
+
+log = logging.getLogger(__name__)
+
+#: The file of a person's edits, and its columns besides those of conditions.
+EDITS = "edits.csv"
+WORDS = ("who", "when", "why")
+#: Conditions that need no column of the log.
+FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
+KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
+#: The file of what is not in the map, and its columns.
+LEFT_OUT = "left_out.csv"
+LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
+#: Why these soundings are not in the map.
+EXCLUDED = "excluded"
+#: Times before this (ns) are no dates but counted from some begin.
+DATES = int(datetime(1980, 1, 1, tzinfo=timezone.utc).timestamp()) * SECOND
+#: Known values that a message names.
+NAMED = 20
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Soundings to be left out: those for which all of ``which`` (column, value) hold.
+
+    Attributes:
+        source: the option or the file, for messages.
+        who, when, why: as a person wrote.
+    """
+
+    which: tuple[tuple[str, str], ...]
+    source: str
+    who: str = ""
+    when: str = ""
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """The conditions, in words."""
+        return ", ".join(f"{column}={value}" for column, value in self.which)
+
+
+def read_option(text: str) -> Exclusion:
+    """Of ``--exclude COLUMN=VALUE``.
+
+    Raises:
+        InputError: it is none.
+    """
+    column, equals, value = text.partition("=")
+    if not (column and equals and value):
+        raise InputError(f"--exclude: expected COLUMN=VALUE, as in line=L7, got {shown(text)}")
+    return Exclusion(((column, value),), "--exclude")
+
+
+def read_edits(path: Path) -> list[Exclusion]:
+    """The rows of an ``edits.csv``, in order; none where there is no file.
+
+    Spreadsheets write it with semicolons or tabs, a byte order mark, and in Windows-1252.
+
+    Raises:
+        InputError: it lacks ``who``, ``when`` or ``why``, names a column twice, or a row has no
+            condition.
+    """
+    if not path.is_file():
+        return []
+    try:
+        content = read_whole(path, TEXT_FACTOR)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", errors="replace")
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    first = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    header = [unquoted(name.strip()) for name in next(rows, [])]
+    header = [name.lower() if name.lower() in KNOWN else name for name in header]
+    if not set(WORDS) <= set(header) or len(set(header)) < len(header):
+        raise InputError(
+            f"{path}: expected columns {', '.join(WORDS)} and conditions, each once, got "
+            f"{shown(', '.join(header)) or 'none'}"
+        )
+    found = []
+    for number, cells in enumerate(rows, start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
+            )
+        row = {name: unquoted(text.strip()) for name, text in zip(header, cells, strict=True)}
+        which = tuple((name, row[name]) for name in row if name not in WORDS)
+        which = tuple((name, value) for name, value in which if value)
+        if not which:
+            raise InputError(
+                f"{path}: expected a condition in row {number} (in a column such as "
+                f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}), got none"
+            )
+        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS)))
+    return found
+
+
+class Edits:
+    """The ``edits.csv`` of a run that `poam map` made, to be changed.
+
+    Args:
+        folder: of the run.
+
+    Attributes:
+        path: of the ``edits.csv``: beside the log, or in the folder where the log is gone.
+        command: for the next run, as a shell takes it.
+
+    Raises:
+        InputError: its ``config.yaml`` does not say of which log it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        config = flat(read_config(folder / "config.yaml"))
+        source = config.get("log")
+        if not isinstance(source, str):
+            raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
+        log = Path(source)
+        self.path = ((log if log.is_dir() else log.parent) if log.exists() else folder) / EDITS
+        self.command = _of_map(str(config.get("command", "")))
+
+    def rows(self) -> list[Exclusion]:
+        """What is left out. Raises as ``read_edits``."""
+        return read_edits(self.path)
+
+    def leave_out(self, column: str, value: str, who: str, why: str) -> None:
+        """Add a row. Raises as ``read_edits``; OSError: the file cannot be written."""
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who, why = (" ".join(text.split()) for text in (who, why))
+        self._write([*self.rows(), Exclusion(((column, value),), "", who, when, why)])
+
+    def take_back(self, row: Exclusion) -> None:
+        """Remove a row, if it is still there. Raises as ``leave_out``."""
+        self._write([each for each in self.rows() if each != row])
+
+    def _write(self, rows: list[Exclusion]) -> None:
+        columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
+        cells = [
+            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
+            for each in rows
+        ]
+        write_table(self.path, [*WORDS, *columns], cells)
+
+
+def _of_map(command: str) -> str:
+    """A recorded command, to be pasted: that of `poam map` alone, whatever the file says."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    return shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
+
+
+def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:
+    """Columns of a log that exclusions need, if it has them."""
+    return frozenset(column for each in exclusions for column, _ in each.which)
+
+
+def exclude(
+    soundings: Soundings, exclusions: Sequence[Exclusion], logs: Sequence[Path]
+) -> Soundings:
+    """The soundings without those that a person left out, which are counted as ``excluded``.
+
+    Lines, days and files are those of all soundings.
+
+    Raises:
+        InputError: a column or a value of an option is unknown, or nothing is left.
+    """
+    kept, left_out, columns = np.ones(len(soundings), dtype=bool), [], {}
+    for each in exclusions:
+        these = np.ones(len(soundings), dtype=bool)
+        for column, value in each.which:
+            if column == ROW:
+                these &= _rows(each, value, _own_rows(soundings))
+            elif column == POLYGON:
+                these &= _within(_corners(each, value), soundings.xy)
+            else:
+                if column not in columns:
+                    columns[column] = _values(soundings, column, each, logs)
+                these &= _equal(columns[column], column, value, each)
+        these &= kept
+        kept &= ~these
+        index = np.flatnonzero(these)
+        left_out.append(Excluded(
+            each.words, each.source, each.who, each.when, each.why, soundings.row[index],
+            soundings.xyz[index],
+        ))  # fmt: skip
+    if not kept.any():
+        raise InputError(f"{logs[0]}: all soundings are excluded")
+    stamps = soundings.stamp_ns
+    stamps = np.zeros(len(soundings), dtype=np.int64) if stamps is None else stamps
+    if kept.all():
+        return replace(soundings, excluded=tuple(left_out))
+    places = soundings.xyz[~kept]
+    return replace(
+        soundings[np.flatnonzero(kept)],
+        refused=soundings.refused + Counter({EXCLUDED: int((~kept).sum())}),
+        refused_pings=soundings.refused_pings.more(EXCLUDED, stamps[~kept], places),
+        excluded=tuple(left_out),
+    )
+
+
+def with_lines(soundings: Soundings) -> Soundings:
+    """The same with labels of lines: of a column ``line``, else as found in the track."""
+    if LINE in soundings.labels:
+        return soundings
+    line = soundings.lines()
+    names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
+    return replace(soundings, labels={**soundings.labels, LINE: Labels(line, names)})
+
+
+def days(soundings: Soundings) -> Labels:
+    """The day (UTC) of each sounding; empty where nobody knows it."""
+    if soundings.stamp_ns is None:
+        return Labels(np.zeros(len(soundings), dtype=np.int64), ("",))
+    number = np.where(soundings.stamp_ns < DATES, -1, soundings.stamp_ns // (86_400 * SECOND))
+    known, code = np.unique(number, return_inverse=True)
+    names = ("" if n < 0 else str(np.datetime64(int(n), "D")) for n in known)
+    return Labels(code.astype(np.int64), tuple(names))
+
+
+def _values(
+    soundings: Soundings, column: str, exclusion: Exclusion, logs: Sequence[Path]
+) -> Labels:
+    if column in soundings.labels:
+        return soundings.labels[column]
+    if column == LINE:
+        return with_lines(soundings).labels[LINE]
+    if column == DAY and (found := days(soundings)).names != ("",):
+        return found
+    if column == FILE:
+        return Labels(files(soundings).code, tuple(path.name for path in logs))
+    known = [*soundings.labels, LINE, FILE, ROW, POLYGON]
+    raise InputError(
+        f"{exclusion.source}: expected a column of the log ({', '.join(dict.fromkeys(known))}, or "
+        f"{DAY} where times are known), got '{column}'"
+    )
+
+
+def files(soundings: Soundings) -> Labels:
+    """The file of each sounding; without a name where there is one only."""
+    begins = [first for _, first in soundings.files[1:]]
+    code = np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
+    return Labels(code, tuple(Path(path).name for path, _ in soundings.files) or ("",))
+
+
+def _own_rows(soundings: Soundings) -> np.ndarray:
+    """The row of each sounding in its own file [N], from 0."""
+    begins = np.array([first for _, first in soundings.files] or [0])
+    return soundings.row - begins[files(soundings).code]
+
+
+def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.ndarray:
+    if value in values.names:
+        return values.code == values.names.index(value)
+    known = ", ".join(values.names[:NAMED]) + (", ..." if len(values.names) > NAMED else "")
+    text = f"{exclusion.source}: expected a {column} of the log ({known}), got '{value}'"
+    if exclusion.source == "--exclude":
+        raise InputError(text)
+    log.warning("%s", text)  # it may be of another log in the same folder
+    return np.zeros(len(values.code), dtype=bool)
+
+
+def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
+    """A row, or FIRST-LAST."""
+    first, dash, last = text.partition("-")
+    whole = first.isdecimal() and (last.isdecimal() if dash else not last)
+    if not whole or (dash and int(last) < int(first)):
+        raise InputError(
+            f"{exclusion.source}: expected a {ROW} as 120, or rows as 120-164, got '{text}'"
+        )
+    return (row >= int(first)) & (row <= int(last or first))
+
+
+def _corners(exclusion: Exclusion, text: str) -> np.ndarray:
+    try:
+        values = np.array([float(word) for word in text.replace(",", " ").split()])
+        return ring(values.reshape(-1, 2), POLYGON)
+    except ValueError:
+        raise InputError(
+            f"{exclusion.source}: expected a {POLYGON} as x1 y1 x2 y2 x3 y3 ... in m of the map, "
+            f"got {shown(text)}"
+        ) from None
+
+
+def _within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    near = ((xy >= corners.min(0)) & (xy <= corners.max(0))).all(1)
+    near[near] = inside(corners, xy[near])
+    return near
+
+
+def described(excluded: Iterable[Excluded]) -> list[str]:
+    """A sentence for each exclusion."""
+    sentences = []
+    for each in excluded:
+        said = ", ".join(word for word in (each.why, each.who, each.when) if word)
+        by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
+        sentences.append(f"{quantity(len(each.row), 'sounding')} excluded: {each.which} ({by})")
+    return sentences
+
+
+def write_left_out(
+    folder: Path,
+    soundings: Soundings,
+    echoes: Samples,
+    withdrawn: Samples,
+    multiples: np.ndarray,
+) -> None:
+    """Write ``left_out.csv``: soundings that are not in the map, each with its reason.
+
+    Args:
+        folder: of the run.
+        soundings: that were to be mapped.
+        echoes: that were refused as false echoes.
+        withdrawn: that were accepted, and withdrawn.
+        multiples: rows of the echoes that crossing lines show to be multiples.
+    """
+
+    def rows() -> Iterator[list[Any]]:
+        for each in soundings.excluded:
+            for row, place in zip(each.row.tolist(), each.xyz.tolist(), strict=True):
+                by = (EXCLUDED, each.why or each.which, each.who, each.when)
+                yield [*own_row(row, soundings.files), *place, *by]
+        for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
+            by_lines = (np.isin(pings.number, multiples) | (reason == WITHDRAWN)).tolist()
+            places = pings.xyz.tolist()
+            for row, place, crossing in zip(pings.number.tolist(), places, by_lines, strict=True):
+                why = "crossing lines" if crossing else "track"
+                yield [*own_row(row, soundings.files), *place, reason, why, "", ""]
+
+    write_table(folder / LEFT_OUT, LEFT_OUT_COLUMNS, rows())
+
+
+def own_row(row: int, files: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    """The file (empty where there is only one) and the row in it, of a row of all files."""
+    path, first = next((each for each in reversed(files) if each[1] <= row), ("", 0))
+    return path, row - first

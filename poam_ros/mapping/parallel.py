@@ -1,0 +1,239 @@
+"""Side by side on workers (processes of this machine, or a dask scheduler's): the bands of a map's
+grid, and the folds of a validation."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError, PoamError
+from ..core.geometry import Extent, Grid
+from ..core.land import Land
+from ..core.maps import ElevationMap
+from ..core.process import configure_process
+from ..core.samples import Samples
+from ..models.mapper import BathymetricMapper, MapperState
+from ..models.packing import Packed, pack, unpack
+from ..models.prior import PriorMap
+from ..models.registry import ModelSettings
+from ..outputs.held_out import HeldOut, split_folds
+from .sounding_map import OnProgress, Part, assembled, draw, validate_fold
+from .soundings import SoundingMapSettings, Soundings
+
+#: One thread each, whatever the linear algebra would take by itself.
+ENVIRONMENT = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
+}
+
+
+@contextmanager
+def cluster(
+    tasks: int, threads: int = 1, workers: int | None = None, scheduler: str | None = None
+) -> Iterator[Any]:
+    """A client of the scheduler, or of workers on this machine that are started for it.
+
+    Args:
+        tasks: how many there are; no more workers than that are started.
+        threads: of each task's linear algebra.
+        workers: processes on this machine; None: as many as it has cores for.
+        scheduler: address of a dask scheduler to work on, instead of this machine.
+
+    Raises:
+        InputError: dask is not installed, or there is no scheduler at the address.
+    """
+    try:
+        from dask.system import CPU_COUNT
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "side by side needs dask.distributed (pip install 'poam_ros[benchmark]')"
+        ) from None
+    # It logs every connection, through the root logger's handlers where there are any.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if scheduler is not None:
+        if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+            raise InputError(
+                f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
+            )
+        try:
+            client = Client(scheduler, timeout=10, set_as_default=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
+        with client:
+            yield client
+        return
+    workers = workers or max(1, CPU_COUNT // threads)
+    local = LocalCluster(
+        n_workers=min(workers, tasks),
+        threads_per_worker=1,
+        memory_limit=0,  # a run needs what it needs; killing it would not help
+        dashboard_address="127.0.0.1:0",  # any free port
+        silence_logs=logging.CRITICAL,
+        env=ENVIRONMENT,
+    )
+    with local, Client(local, set_as_default=False) as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class MapperSnapshot:
+    """A mapper as plain arrays, which predicts on a worker; it carries one ping only."""
+
+    workspace: Extent
+    settings: ModelSettings
+    packed: Packed
+    offset: float
+    deviation: float
+    sample: Samples
+    land: Land | None = None
+    prior: PriorMap | None = None
+    trust: tuple[float, int] = (1.0, 0)
+
+    @classmethod
+    def of(cls, mapper: BathymetricMapper) -> MapperSnapshot:
+        """Of a mapper that has a map."""
+        state = mapper.state()
+        return cls(
+            mapper.workspace, mapper.settings, pack(state.model), state.offset, state.deviation,
+            state.samples[:1], mapper.land, mapper.prior, state.trust,
+        )  # fmt: skip
+
+    @cached_property
+    def mapper(self) -> BathymetricMapper:
+        """The mapper, rebuilt once per worker: workers cache what was sent for all their tasks."""
+        mapper = BathymetricMapper(self.workspace, self.settings, land=self.land, prior=self.prior)
+        model = unpack(self.packed)
+        mapper.restore(MapperState(model, self.offset, self.deviation, self.sample, self.trust))
+        return mapper
+
+
+#: Bands of the grid for each worker: the last ones to finish wait for one of them.
+BANDS = 4
+
+
+def draw_in_bands(
+    client: Any,
+    mapper: BathymetricMapper,
+    grid: Grid,
+    on_progress: OnProgress,
+    wanted: np.ndarray | None = None,
+) -> ElevationMap:
+    """As ``mapping.draw``, by the workers of a dask client.
+
+    Raises:
+        PoamError: a matrix is beyond repair, or a worker is lost.
+    """
+    from distributed import as_completed
+
+    rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
+    edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
+    bands = [slice(begin, end) for begin, end in pairwise(edges)]
+    there = client.scatter(MapperSnapshot.of(mapper), broadcast=True)
+    tasks = {
+        client.submit(
+            band_task,
+            there,
+            Grid(grid.x, grid.y[band]),
+            None if wanted is None else wanted[band],
+            pure=False,
+        ): band
+        for band in bands
+    }
+
+    def tiles() -> Iterator[tuple[Part, ElevationMap]]:
+        for future in as_completed(tasks, loop=client.loop):
+            yield (tasks[future], slice(None)), result(future, "a band of the map")
+            future.release()
+
+    return assembled(tiles(), mapper, grid, on_progress)
+
+
+def result(future: Any, what: str) -> Any:
+    """What a task returns.
+
+    Raises:
+        PoamError: it failed, or its worker is lost.
+    """
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, PoamError):
+        raise error
+    raise PoamError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def cross_validate(
+    soundings: Soundings,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+    folds: int,
+    client: Any = None,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> HeldOut:
+    """Hold out every group of soundings once.
+
+    Args:
+        soundings: of the record; their groups stay together.
+        workspace: of every map.
+        settings: of every map.
+        folds: how many maps.
+        client: of dask, whose workers map side by side; None: in turn, in this process.
+        on_progress: called with how many soundings were learned, of all folds together.
+
+    Raises:
+        InputError: fewer groups than folds, or no map can be made without one of the folds.
+        PoamError: a model fails for good, or a worker is lost.
+    """
+    fold = split_folds(soundings.group, folds, settings.seed)
+    masks = [fold == number for number in range(folds)]
+    sizes = np.array([int((~mask).sum()) for mask in masks])
+    if client is None:
+        parts = []
+        for number, mask in enumerate(masks):
+            report = partial(_add, on_progress, int(sizes[:number].sum()))
+            parts.append(validate_fold(soundings, mask, number, workspace, settings, report))
+        return HeldOut.joined(parts)
+    from distributed import as_completed
+
+    there = client.scatter(soundings, broadcast=True)
+    tasks = {
+        client.submit(fold_task, there, mask, number, workspace, settings, pure=False): number
+        for number, mask in enumerate(masks)
+    }
+    done, parts = 0, []
+    for future in as_completed(tasks, loop=client.loop):
+        parts.append(result(future, f"fold {tasks[future]}"))
+        done += int(sizes[tasks[future]])
+        on_progress(done)
+    return HeldOut.joined(parts)
+
+
+def _add(on_progress: Callable[[int], None], before: int, done: int) -> None:
+    on_progress(before + done)
+
+
+def fold_task(
+    soundings: Soundings,
+    held: np.ndarray,
+    fold: int,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+) -> HeldOut:
+    """One fold of a validation on a worker; the arguments are those of ``validate_fold``."""
+    configure_process(settings.model.threads)
+    return validate_fold(soundings, held, fold, workspace, settings)
+
+
+def band_task(portrait: MapperSnapshot, band: Grid, wanted: np.ndarray | None) -> ElevationMap:
+    """A band of a map on a worker."""
+    configure_process(portrait.settings.threads)
+    return draw(portrait.mapper, band, wanted=wanted)

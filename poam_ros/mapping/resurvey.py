@@ -1,0 +1,172 @@
+"""A survey that was mapped before: learned again from the folder of its run, to be drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError, shown
+from ..core.geodesy import GeoReference
+from ..core.geometry import Extent, Grid
+from ..core.land import Land
+from ..core.maps import ElevationMap
+from ..core.settings import flat, instance
+from ..models.mapper import BathymetricMapper
+from ..models.prior import FILE as PRIOR
+from ..models.prior import PriorMap
+from ..models.registry import ModelSettings
+from ..outputs.change import Change, compare
+from ..outputs.exports.chart import read_config, recorded
+from ..outputs.folder import read_map, read_table
+from ..outputs.volume import DRAWS
+from ..screening.screen import ScreeningSettings
+from .sounding_map import OnProgress, learn, predict
+from .soundings import SoundingMapSettings, Soundings
+
+#: Maximum number of cells of a comparison, all of which are drawn jointly.
+CELLS = 20_000
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A survey, read from its folder.
+
+    Attributes:
+        folder: map.npz, samples.csv and config.yaml.
+        mapped: the map as it was drawn then.
+        soundings: in the map.
+        workspace: of the model.
+        settings: of the map.
+        place: where it lies on the Earth; None if that is unknown.
+    """
+
+    folder: Path
+    mapped: ElevationMap
+    soundings: Soundings
+    workspace: Extent
+    settings: SoundingMapSettings
+    place: GeoReference | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Survey:
+        """Read a survey.
+
+        Raises:
+            InputError: a file is missing or broken, or the model is of another package.
+        """
+        mapped = read_map(folder / "map.npz")
+        table = read_table(folder / "samples.csv", ("x", "y", "z"))
+        config = read_config(folder / "config.yaml")
+        values = flat(config) if isinstance(config, Mapping) else {}
+        method, bounds = str(values.get("method", "")), values.get("workspace")
+        if not method or ":" in method or not isinstance(bounds, list):
+            raise InputError(
+                f"{folder / 'config.yaml'}: expected `workspace`, and as `method` a model of this "
+                f"package, got {shown(method)}"
+            )
+        row = np.arange(len(table["z"]))
+        land = Land(mapped.grid, np.isfinite(mapped.mean)) if "outline.file" in values else None
+        known = recorded(folder)
+        settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
+        if settings.model.prior and settings.prior is None:
+            raise InputError(f"{folder}: expected its prior, {PRIOR}, which is not there")
+        return cls(
+            folder,
+            mapped,
+            Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
+            Extent.of(bounds),
+            settings,
+            GeoReference.given(known.get("origin"), known.get("heading")),
+        )
+
+    def learn(self, on_progress: OnProgress) -> BathymetricMapper:
+        """Learn the soundings again. Raises as ``mapping.learn``."""
+        return learn(self.soundings, self.workspace, self.settings, on_progress)[0]
+
+    def covers(self, xy: np.ndarray) -> np.ndarray:
+        """Which places [N, 2] have a value in the map; boolean [N]."""
+        grid = self.mapped.grid
+        return grid.borders.contains(xy) & np.isfinite(grid.interpolate(self.mapped.mean, xy))
+
+
+def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:
+    """Those of the run; what was learned has been screened already."""
+    given = {"stretches": 0, **values}  # of a run that did not calibrate
+    model = ModelSettings.of({k: v for k, v in values.items() if k != "model"})
+    return instance(SoundingMapSettings, given, model=model, screening=ScreeningSettings())
+
+
+def change_between(
+    before: Survey,
+    after: Survey,
+    resolution: float | None = None,
+    offset: float | None = None,
+    on_progress: OnProgress = lambda done: None,
+) -> Change:
+    """The change from one survey to another, on cells of the first one's map.
+
+    Args:
+        before: the first survey.
+        after: the second.
+        resolution: cell size in m; None: that of the first map, or coarser (``CELLS``).
+        offset: of the second survey's elevations, in m; None: estimated.
+        on_progress: called with how many soundings of both are learned by now.
+
+    Raises:
+        InputError: the maps share no area, have too many cells, or one has coordinates on the Earth
+            and the other does not.
+        PoamError: a model fails for good.
+    """
+    grid, both = _shared(before, after, resolution)
+    xy = grid.points[both.ravel()]
+    first = before.learn(on_progress)
+    second = after.learn(lambda done: on_progress(len(before.soundings) + done))
+    there = _moved(xy, before, after)
+    seed = before.settings.seed
+    deviations = [
+        drawn - drawn.mean(0)
+        for drawn in (first.sample(xy, DRAWS, seed), second.sample(there, DRAWS, seed + 1))
+    ]
+    difference = predict(second, there).mean - predict(first, xy).mean
+    return compare(grid, both, difference, deviations[1] - deviations[0], offset)
+
+
+def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Grid, np.ndarray]:
+    """The grid, and the cells that both maps have [rows, columns]."""
+    borders = before.mapped.grid.borders
+    size = resolution or float(borders.size[0] / before.mapped.grid.shape[1])
+    while True:
+        grid = Grid.cells(borders, size)
+        both = before.covers(grid.points)
+        both[both] = after.covers(_moved(grid.points[both], before, after))
+        count = int(both.sum())
+        if count <= CELLS and min(grid.shape) > 1:
+            break
+        if resolution or min(grid.shape) < 2:
+            raise InputError(
+                f"resolution: expected 2 or more rows and columns and at most {CELLS} cells that "
+                f"both maps have, got {grid.shape[0]} x {grid.shape[1]} cells, {count} in both"
+            )
+        size *= float(np.sqrt(1.05 * count / CELLS))
+    if not count:
+        raise InputError(
+            f"{after.folder}: expected an area in common with {before.folder}, got none"
+        )
+    return grid, both.reshape(grid.shape)
+
+
+def _moved(xy: np.ndarray, before: Survey, after: Survey) -> np.ndarray:
+    """Places [N, 2] of the first survey's map in coordinates of the second's."""
+    here, there = before.place, after.place
+    if here is None and there is None:
+        return xy
+    if here is None or there is None:
+        raise InputError(
+            f"{after.folder}: expected both surveys with a georeference, or neither; only "
+            f"{(after if here is None else before).folder} has one"
+        )
+    return here.moved(xy, there)

@@ -1,0 +1,62 @@
+"""`poam diff` as people call it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from soundings import write_survey
+
+from poam_ros.app.cli import main
+from poam_ros.outputs.folder import read_table
+
+QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
+
+
+def refused(arguments, capsys):
+    """The one line of an exit with status 2."""
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def surveys(tmp_path_factory):
+    """Two runs' folders: the second survey is 0.4 m higher, and found a hole in the east."""
+    folder = tmp_path_factory.mktemp("surveys")
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(
+        "poam_ros.app.commands.map.draw_figures", lambda folder, validated=False: None
+    )
+    rows = np.genfromtxt(write_survey(folder / "log.csv"), delimiter=",", skip_header=1)[:, :3]
+    again = rows + (0.0, 0.0, 0.4)
+    again[:, 2] -= 3.0 * (np.hypot(rows[:, 0] - 45, rows[:, 1] - 20) < 9)
+    for name, table in (("first", rows), ("second", again)):
+        log = folder / f"{name}.csv"
+        np.savetxt(log, table, "%.3f", ",", header="x,y,z", comments="")
+        more = ["--resolution", "2", "--no-screening", "--nngp.early-steps", "2", *QUICK]
+        assert main(["map", str(log), "--output", str(folder / name), *more]) == 0
+    monkeypatch.undo()
+    return folder
+
+
+def test_a_hole_is_found_and_the_offset_is_not(surveys, tmp_path, capsys):
+    pytest.importorskip("rasterio")
+    both = [str(surveys / name) for name in ("first", "second")]
+    assert main(["diff", *both, "--output", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    offset = float(said.split("offset: ")[1].split(" m")[0])
+    assert offset == pytest.approx(0.4, abs=0.05)
+    table = read_table(tmp_path / "out" / "change.csv")
+    found = table["significant"] == 1
+    away = np.hypot(table["x"] - 45, table["y"] - 20)
+    assert found[away < 6].mean() > 0.5 and not found[away > 18].any()
+    assert table["change"][found].min() < -2
+    for name in ("change.tif", "change.png"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+
+
+def test_surveys_that_cannot_be_compared(surveys, tmp_path, capsys):
+    first = str(surveys / "first")
+    to = ["--output", str(tmp_path / "out")]
+    assert "got nothing there" in refused(["diff", first, str(tmp_path / "no"), *to], capsys)
+    finest = [first, first, "--resolution", "0.1", *to]
+    assert "at most 20000 cells" in refused(["diff", *finest], capsys)

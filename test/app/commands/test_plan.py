@@ -1,0 +1,156 @@
+"""`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from poam_ros.app.cli import main
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.plans import FORMATS, Plan
+from poam_ros.outputs import folder as files
+
+STATED = ["plan", "--deviation", "0.1", "0.2", "--depth", "15", "--workspace", "0", "60", "0", "40"]
+
+
+def number(text, pattern):
+    return float(re.search(pattern, text).group(1))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with pings on lines 8 m apart, 10 m deep at a water level of 2 m."""
+    grid = Grid.cells(Extent(0, 60, 0, 40), 1.0)
+    lines = np.arange(4, 40, 8)
+    x = np.arange(0.5, 60.0, 0.5)
+    xy = np.concatenate([np.column_stack((x, np.full_like(x, y))) for y in lines])
+    variance = 0.01 + 0.02 * np.abs(grid.points[:, 1, None] - lines).min(1)
+    mean = np.full(grid.shape, -8.0)
+    files.write_map(tmp_path / "map.npz", ElevationMap(grid, mean, variance.reshape(grid.shape)))
+    files.write_samples(tmp_path / "samples.csv", xy, np.full(len(xy), -8.0))
+    files.write_config(tmp_path / "config.yaml", {"water": {"level": 2.0}})
+    return tmp_path
+
+
+def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
+    table = tmp_path / "lines.csv"
+    assert main([*STATED, "--speed", "2", "--to", str(table)]) == 0
+    out = capsys.readouterr().out
+    lines, length = number(out, r"survey: +(\d+) lines"), number(out, r"length: +(\d+) m")
+    assert number(out, r"time: +(\d+) min at 2 m/s") == pytest.approx(length / 120, abs=1)
+    ends = files.read_table(table, ("x", "y"))
+    assert len(ends["x"]) == 2 * lines
+    spacing = number(out, r"--boustrophedon.spacing ([\d.]+)")
+    assert spacing == pytest.approx(40 / lines, rel=0.01)
+    main([*STATED, "--speed", "2", "--target-tvu", "special"])
+    assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
+
+
+def test_a_workspace_in_degrees(capsys):
+    """Across the antimeridian, as one of the same sides in metres."""
+    fiji = LocalFrame(-17.5, 179.9999)
+    (south, west), (north, east) = fiji.to_degrees((-30, -20)), fiji.to_degrees((30, 20))
+    at = STATED.index("--workspace")
+    degrees = "--workspace-degrees", *(repr(side) for side in (south, west, north, east))
+    said = []
+    for words in (STATED, [*STATED[:at], *degrees, *STATED[at + 5 :]]):
+        assert main(words) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and west > 0 > east
+
+
+@pytest.mark.parametrize("ending", ["geojson", "kml", "plan"])
+def test_a_workspace_of_a_file(tmp_path, capsys, ending):
+    """A rectangle in degrees, as the same one in metres; its corner is where a fix would be."""
+    fiji = LocalFrame(-17.5, 179.9999)
+    outer = (-30, -20), (30, -20), (30, 20), (-30, 20)
+    corners = [fiji.to_degrees(corner) for corner in outer]
+    lon_lat = [list(corner[::-1]) for corner in corners]
+    file = tmp_path / f"lake.{ending}"
+    if ending == "geojson":
+        geometry = {"type": "Polygon", "coordinates": [[*lon_lat, lon_lat[0]]]}
+        feature = {"type": "Feature", "properties": {"kind": "workspace"}, "geometry": geometry}
+        file.write_text(json.dumps(feature))
+    elif ending == "kml":
+        ring = " ".join(f"{longitude!r},{latitude!r}" for longitude, latitude in lon_lat)
+        file.write_text(
+            "<kml><Placemark><name>workspace</name><Polygon><outerBoundaryIs><LinearRing>"
+            f"<coordinates>{ring}</coordinates></LinearRing></outerBoundaryIs></Polygon>"
+            "</Placemark></kml>"
+        )
+    else:
+        fence = {"polygons": [{"polygon": corners, "inclusion": True}]}
+        file.write_text(json.dumps({"geoFence": fence}))
+    at = STATED.index("--workspace")
+    words = [*STATED[:at], "--areas.file", str(file), "--areas.coordinates", "degrees"]
+    said = []
+    for given in (STATED, words):
+        assert main(given) == 0
+        said.append(number(capsys.readouterr().out, r"spacing ([\d.]+)"))
+    assert said[1] == pytest.approx(said[0], rel=0.01)
+
+
+def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
+    """They count as far as they lead; the survey begins where they end."""
+    frame, table = LocalFrame(-17.5, 179.9999), tmp_path / "lines.csv"
+    goals = (5, 5), (45, 5), (59, 39)
+    file = tmp_path / "lake.plan"
+    file.write_text(FORMATS[".plan"](Plan("goals", [frame.to_degrees(goal) for goal in goals])))
+    origin = ["--origin", "-17.5 179.9999"]
+    said, begins = [], []
+    for words in (
+        ["--goals.metres", ", ".join(f"{x} {y}" for x, y in goals)],
+        [*origin, "--goals.file", str(file)],
+        ["--goals.metres", "5 5, 45 5, 59 39, 1 1"],
+    ):
+        assert main([*STATED, *words, "--to", str(table)]) == 0
+        said.append(number(capsys.readouterr().out, r"length: +(\d+) m"))
+        ends = files.read_table(table, ("x", "y"))
+        begins.append((ends["x"][0], ends["y"][0]))
+    assert said[0] == said[1] < said[2]
+    assert begins[0] == begins[1] and math.dist(begins[0], goals[-1]) < 20
+    assert math.dist(begins[2], (1, 1)) < 20
+    assert main([*STATED, "--goals.degrees", "-17.5 179.9999"]) == 2
+    assert "goals.degrees: expected also origin" in capsys.readouterr().err
+
+
+def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):
+    table = tmp_path / "lines.csv"
+    at = STATED.index("--workspace")
+    areas = "--areas.polygon", "0 0, 60 0, 60 40", "--areas.margin", "2", "--to", str(table)
+    assert main([*STATED[:at], *areas]) == 0
+    triangle = number(capsys.readouterr().out, r"length: +(\d+) m")
+    ends = files.read_table(table, ("x", "y"))
+    assert (ends["y"] < 2 / 3 * ends["x"]).all()
+    assert main(STATED) == 0
+    assert triangle < 0.8 * number(capsys.readouterr().out, r"length: +(\d+) m")
+    assert main([*STATED[:at], "--workspace", "0 60 0 40"]) == 0  # in one word
+
+
+def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
+    assert main(["plan", "--like", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "depth 10.0 to 10.0 m" in out and "1b in 95% of the workspace" in out
+    assert main(["plan", "--like", str(run), "--water-level", "3"]) == 0
+    assert "depth 11.0 to 11.0 m" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (STATED[:4], "expected --depth and --workspace (or"),
+        ([*STATED, "--workspace-degrees", *"0011"], "metres or in degrees, got both"),
+        ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
+        ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
+        ([*STATED, "--speed", "0"], "speed: expected more than 0"),
+        ([*STATED, "--noise", "2"], "standard deviation of 2 m"),
+        (["plan", "--like", "nowhere"], "nowhere/map.npz: no such file"),
+    ],
+)
+def test_what_is_wrong_is_said(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,232 @@
+"""`poam view`: errors, the server over HTTP, and a real browser without other network access."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+import urllib.request
+from urllib.parse import urljoin, urlsplit
+
+import numpy as np
+import pytest
+from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, served
+from view_folders import GRID, drawn, write_run
+
+from poam_ros.app.cli import main
+from poam_ros.frontend.refused_pings import RefusedPings
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.results import write_refused
+
+PING = "deep(document, 'table.ping').map(e => e.innerText).join('|')"
+RANGE = "Bokeh.documents[0].get_model_by_name('map').x_range"
+HEAD = "deep(document, '.head').map(e => e.innerText).join('|')"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    program = found_browser()
+    if program is None:
+        pytest.skip("no Chromium is on the path (POAM_BROWSER names another)")
+    with Browser(program, tmp_path / "profile") as started:
+        yield started
+
+
+def ours(address):
+    """Whether a request goes to this machine, or nowhere at all."""
+    parts = urlsplit(address)
+    return parts.scheme in ("data", "blob", "about", "file") or parts.hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "RUN: expected the folder of a run or mission, got nowhere"),
+        ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
+        ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
+        ([".", "--address", "::1"], "--address: expected an IPv4 address"),
+        ([".", "--namespace", "auv"], "--namespace: expected with the live graph only"),
+        (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
+    ],
+)
+def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("bokeh")
+    if arguments[0].startswith("--"):
+        pytest.importorskip("rclpy")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["view", *(text.format(taken=port) for text in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["bokeh", "rclpy"])
+def test_missing_packages_are_named(missing, tmp_path, capsys, monkeypatch):
+    if missing == "rclpy":
+        pytest.importorskip("bokeh")
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else object()
+    )
+    assert main(["view", *([str(tmp_path)] if missing == "bokeh" else [])]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Of a served page, with its token."""
+    pytest.importorskip("bokeh")
+    folder = write_run(tmp_path_factory.mktemp("run") / "lake")
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with served(env, folder, "--port", "0", "--allow-host", "vehicle.lan") as address:
+        yield address
+
+
+def test_the_page_is_served_and_refers_to_no_other_host(address):
+    assert address.startswith("http://127.0.0.1:")
+    with with_cookies().open(address, timeout=300) as answer:
+        page = answer.read().decode()
+    links = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert links and all(link.startswith("/static/") for link in links)
+    assert "<title>Bathymetry of lake</title>" in page and "http" not in page
+    opener = with_cookies()
+    opener.open(address, timeout=300).close()
+    with opener.open(urljoin(address, links[0]), timeout=300) as answer:
+        assert answer.status == 200 and len(answer.read()) > 10_000
+
+
+def with_cookies():
+    """What a browser keeps from one request to the next."""
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+
+
+def asked(port, path, host, cookie="", **headers):
+    """Status, headers and text of an answer, whatever a browser would have asked."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    try:
+        connection.putrequest("GET", path, skip_host=True)
+        fields = {"Host": host, **({"Cookie": cookie} if cookie else {}), **headers}
+        for name, value in fields.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        text = "" if answer.status == 101 else answer.read().decode()
+        return answer.status, answer.headers, text
+    finally:
+        connection.close()
+
+
+def test_requests_need_a_known_host_and_the_token(address):
+    port, token = urlsplit(address).port, urlsplit(address).query
+    own = f"127.0.0.1:{port}"
+    status, headers, _ = asked(port, f"/?{token}", own)
+    assert (status, headers["Location"]) == (302, "/")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Lax" in headers["Set-Cookie"]
+    for host in (own, f"localhost:{port}", "LOCALHOST", f"vehicle.lan:{port}"):
+        assert asked(port, "/", host, cookie)[0] == 200, host
+    evil = f"evil.example:{port}"
+    for path in ("/", f"/?{token}", "/static/js/bokeh.min.js", "/metadata", "/autoload.js"):
+        assert asked(port, path, evil, cookie)[0] == 403, path
+        assert asked(port, path, own, cookie, Origin="http://evil.example")[0] == 403, path
+    for host in (f"{own}.example", f"localhost.example:{port}", f"x@{own}", ""):
+        assert asked(port, "/", host, cookie)[0] in (400, 403), host
+    for origin in ("null", "http://[", "", f"http://x@{own}"):
+        assert asked(port, "/", own, cookie, Origin=origin)[0] == 403, origin
+    for path in ("/", "/?token=", f"/?{token}x", "/static/js/bokeh.min.js", "/metadata", "/x"):
+        status, _, text = asked(port, path, own)
+        assert status == 403 and "token" in text and "Bathymetry" not in text, path
+    assert asked(port, "/", own, cookie[:-1])[0] == 403
+
+    page = asked(port, "/", own, cookie)[2]
+    session = re.search(r'"token":"([^"]+)"', page).group(1)
+
+    def socket_to(host, cookie=cookie, **origin):
+        return asked(
+            port, "/ws", host, cookie, Upgrade="websocket", Connection="Upgrade",
+            Sec_WebSocket_Key="AAAAAAAAAAAAAAAAAAAAAA==", Sec_WebSocket_Version="13",
+            Sec_WebSocket_Protocol=f"bokeh, {session}", **origin,
+        )[0]  # fmt: skip
+
+    assert socket_to(own, Origin=f"http://{own}") == 101
+    assert socket_to(evil, Origin=f"http://{evil}") == 403  # a name bound to this address
+    assert socket_to(own, Origin=f"http://{evil}") == 403
+    assert socket_to(own, Origin=f"http://127.0.0.1:{port + 1}") == 403
+    assert socket_to(own, cookie="", Origin=f"http://{own}") == 403
+
+
+def test_the_address_of_the_page():
+    from poam_ros.app.commands.view import is_loopback, url
+
+    assert url("127.0.0.1", 5006, "abc") == "http://127.0.0.1:5006/?token=abc"
+    assert [is_loopback(a) for a in ("127.0.0.1", "localhost", "0.0.0.0")] == [True, True, False]
+
+
+def hover(browser, row, column):
+    """The tooltip of a cell."""
+    place = f"{GRID.x[column]:.1f}, {GRID.y[row]:.1f} m"
+    pixel = PIXEL.format(x=GRID.x[column], y=GRID.y[row])
+
+    def point():  # again and again: a page that still moves its parts has other pixels
+        browser.point(*browser.evaluate(pixel))
+
+    return browser.until(f"{HOVERED}.includes('{place}') && {HOVERED}", f"hover at {place}", point)
+
+
+@pytest.mark.slow
+def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, tmp_path, ros_env):
+    pytest.importorskip("bokeh")
+    folder, before = write_run(tmp_path / "lake"), drawn()
+    with served(ros_env, folder, "--port", "0") as address:
+        browser.open(address)
+        browser.until(READY, "the page comes up")
+        text = hover(browser, 7, 11)
+        assert f"{before.mean[7, 11]:.2f} ± 0.25 m" in text and "lengthscale 3.50 m" in text
+        assert "TVU within 1a, 1b" in text and "pings 2" in text
+        # The mark would be gone after a reload.
+        browser.evaluate("(window.unchanged = true)")
+        files.write_samples(folder / "samples.csv", np.ones((70, 2)), np.ones(70))
+        files.write_map(folder / "map.npz", drawn(offset=-7.0, samples=70))
+        browser.until(f"{HEAD}.includes('map of 70 pings')", "the new map arrives")
+        text = hover(browser, 8, 20)
+        assert f"{before.mean[8, 20] - 7.0:.2f} ± 0.25 m" in text and "interpolated" in text
+        assert browser.evaluate("window.unchanged") is True
+    assert len(browser.asked) > 3 and all(map(ours, browser.asked)), browser.asked
+    assert not browser.failed
+
+
+def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
+    pytest.importorskip("bokeh")
+    page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
+    # One is far outside of what the page shows at first.
+    places = np.array([[12.0, 8.0, -9.125], [9000.0, 9000.0, np.nan]])
+    echoes = RefusedPings.none().more("false_echo", np.array([5 * 10**9] * 2), places)
+    write_refused(folder, echoes)
+    assert main(["export", str(folder), "--to", str(page)]) == 0
+    browser.open(page.as_uri())
+    browser.until(READY, "the page comes up")
+    assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m" in hover(browser, 3, 4)
+
+    def point():
+        browser.point(*browser.evaluate(PIXEL.format(x=12.0, y=8.0)))
+
+    refused = f"{PING}.includes('refused: false_echo')"
+    browser.until(refused, "the refused ping under the pointer", point)
+    text = browser.evaluate(PING)
+    assert "elevation -9.12 m" in text and "5.000 s of the run's clock" in text
+    assert browser.evaluate(f"{RANGE}.end") < 100, "what is far away does not shrink the map"
+    # Another layer, without a server.
+
+    def choose():
+        browser.press(*browser.evaluate(CHOOSE.format("TVU")))
+
+    shown = "Bokeh.documents[0].get_model_by_name('map').renderers.filter(r => r.visible"
+    tvu = f"{shown} && r.glyph.image?.field == 'tvu').length == 1"
+    browser.until(tvu, "the other layer", choose)
+    assert {urlsplit(a).scheme for a in browser.asked} <= {"file", "data", "blob"}
+    assert not browser.failed

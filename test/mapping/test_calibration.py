@@ -1,0 +1,181 @@
+"""Constant errors that are planted in surveys are found at crossings, within their intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import simulated
+
+from poam_ros.core.samples import Samples
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+from poam_ros.mapping.calibration import (
+    Calibration,
+    Effect,
+    calibrate,
+    calibrated,
+    correct,
+    units,
+)
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.exclusions import days, with_lines
+from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
+from poam_ros.screening.motion import Motion
+
+CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
+BEGIN, DAY = 1_699_920_000_000_000_000, 86_400_000_000_000
+SETTINGS = SoundingMapSettings()
+
+
+@cache
+def survey() -> Soundings:
+    """A lake in three days, at 0.8 to 2.2 m/s; positions are off by 0.2 m for each line."""
+    record = simulated("smooth", 1, 0.2)
+    count = record.line.max() + 1
+    speed = np.random.default_rng(101).uniform(0.8, 2.2, count)[record.line]
+    day = (np.random.default_rng(1).permutation(count) % 3)[record.line]
+    step = np.r_[0, np.hypot(*np.diff(record.xy, axis=0).T)]
+    seconds = np.cumsum(np.minimum(step, 5) / speed)
+    row = np.arange(len(record.z))
+    lines = Labels(record.line, tuple(f"L{i}" for i in range(count)))
+    stamps = BEGIN + (1e9 * seconds).astype(np.int64) + day * DAY
+    return Soundings(row, record.xy, record.z, row, stamp_ns=stamps, labels={LINE: lines})
+
+
+def planted(
+    whole: Soundings, latency: float = 0.0, level: float = 0.0, scale: float = 0.0,
+    days_of: tuple[int, int] = (1, 2),
+) -> Soundings:  # fmt: skip
+    """Depths older than their positions, one day higher, another too deep in proportion."""
+    motion, day = Motion(whole.xy, whole.labels[LINE].code, whole.stamp_ns), days(whole).code
+    xy = whole.xy + (latency * np.nan_to_num(motion.speed))[:, None] * motion.heading
+    z = whole.z + level * (day == days_of[0]) + scale * whole.z * (day == days_of[1])
+    return replace(whole, xy=xy, z=z)
+
+
+def found_in(whole: Soundings) -> Calibration:
+    return calibrate(whole, whole.labels[LINE], days(whole), 0.0)
+
+
+def applied(found: Calibration) -> dict[tuple[str, str], object]:
+    return {(each.kind, each.name): each for each in found.effects if each.applied}
+
+
+def test_latency_level_and_sound_speed_are_found_together():
+    known = applied(found_in(planted(survey(), 0.4, 0.1, 0.01)))
+    second, third = days(survey()).names[1:]
+    wanted = ((("latency", ""), 0.4), (("level", second), 0.1), (("scale", third), 0.01))
+    for name, truth in wanted:
+        assert known[name].low < truth < known[name].high, known[name].sentence
+    assert known["latency", ""].high - known["latency", ""].low < 0.25
+    assert not any(kind == "line" for kind, _ in known)
+
+
+def test_a_faulty_day_is_no_reference_though_it_has_the_most_soundings():
+    day = days(survey())
+    assert int(np.bincount(day.code).argmax()) == 0
+    found = found_in(planted(survey(), level=0.1, days_of=(0, 2)))
+    known = applied(found)
+    assert [key for key in known if key[0] in ("level", "scale")] == [("level", day.names[0])]
+    assert known["level", day.names[0]].low < 0.1 < known["level", day.names[0]].high
+    assert "levels and scales are relative to " + day.names[0] not in found.remarks
+
+
+def test_a_sound_survey_is_left_as_it_is():
+    corrected, found = calibrated(survey(), SETTINGS)
+    large = [each.sentence for each in found.effects if each.applied and abs(each.value) > 0.05]
+    assert not large
+    assert np.abs(corrected.z - survey().z).max() < 0.1
+
+
+def test_a_line_with_an_offset_is_corrected_alone():
+    whole = survey()
+    z = whole.z + 0.5 * (whole.labels[LINE].code == 18)
+    known = applied(found_in(replace(whole, z=z)))
+    assert [name for kind, name in known if kind == "line"] == ["L18"]
+    assert known["line", "L18"].low < 0.5 < known["line", "L18"].high
+
+
+def test_corrected_soundings_agree_at_crossings():
+    faulty = planted(survey(), 0.6, 0.2, 0.02)
+    before = np.abs(cross(faulty, SETTINGS).table.difference)
+    corrected, found = calibrated(faulty, SETTINGS)
+    after = np.abs(cross(corrected, SETTINGS).table.difference)
+    assert np.median(after) < 0.7 * np.median(before)
+    assert corrected.source["calibration"] == found.sentences
+
+
+def test_the_day_with_the_most_soundings_is_corrected_where_another_was_the_reference():
+    whole = survey()
+    day = days(whole)
+    most = int(np.bincount(day.code).argmax())
+    found = Calibration((Effect("level", day.names[most], 0.3, 0.2, 0.4, True),), ())
+    moved = whole.z - correct(whole, found, whole.labels[LINE], day, 0.0).z
+    np.testing.assert_allclose(moved, np.where(day.code == most, 0.3, 0.0), atol=1e-12)
+
+
+def test_a_boat_that_is_off_beside_another_on_the_same_days():
+    whole = survey()
+    second = whole.labels[LINE].code % 2
+    labels = {**whole.labels, "Boat": Labels(second, ("Ann", "Bo"))}
+    two = replace(whole, labels=labels, z=whole.z + 0.3 * second)
+    order = np.argsort(second, kind="stable")  # or each in a file of its own
+    in_files = replace(
+        whole[order], row=whole.row, files=(("Ann", 0), ("Bo", int(sum(second == 0))))
+    )
+    assert set(units(two).names) == set(units(in_files).names) > {"2023-11-14 Ann", "2023-11-14 Bo"}
+    corrected, found = calibrated(two, SETTINGS)
+    off = corrected.z - whole.z
+    assert np.median(off[second == 1]) == pytest.approx(np.median(off[second == 0]), abs=0.1)
+    assert any(name.endswith(" Bo") for kind, name in applied(found) if kind == "level")
+
+
+def test_without_times_an_antenna_offset_is_found_and_said():
+    whole = replace(survey(), stamp_ns=None)
+    motion = Motion(whole.xy, whole.labels[LINE].code, None)
+    shifted = replace(whole, xy=whole.xy - 0.8 * motion.heading)
+    found = found_in(shifted)
+    along = applied(found)["along", ""]
+    assert along.low < 0.8 < along.high
+    assert "without times, a latency cannot be told from an antenna's offset" in found.remarks
+
+
+def test_at_one_speed_latency_and_offset_cannot_be_told_apart():
+    whole = survey()
+    step = np.r_[0, np.hypot(*np.diff(whole.xy, axis=0).T)]
+    stamps = BEGIN + (1e9 * np.cumsum(step) / 1.5).astype(np.int64)
+    found = found_in(planted(replace(whole, stamp_ns=stamps), 0.4))
+    assert any("antenna's offset and latency cannot be told apart" in r for r in found.remarks)
+    latency = applied(found)["latency", ""]
+    assert latency.low < 0.4 < latency.high
+
+
+def test_a_vehicle_s_pings_are_corrected_with_their_ranges():
+    whole = planted(survey(), level=0.3)
+    taken = replace(Samples.of(whole.xy, whole.z), range=-whole.z, stamp_ns=whole.stamp_ns)
+    vehicle = Soundings.of(taken, labels=whole.labels)
+    corrected, _ = calibrated(vehicle, SETTINGS)
+    assert corrected.pings is not None and np.array_equal(corrected.pings.z, corrected.z)
+    assert corrected.pings.range == pytest.approx(-corrected.z) and corrected.steps is None
+
+
+def test_too_few_crossings_are_said():
+    lonely = survey()[np.arange(300)]
+    assert found_in(lonely).sentences == ["too few crossings of lines to calibrate"]
+
+
+@pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
+def test_errors_planted_in_a_recorded_survey_are_found():
+    """Beside what the record has of its own."""
+    whole = replace(read_soundings(CAPUTH, ReadOptions(times=True)), labels={})
+    whole = with_lines(whole)[np.arange(0, len(whole), 2)]
+    names = days(whole).names
+    own, faulty = found_in(whole), found_in(planted(whole, 0.4, 0.1, 0.01, (3, 2)))
+    wanted = ((("latency", ""), 0.4), (("level", names[3]), 0.1), (("scale", names[2]), 0.01))
+    for name, error in wanted:
+        each = applied(faulty)[name]
+        assert each.low < own.value(*name) + error < each.high, each.sentence

@@ -1,0 +1,181 @@
+"""Tables whose lines cross: what is left out of the map, crossings.csv and the sentences."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import map_grid
+from poam_ros.core.samples import Samples
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.sounding_map import learn, map_soundings, validate_fold
+from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
+from poam_ros.models.registry import ModelSettings
+from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
+from poam_ros.outputs.folder import read_records
+from poam_ros.screening.screen import ScreeningSettings
+
+MODEL = ModelSettings.of(
+    {
+        "method": "nngp",
+        "nngp.first_steps": 20,
+        "nngp.early_steps": 1,
+        "nngp.hidden": 8,
+        "nngp.lattice": 8,
+    }
+)
+SETTINGS = SoundingMapSettings(model=MODEL, first_batch=200, batch_size=100)
+UNSCREENED = replace(SETTINGS, screening=ScreeningSettings(enabled=False))
+FALSE = 2  # the line of double echoes
+
+
+def lake(doubles: bool = True) -> Soundings:
+    """Five lines north and three east over 100 m x 100 m; one of them says twice the depth."""
+    along = np.arange(0.0, 100.0, 1.5)
+    parts = [np.column_stack((np.full(len(along), x), along)) for x in (10, 30, 50, 70, 90)]
+    parts += [np.column_stack((along, np.full(len(along), y))) for y in (20, 50, 80)]
+    xy = np.concatenate([part[:: 1 - 2 * (i % 2)] for i, part in enumerate(parts)])
+    group = np.repeat(np.arange(len(parts)), len(along))
+    z = -10 - 2 * np.sin(xy[:, 0] / 30) - np.cos(xy[:, 1] / 25)
+    z += np.random.default_rng(3).normal(0, 0.03, len(z))
+    if doubles:
+        z[group == FALSE] *= 2
+    names = tuple(f"L{i + 1}" for i in range(len(parts)))
+    stamps = 1_700_000_000_000_000_000 + np.arange(len(z)) * 1_000_000_000
+    return Soundings(np.arange(len(z)), xy, z, group, names, stamp_ns=stamps)
+
+
+def test_a_line_of_doubles_is_left_out_and_said(tmp_path):
+    survey = lake()
+    workspace = survey.workspace()
+    mapped = map_soundings(
+        tmp_path / "log.csv", survey, map_grid(workspace, 5.0), workspace, SETTINGS, tmp_path
+    )
+    count = int((survey.group == FALSE).sum())
+    assert mapped.false_echoes >= count - 2 and mapped.samples == len(survey) - mapped.false_echoes
+    with (tmp_path / "refused.csv").open(encoding="utf-8") as file:
+        refused = list(csv.DictReader(file))
+    assert len(refused) == mapped.false_echoes
+    assert sum(float(row["x"]) == 50 for row in refused) >= count - 2
+    assert {row["reason"] for row in refused} == {"false_echo"}
+    survey_said, line_said = mapped.sentences
+    assert survey_said.startswith("12 crossings: median difference 0.0")
+    assert survey_said.endswith("100.0 % within the limit of order 1a")
+    assert line_said.startswith("line L3: 3 crossings, median -") and (
+        f"double echoes, {count} soundings left out" in line_said
+    )
+    verdicts = {
+        row["line"]: row["verdict"] for row in read_records(tmp_path / "lines.csv", ("verdict",))
+    }
+    assert verdicts.pop("L3") == f"double echoes, {count} soundings left out"
+    assert set(verdicts) == set(survey.names) - {"L3"} and set(verdicts.values()) == {"agrees"}
+    lines = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()
+    assert tuple(lines[0].split(",")) == COLUMNS and len(lines) == 16
+    assert all(line.split(",")[2] == "2023-11-14" for line in lines[1:])
+
+
+def test_a_clean_lake_loses_nothing_and_without_screening_nothing_is_judged():
+    clean = cross(lake(doubles=False), SETTINGS)
+    assert (
+        not clean.refused.any() and len(clean.sentences("1a")) == 1 and len(clean.found.row) == 15
+    )
+    unscreened = cross(lake(), UNSCREENED)
+    assert not unscreened.refused.any() and len(unscreened.table.xy) == 15
+
+
+def test_lines_without_names_are_found_and_days_without_times_are_empty(tmp_path):
+    survey = replace(lake(), names=(), group=np.arange(len(lake())), stamp_ns=None)
+    crossed = cross(survey, SETTINGS)
+    assert crossed.refused.sum() > 60 and "double echoes" in crossed.sentences("1a")[1]
+    crossed.write(tmp_path)
+    rows = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert all(row.split(",")[2] == "" and row.split(",")[0].isdigit() for row in rows)
+
+
+@pytest.mark.parametrize("attribute", ["batch", "pings"])
+def test_recordings_lose_nothing_but_have_crossings(attribute, tmp_path):
+    survey = lake()
+    value = (
+        np.zeros(len(survey), dtype=np.int64)
+        if attribute == "batch"
+        else replace(Samples.of(survey.xy, survey.z), range=-survey.z)
+    )
+    crossed = cross(replace(survey, **{attribute: value}), SETTINGS)
+    crossed.write(tmp_path)
+    assert (
+        not crossed.refused.any() and len(CrossingTable.read(tmp_path / "crossings.csv").xy) >= 15
+    )
+
+
+def test_held_out_soundings_are_not_screened_and_judge_nothing():
+    """A fold's map is that of its own soundings; the held line of doubles is predicted in full."""
+    survey = lake()
+    held = survey.group == FALSE
+    found = validate_fold(survey, held, 0, survey.workspace(), SETTINGS)
+    assert len(found.row) == held.sum() and np.abs(found.mean - found.z).mean() > 5
+    rest = survey[np.flatnonzero(~held)]
+    assert len(learn(rest, survey.workspace(), SETTINGS)[1]) == 0
+
+
+def test_an_offset_line_and_day_are_said_with_their_intervals(tmp_path):
+    survey = lake(doubles=False)
+    late = survey.group >= 5
+    stamps = survey.stamp_ns + np.where(late, 86_400_000_000_000, 0)
+    z = survey.z + 0.4 * (survey.group == 1) - 0.2 * late
+    crossed = cross(replace(survey, z=z, stamp_ns=stamps), SETTINGS)
+    crossed.write(tmp_path)
+    rows = read_records(tmp_path / "lines.csv", ("line", "day", "median", "low", "high"))
+    lines = {row["line"]: row for row in rows if row["line"]}
+    assert lines["L2"]["verdict"] == "higher than what it crosses"
+    assert float(lines["L2"]["low"]) < 0.6 < float(lines["L2"]["high"])
+    said = crossed.sentences("1a")
+    assert any(text.startswith("day 2023-11-14: 15 crossings, median +0.") for text in said), said
+    assert any(text.startswith("line L2: 3 crossings, median +0.") for text in said), said
+    first = next(row for row in rows if row["day"] == "2023-11-14")
+    assert float(first["low"]) < 0.2 < float(first["high"])
+
+
+def test_of_two_boats_on_one_day_the_offset_is_said_once():
+    survey = lake(doubles=False)
+    second = survey.group >= 5
+    two = replace(
+        survey,
+        z=survey.z + 0.24 * second,
+        files=(("a/one.csv", 0), ("b/two.csv", int((~second).sum()))),
+    )
+    said = cross(two, SETTINGS).sentences("1a")
+    found = [text for text in said if text.startswith("file two.csv: 15 crossings, median +0.2")]
+    assert len(found) == 1 and found[0].endswith("higher than what it crosses"), said
+    alike = replace(two, labels={"boat": Labels(second.astype(np.int64), ("Ann", "Bo"))})
+    assert cross(alike, SETTINGS).sentences("1a") == said
+    sound = cross(replace(two, z=survey.z), SETTINGS).sentences("1a")
+    assert not any(text.startswith("file") for text in sound), sound
+
+
+def test_figures_are_those_of_hydrography():
+    """Of amounts; the limit is sqrt(2) times the TVU; a multiple counts for its line only."""
+    difference = np.array([0.1, -0.2, 0.3, -0.4, 0.75, -9.0])
+    names = np.array([["A", "B"]] * 5 + [["C", "A"]], dtype=object)
+    left_out = np.arange(6) == 5
+    depth = np.column_stack((np.full(6, 5.0), 5.0 + difference))
+    table = CrossingTable(names, names, np.zeros((6, 2)), difference, depth, left_out)
+    found = table_statistics(table, "1a")
+    assert found.crossings == 5 and found.median == pytest.approx(0.3)
+    assert found.within == pytest.approx(4 / 5)  # sqrt(2 (0.25 + 0.065^2)) = 0.71
+    assert table_statistics(table, "exclusive").within == pytest.approx(2 / 5)
+    a, b, c = biases(names, difference, left_out)
+    assert (a.crossings, b.crossings, c.crossings) == (5, 5, 1)
+    assert a.median == pytest.approx(0.1) == pytest.approx(-b.median) and c.median == -9.0
+
+
+def test_intervals_of_biases_hold():
+    """Of 400 lines with an offset of 0.1 m, about 95 % of the intervals have it."""
+    rng = np.random.default_rng(0)
+    names = np.array([[f"L{i}", f"M{i}"] for i in range(400) for _ in range(12)], dtype=object)
+    difference = 0.1 + rng.normal(0, 0.2, len(names))
+    found = [b for b in biases(names, difference, np.zeros(len(names), bool)) if b.name[0] == "L"]
+    assert 0.88 < np.mean([b.low < 0.1 < b.high for b in found]) < 0.99
+    assert sum(b.offset for b in found) < 60

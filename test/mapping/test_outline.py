@@ -1,0 +1,127 @@
+"""Outlines: polygons with islands in every format, in degrees, and what is wrong with them."""
+
+import json
+
+import numpy as np
+import pytest
+from shapes import LAKE, geojson, square
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geodesy import LocalProjection
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.mapping.outline import Outline, read_outline
+
+MIDDLE = LocalProjection(52.3, 13.0)
+SOUNDINGS = np.array([[5.0, 5.0], [30.0, 5.0]])
+
+
+def degrees(ring):
+    """Longitude and latitude of places [K, 2] in m, near enough over some metres."""
+    step = 1e-5
+    jacobian = np.column_stack([
+        (MIDDLE.metres(np.array([52.3 + a]), np.array([13.0 + b]))[0]) / step
+        for a, b in ((0.0, step), (step, 0.0))
+    ])  # fmt: skip
+    return np.asarray(ring) @ np.linalg.inv(jacobian).T + [13.0, 52.3]
+
+
+def written(path, polygons, **more):
+    path.write_text(json.dumps({**geojson(polygons), **more}))
+    return path
+
+
+def test_the_inside_is_the_lake_without_its_island(tmp_path):
+    outline = read_outline(written(tmp_path / "lake.geojson", LAKE), None, SOUNDINGS)
+    grid = Grid.cells(Extent(-5, 45, -5, 25), 1.0)
+    x, y = grid.points.T
+    expected = (abs(x - 20) < 20) & (abs(y - 10) < 10) & ~((abs(x - 20) < 5) & (abs(y - 10) < 5))
+    assert outline.area == 800 - 100
+    assert np.array_equal(outline.covers(grid).ravel(), expected)
+    assert np.array_equal(outline.holds(grid.points), expected)
+    assert outline.box.bounds == (0, 40, 0, 20)
+    across = np.array([[14.0, 10.0], [14.0, 3.0]]), np.array([[26.0, 10.0], [26.0, 3.0]])
+    assert outline.land.between(*across).tolist() == [True, False]
+
+
+def test_a_lake_on_an_island_and_polygons_that_overlap_are_inside():
+    lake = (square(0, 0, 30), square(5, 5, 20), square(10, 10, 5))
+    both = Outline((lake, (square(-5, -5, 10),)))
+    places = np.array([[2.0, 2.0], [7.0, 7.0], [12.0, 12.0], [-3.0, -3.0]])
+    assert both.holds(places).tolist() == [True, False, True, True]
+    grid = Grid.cells(Extent(-10, 35, -10, 35), 0.5)
+    assert np.array_equal(both.covers(grid).ravel(), both.holds(grid.points))
+
+
+def test_polygons_without_a_sounding_are_left_out(tmp_path):
+    both = [*LAKE, [square(1000, 1000, 50)]]
+    outline = read_outline(written(tmp_path / "lakes.geojson", both), None, SOUNDINGS)
+    assert len(outline.polygons) == 1 and outline.box.xmax == 40
+
+
+def test_degrees_become_the_map_s_metres(tmp_path):
+    lake = [[degrees(ring).tolist() for ring in rings] for rings in LAKE]
+    outline = read_outline(written(tmp_path / "lake.geojson", lake), MIDDLE, SOUNDINGS)
+    assert outline.box.bounds == pytest.approx((0, 40, 0, 20), abs=1e-3)
+
+
+@pytest.mark.parametrize("driver", ["GPKG", "ESRI Shapefile", "KML"])
+def test_other_formats_say_the_same(driver, tmp_path):
+    raw = pytest.importorskip("pyogrio").raw
+    shapely = pytest.importorskip("shapely")
+    pytest.importorskip("rasterio")
+    ((shore, island),) = LAKE
+    lake = shapely.Polygon(degrees(shore), [degrees(island)])
+    crs = "EPSG:4326"
+    if driver == "GPKG":  # in metres of UTM 33
+        from rasterio.warp import transform
+
+        lake = shapely.transform(
+            lake, lambda xy: np.column_stack(transform(crs, "EPSG:25833", *xy.T))
+        )
+        crs = "EPSG:25833"
+    path = tmp_path / {"GPKG": "a.gpkg", "KML": "a.kml"}.get(driver, "a.shp")
+    raw.write(
+        path, np.array([lake.wkb], dtype=object), [], [], driver=driver,
+        geometry_type="Polygon", crs=crs,
+    )  # fmt: skip
+    outline = read_outline(path, MIDDLE, SOUNDINGS)
+    assert outline.area == pytest.approx(700, rel=1e-3)
+    assert outline.box.bounds == pytest.approx((0, 40, 0, 20), abs=0.02)
+    if driver == "ESRI Shapefile":
+        raw.write(
+            path, np.array([lake.wkb], dtype=object), [], [], driver=driver,
+            geometry_type="Polygon", crs="EPSG:2229",
+        )  # fmt: skip
+        with pytest.raises(InputError, match=r"in feet \(EPSG:2229\).*--crs EPSG:2229"):
+            read_outline(path, None, SOUNDINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "expected GeoJSON"),
+        ("[]", "expected GeoJSON"),
+        ('{"type": "FeatureCollection", "features": 5}', "expected GeoJSON"),
+        ('{"type": "Point", "coordinates": [1, 2]}', "expected polygons of an outline, got none"),
+        ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}', "three corners or more"),
+        ('{"type": "Polygon", "coordinates": [[[0, 0], [9, "a"], [1, 1]]]}', "expected GeoJSON"),
+        (json.dumps(geojson([[square(100, 0, 5)]])), "expected soundings inside its polygons"),
+    ],
+)
+def test_what_is_wrong_is_said(text, words, tmp_path):
+    path = tmp_path / "lake.geojson"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words) as raised:
+        read_outline(path, None, SOUNDINGS)
+    assert str(path) in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_metres_are_no_degrees(tmp_path):
+    with pytest.raises(InputError, match="expected longitude and latitude in degrees, got 500"):
+        path = written(tmp_path / "lake.geojson", [[square(500, 0, 40)]])
+        read_outline(path, MIDDLE, SOUNDINGS)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(InputError, match=r"none\.geojson: cannot be read \(No such file"):
+        read_outline(tmp_path / "none.geojson", None, SOUNDINGS)

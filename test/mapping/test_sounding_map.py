@@ -1,0 +1,232 @@
+"""Placed soundings through the screen and the model, and what held-out ones say of the map."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from soundings import ground, write_survey
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid, map_grid
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+from poam_ros.mapping import sounding_map
+from poam_ros.mapping.parallel import cluster, cross_validate, draw_in_bands
+from poam_ros.mapping.sounding_map import (
+    cell_size,
+    draw,
+    learn,
+    map_soundings,
+    predict,
+    validate_fold,
+)
+from poam_ros.mapping.soundings import SoundingMapSettings
+from poam_ros.models.registry import ModelSettings
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.outputs.held_out import score
+from poam_ros.screening.screen import ScreeningSettings
+
+CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
+WORKSPACE = Extent(-3, 62, -3, 43)
+MODEL = ModelSettings.of(
+    {
+        "method": "nngp",
+        "nngp.first_steps": 60,
+        "nngp.blending": 0.0,
+        "nngp.early_steps": 4,
+        "nngp.hidden": 8,
+        "nngp.lattice": 8,
+    }
+)
+
+
+def quick(**given):
+    given = {"model": MODEL, "first_batch": 100, "batch_size": 50} | given
+    return SoundingMapSettings(**given)
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    return read_soundings(
+        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), ReadOptions(by="line")
+    )
+
+
+@pytest.fixture(scope="module")
+def mapper(survey):
+    return learn(survey, WORKSPACE, quick())[0]
+
+
+def test_batches_follow_the_record():
+    settings = SoundingMapSettings(first_batch=100, batch_size=30)
+    assert settings.batches(170) == [
+        slice(0, 100),
+        slice(100, 130),
+        slice(130, 160),
+        slice(160, 170),
+    ]
+    assert settings.batches(100) == [slice(0, 100)] and settings.batches(7) == [slice(0, 7)]
+    # Left to themselves they grow with the record: a long one is cut into about a thousand.
+    alone = SoundingMapSettings(first_batch=600)
+    assert alone.batches(1000)[1] == slice(600, 660)
+    assert len(alone.batches(1_000_000)) == 251
+
+
+def test_the_map_is_the_ground(mapper, survey):
+    assert mapper.samples == len(survey)
+    np.testing.assert_array_equal(mapper.data.number, survey.row)
+    grid = map_grid(WORKSPACE, 2.0)
+    drawn = draw(mapper, grid)
+    inside = Extent(2, 56, 2, 38).contains(grid.points).reshape(grid.shape)
+    error = drawn.mean - ground(*grid.points.T).reshape(grid.shape)
+    assert np.sqrt(np.mean(error[inside] ** 2)) < 0.3
+    assert drawn.samples == len(survey) and drawn.variance.min() > 0
+
+
+@pytest.mark.parametrize("tile", [1, 50, 170])
+def test_tiles_make_no_difference(mapper, monkeypatch, tile):
+    grid = map_grid(WORKSPACE, 4.0)
+    whole, asked = mapper.map(grid), []
+    monkeypatch.setattr(sounding_map, "TILE", tile)
+    drawn = draw(mapper, grid, asked.append)
+    np.testing.assert_allclose(drawn.mean, whole.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(drawn.variance, whole.variance, rtol=1e-9)
+    np.testing.assert_allclose(drawn.lengthscale, whole.lengthscale)
+    assert asked[-1] == grid.shape[0] * grid.shape[1] and len(asked) > 1
+    found = predict(mapper, grid.points)
+    np.testing.assert_allclose(found.mean, whole.mean.ravel(), rtol=0, atol=1e-9)
+
+
+def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
+    survey = read_soundings(write_survey(tmp_path / "log.csv", echoes=8))
+    screened, refused, _ = learn(survey, WORKSPACE, quick())
+    assert len(refused) >= 7 and screened.samples == len(survey) - len(refused)
+    assert (screened.z > -17).sum() >= screened.samples - 1
+    believing = quick(screening=ScreeningSettings(enabled=False))
+    every, refused, _ = learn(survey, WORKSPACE, believing)
+    assert len(refused) == 0 and every.samples == len(survey)
+
+
+def test_soundings_above_the_water_are_not_screened(survey, caplog):
+    high = survey.samples(-11.0)
+    with caplog.at_level(logging.WARNING):
+        settings = quick(water_level=-11.0).screened(high)
+    assert not settings.screening.enabled and "no screening" in caplog.text
+    assert quick().screened(survey.samples(0.0)).screening.enabled
+
+
+def test_ground_that_makes_no_map_is_said(survey):
+    flat = replace(survey, z=np.full(len(survey), -5.0))
+    with pytest.raises(InputError, match="do not differ enough"):
+        learn(flat, WORKSPACE, quick(screening=ScreeningSettings(enabled=False)))
+
+
+def test_a_folder_is_left(survey, tmp_path):
+    (tmp_path / "validation.json").write_text("of an earlier run")
+    held = survey.group == 2
+    grid, seen = map_grid(WORKSPACE, 4.0), []
+    mapped = map_soundings(
+        tmp_path / "log.csv", survey, grid, WORKSPACE, quick(), tmp_path, held, seen.append
+    )
+    assert mapped.samples == 200 and mapped.held_out.row.tolist() == np.flatnonzero(held).tolist()
+    assert seen == sorted(seen) and seen[-1] == 200 + grid.shape[0] * grid.shape[1]
+    assert not (tmp_path / "validation.json").exists()
+    samples = read_table(tmp_path / "samples.csv", ("x", "y", "z"))
+    np.testing.assert_array_equal(samples["z"], survey.z[~held])
+    assert read_map(tmp_path / "map.npz").mean.shape == grid.shape
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert config["method"] == "nngp" and config["workspace"] == list(WORKSPACE.bounds)
+    assert config["samples"] == {"mapped": 200, "false_echoes": 0}
+
+
+def test_a_fold_does_not_see_what_it_predicts(survey):
+    """Held-out soundings that lie change nothing of the map that they are compared with."""
+    held = survey.group == 3
+    honest = validate_fold(survey, held, 0, WORKSPACE, quick())
+    lying = replace(survey, z=np.where(held, survey.z - 50.0, survey.z))
+    lied = validate_fold(lying, held, 0, WORKSPACE, quick())
+    np.testing.assert_array_equal(honest.mean, lied.mean)
+    np.testing.assert_allclose(lied.z, honest.z - 50.0)  # nor are they screened
+
+
+def test_folds_hold_out_every_sounding_once(survey):
+    seen = []
+    held = cross_validate(survey, WORKSPACE, quick(), 3, on_progress=seen.append)
+    assert held.row.tolist() == survey.row.tolist()
+    assert all(len(set(held.fold[survey.group == g])) == 1 for g in range(6))
+    scores = score(held)
+    assert scores.rmse < 1.5 and scores.msll < 0
+    assert seen == sorted(seen) and seen[-1] == 2 * len(survey)
+
+
+@pytest.mark.slow
+def test_side_by_side_is_as_in_turn(survey, mapper):
+    """Folds, and the map in bands that a worker predicts with a mapper of its own."""
+    pytest.importorskip("distributed")
+    few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
+    grid, seen = map_grid(WORKSPACE, 1.0), []
+    wanted = np.hypot(*(grid.points - (20, 30)).T).reshape(grid.shape) < 9
+    with cluster(2, workers=1) as client:  # a second one would only cost its start
+        beside = cross_validate(few, WORKSPACE, settings, 2, client)
+        bands = draw_in_bands(client, mapper, grid, seen.append)
+        within = draw_in_bands(client, mapper, grid, seen.append, wanted)
+    turn = cross_validate(few, WORKSPACE, settings, 2)
+    np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)
+    np.testing.assert_array_equal(beside.fold, turn.fold)
+    whole = mapper.map(grid)
+    np.testing.assert_allclose(bands.mean, whole.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(bands.variance, whole.variance, rtol=1e-9)
+    assert bands.fields.keys() == whole.fields.keys() and bands.samples == len(survey)
+    np.testing.assert_allclose(bands.lengthscale, whole.lengthscale)
+    assert seen[3] == seen[-1] == grid.shape[0] * grid.shape[1]
+    for part in (within, draw(mapper, grid, wanted=wanted)):
+        assert np.isfinite(part.mean[wanted]).all() and np.isfinite(part.mean).mean() < 0.5
+        np.testing.assert_allclose(part.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
+
+
+def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
+    shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
+    usual = SoundingMapSettings()
+    with caplog.at_level(logging.WARNING):
+        settings = usual.screened(shuffled.samples(0.0))
+    assert not settings.screening.enabled and "lie beside the one before" in caplog.text
+    assert settings.model.options.max_residual == settings.model.options.max_position_error == 0.0
+    assert settings.model.options.neighbour_spacing == 0.2
+    assert usual.screened(survey.samples(0.0)).model == usual.model
+    assert usual.model.options.max_residual > 0.0 and usual.model.options.max_position_error > 0.0
+    assert usual.model.options.neighbour_spacing == 0.3
+
+
+@pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
+def test_cells_are_round(side, cell):
+    assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)
+
+
+@pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
+def test_jumps_planted_in_a_recorded_lake_make_neither_land_nor_pits(caplog):
+    """0.7 % of the positions are 50 m off: the map stays within the soundings, and says so."""
+    part, rng = read_soundings(CAPUTH)[:1500], np.random.default_rng(0)
+    wrong, angle = rng.choice(1500, 10, replace=False), rng.uniform(0, 2 * np.pi, 10)
+    xy = part.xy.copy()
+    xy[wrong] += 50 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    jumped = replace(part, xy=xy, labels={})
+    (left, low), (right, top) = xy.min(axis=0) - 10, xy.max(axis=0) + 10
+    extent = Extent(left, right, low, top)
+    model = replace(MODEL, options=replace(MODEL.options, max_residual=4.0))
+    with caplog.at_level("INFO"):
+        mapper, *_ = learn(jumped, extent, quick(model=model))
+        drawn = draw(mapper, Grid.cells(extent, 8.0))
+    reach = 4.0 * np.sqrt(drawn.variance)
+    assert (drawn.mean <= part.z.max() + reach).all() and (drawn.mean >= part.z.min() - reach).all()
+    assert "contradict those around them" in caplog.text
+
+
+def test_cells_of_a_river_are_smaller_than_those_of_a_lake_as_long():
+    box = Extent(0, 2000, 0, 400)
+    assert cell_size(box) == cell_size(box, 500_000.0) == 10
+    assert cell_size(box, 2000 * 80.0) == 5

@@ -1,0 +1,254 @@
+"""When a waypoint counts as reached."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.mission.arrival import ArrivalDetector
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def follow(watch, positions, period=1.0, start=0.0):
+    """Feeds positions [K, 2] to the watch; the first outcome and its index, or (None, None)."""
+    for k, position in enumerate(positions):
+        outcome = watch.update(position, start + k * period)
+        if outcome is not None:
+            return outcome, k
+    return None, None
+
+
+def straight_line(goal, heading, before, offset, count, step=2.0):
+    """Positions on a line that passes the goal at a lateral offset, from ``before`` metres off."""
+    along = np.array([math.cos(heading), math.sin(heading)])
+    across = np.array([-along[1], along[0]])
+    travel = step * np.arange(count)[:, None] - before
+    return goal + travel * along + offset * across
+
+
+def test_reached_between_two_sparse_positions():
+    """2 m/s, one position a second: none of them need lie near the goal."""
+    rng = generator(1)
+    for _ in range(200):
+        goal = rng.uniform(-30, 30, 2)
+        before, offset = rng.uniform(5, 25), rng.uniform(-0.099, 0.099)
+        line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
+        assert outcome == "reached"
+        # Told at the first position within the radius or beyond it.
+        first = math.ceil((before - math.sqrt(0.1**2 - offset**2)) / 2 - 1e-9)
+        assert index == first
+
+
+def test_passed_by_the_closest_approach():
+    """A miss by less than the capture radius, also where no position lies within it."""
+    rng = generator(2)
+    for _ in range(200):
+        goal = rng.uniform(-30, 30, 2)
+        before, offset = rng.uniform(5, 25), rng.uniform(0.101, 1.33) * rng.choice([-1, 1])
+        line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
+        assert outcome == "passed"
+        # Soon after the closest approach, not before.
+        assert before / 2 <= index <= before / 2 + 2
+
+
+def test_driving_by_at_a_distance_is_no_arrival():
+    goal = np.array([3.0, 4.0])
+    watch = ArrivalDetector(goal, max_speed=2.0)
+    line = straight_line(goal, 0.3, before=20, offset=1.5, count=200)
+    outcome, index = follow(watch, line)
+    assert outcome == "timeout"
+    assert index == math.floor(2 * math.hypot(20, 1.5) / 2 + 30) + 1
+
+
+def test_reached_at_once_where_the_vehicle_is_already():
+    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.09], 7.0) == "reached"
+    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.11], 7.0) is None
+
+
+def test_the_goal_radius_decides():
+    line = straight_line(np.zeros(2), 0.0, before=9, offset=0.4, count=12)
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.5, max_speed=2.0), line)[0] == "reached"
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.3, max_speed=2.0), line)[0] == "passed"
+    far = ArrivalDetector([0, 0], goal_radius=0.3, capture_radius=0.35, max_speed=2.0)
+    assert follow(far, line)[0] is None
+
+
+def test_the_way_out_of_the_capture_radius_is_no_arrival():
+    """A goal inside the turning circle: nearer at first, then out, and only then back to it."""
+    watch = ArrivalDetector([0.0, 0.0])
+    out = [(0.8, 0), (0.5, 0), (0.3, 0), (0.5, 0), (0.9, 0), (1.6, 0)]
+    assert follow(watch, out)[0] is None
+    back = [(1.0, 0.2), (0.3, 0.2), (0, 0.2), (-0.4, 0.2)]
+    assert follow(watch, back, start=6.0) == ("passed", 3)
+
+
+def test_an_approach_counts_once_the_vehicle_has_come_out_or_turned():
+    left_first = [(0.8, 0), (1.6, 0), (0.9, 0.2), (0.2, 0.2), (-0.4, 0.2), (-0.9, 0.2)]
+    assert follow(ArrivalDetector([0.0, 0.0]), left_first) == ("passed", 4)
+    turned_within = [(0.9, 0), (0.3, 0), (0.6, 0), (0.2, 0), (0.5, 0), (0.8, 0)]
+    assert follow(ArrivalDetector([0.0, 0.0]), turned_within) == ("passed", 4)
+
+
+def test_jitter_is_no_approach():
+    """Noise below the goal radius, on the way to the goal within the capture radius."""
+    rng = generator(3)
+    for _ in range(20):
+        distances = np.arange(10.0, 0.2, -0.05)
+        positions = np.column_stack((distances, np.zeros_like(distances)))
+        positions[:, 0] += rng.uniform(-0.045, 0.045, len(distances))
+        assert follow(ArrivalDetector([0, 0]), positions, period=0.05)[0] is None
+
+
+def test_orbiting_runs_out_of_time():
+    angles = np.arange(2000) * 0.15
+    orbit = np.column_stack((0.7 * np.cos(angles) + 0.04, 0.7 * np.sin(angles)))
+    watch = ArrivalDetector([0.0, 0.0])
+    outcome, index = follow(watch, orbit, period=0.1)
+    assert outcome == "timeout"
+    assert index == pytest.approx((30 + 2 * 0.74) / 0.1, abs=1)
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_timeout_after_twice_the_straight_way_and_half_a_minute(speed):
+    watch = ArrivalDetector([30.0, 40.0], max_speed=speed)
+    limit = 2 * 50 / speed + 30
+    assert watch.update([0.0, 0.0], 1000.0) is None
+    assert watch.update([0.0, 0.0], 1000.0 + limit - 0.01) is None
+    assert watch.update([0.0, 0.0], 1000.0 + limit + 0.01) == "timeout"
+
+
+def test_arriving_at_the_last_moment_is_an_arrival():
+    watch = ArrivalDetector([10.0, 0.0])
+    assert watch.update([0.0, 0.0], 0.0) is None
+    assert watch.update([10.0, 0.0], 1e6) == "reached"
+
+
+def test_rest_within_the_capture_radius_has_passed():
+    for distance, expected in ((0.2, "passed"), (1.3, "passed"), (1.4, None)):
+        line = [(x, 0.0) for x in np.arange(6.0, distance, -0.5)] + 10 * [(distance, 0.0)]
+        outcome, index = follow(ArrivalDetector([0, 0]), line, period=0.5)
+        assert outcome == expected
+        if expected:
+            # Three seconds after it came to rest.
+            assert index == len(line) - 10 + 6
+
+
+def test_a_slow_vehicle_is_not_at_rest():
+    positions = [(x, 0.0) for x in np.arange(3.0, -0.1, -0.05)]
+    outcome, index = follow(ArrivalDetector([0, 0], max_speed=0.05), positions, period=1.0)
+    assert outcome == "reached"
+    assert positions[index][0] == pytest.approx(0.1, abs=0.051)
+
+
+def test_positions_that_are_none_are_skipped_while_time_runs():
+    watch = ArrivalDetector([10.0, 0.0])
+    nothing = [math.nan, 0.0]
+    assert watch.update(nothing, 0.0) is None  # the clock starts with the first position
+    assert watch.update([0.0, 0.0], 100.0) is None
+    assert watch.update([math.inf, 0.0], 149.9) is None
+    assert watch.update(nothing, 150.1) == "timeout"
+
+    # A gap does not hide an arrival: the way between the positions around it counts.
+    watch = ArrivalDetector([10.0, 0.0])
+    assert follow(watch, [(8.0, 0.0), nothing, nothing, (12.0, 0.0)]) == ("reached", 3)
+
+
+def test_a_clock_that_jumps_back_starts_anew():
+    watch = ArrivalDetector([10.0, 0.0])
+    assert watch.update([0.0, 0.0], 500.0) is None
+    assert watch.update([12.0, 1.0], 3.0) is None  # and what lies between is no way driven
+    assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) - 0.1) is None
+    assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) + 0.1) == "timeout"
+
+
+def test_the_callers_goal_may_change():
+    goal = np.array([5.0, 5.0])
+    watch = ArrivalDetector(goal)
+    goal[:] = 0.0
+    assert watch.update([5.0, 5.0], 0.0) == "reached"
+
+
+@pytest.mark.parametrize("goal", [(math.nan, 0), (0, -math.inf), (1,), (1, 2, 3), 4.0])
+def test_goal_watch_refuses_a_goal_that_is_none(goal):
+    with pytest.raises(InputError, match="goal"):
+        ArrivalDetector(goal)
+
+
+@pytest.mark.parametrize("name", ["goal_radius", "capture_radius", "max_speed"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
+def test_goal_watch_refuses_limits_that_are_not_positive(name, value):
+    with pytest.raises(InputError, match=name):
+        ArrivalDetector([0.0, 0.0], **{name: value})
+
+
+def drive(car, goal, watch, period=0.1):
+    """Drives the car until the watch has judged; the outcome, and the distances on the way."""
+    car.set_goal(goal)
+    distances, outcome, time = [], None, 0.0
+    while outcome is None:
+        place = (car.pose.x, car.pose.y)
+        distances.append(math.dist(place, goal))
+        outcome = watch.update(place, time)
+        car.advance(period)
+        time += period
+    return outcome, np.array(distances)
+
+
+@pytest.mark.parametrize(
+    ("speed", "half"),
+    [
+        (1.0, 3.0),
+        *(pytest.param(*size, marks=pytest.mark.slow) for size in ((1.0, 6.0), (2.0, 8.0))),
+    ],
+)
+def test_a_car_reaches_every_goal_and_passes_none(speed, half):
+    """Hundreds of goals, half of them near the car: those inside its turning circle need a loop."""
+    environment = Extent(-half, half, -half, half)
+    goals = environment.grown(-1.0)
+    capture = 2 * speed / 1.5 + 0.01
+    car = DubinsVehicle(Pose(0.0, 0.0, 0.0), environment, max_speed=speed)
+    rng = generator(7)
+    loops = 0
+    for k in range(300):
+        near = np.array([car.pose.x, car.pose.y]) + rng.uniform(-capture, capture, 2)
+        goal = goals.clip(near) if k % 2 else goals.sample(1, rng)[0]
+        watch = ArrivalDetector(goal, capture_radius=capture, max_speed=speed)
+        outcome, distances = drive(car, goal, watch)
+        assert outcome == "reached", f"goal {k}: {goal} from {distances[0]:.2f} m"
+        # From within the capture radius nearer, then away again, before it came back.
+        lowest = np.minimum.accumulate(distances)
+        loops += bool(np.any((lowest <= capture) & (distances > lowest + 0.1)))
+    assert loops > 30
+
+
+def test_a_car_circles_back_to_every_place_inside_its_turning_circle():
+    radius = 1.0 / 1.5
+    for share in (0.2, 0.5, 0.9):
+        for angle in np.linspace(0, 2 * math.pi, 12, endpoint=False):
+            car = DubinsVehicle(Pose(0.0, 0.0, 0.0), Extent(-20, 20, -20, 20))
+            # The left turning circle of a car at the origin heading east.
+            goal = radius * np.array([share * math.cos(angle), 1 + share * math.sin(angle)])
+            outcome, distances = drive(car, goal, ArrivalDetector(goal))
+            assert outcome == "reached"
+            assert len(distances) * 0.1 < 15
+
+
+@pytest.mark.parametrize("far", [1e13, 1e200, -1.7e308, math.inf])
+def test_absurd_positions_are_skipped_without_a_complaint(far):
+    watch = ArrivalDetector([10.0, 0.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert follow(watch, [(8.0, 0.0), (far, 0.0), (8.0, far), (12.0, 0.0)]) == ("reached", 3)
+    with pytest.raises(InputError, match="goal"):
+        ArrivalDetector([far, 0.0])
