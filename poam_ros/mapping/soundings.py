@@ -39,6 +39,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.3,
+    "nngp.spread_training": True,
     "nngp.blending": 1.5,
     "nngp.max_residual": 4.0,
     "nngp.max_position_error": 5.0,

@@ -37,6 +37,7 @@ MODEL = ModelSettings.of(
     {
         "method": "nngp",
         "nngp.first_steps": 60,
+        "nngp.blending": 0.0,
         "nngp.early_steps": 4,
         "nngp.hidden": 8,
         "nngp.lattice": 8,

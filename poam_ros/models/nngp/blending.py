@@ -19,6 +19,8 @@ from .sites import SiteStore
 
 #: Blocks along a side of [-1, 1]^2: those with sites are the area that was surveyed.
 BLOCKS = 16
+#: Mean spacings of the sites over which two nodes are blended.
+TRANSITION = 1.5
 
 
 def site_spacing(store: SiteStore) -> float:
@@ -30,7 +32,7 @@ def site_spacing(store: SiteStore) -> float:
 
 def blended(
     predict: Callable[[Tensor, Tensor], Conditionals], land: Land | None, x: Tensor, step: float,
-    spread: Callable[[Tensor], Tensor],
+    band: float, spread: Callable[[Tensor], Tensor],
 ) -> Conditionals:  # fmt: skip
     """The blended predictions at places.
 
@@ -41,13 +43,15 @@ def blended(
         land: across which a node is no neighbour; None: there is none.
         x: places [N, 2], scaled.
         step: between the nodes, in the same units.
+        band: share of the step, halfway between nodes, over which they are blended. Nearer to a
+            node, only its own neighbours count, so that fewer predictions are needed.
         spread: the neighbours of places [K, 2]: [K, k], -1 for none.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
     corner = (x / step).floor()
-    share = x / step - corner
+    share = ((x / step - corner - 0.5) / band + 0.5).clamp(0, 1)
     share = share * share * (3 - 2 * share)
     offsets = torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=torch.float64)
     nodes, own = torch.unique(
@@ -57,14 +61,16 @@ def blended(
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
     jitter, limited = 0.0, 0
     for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
+        weight = torch.where(offset > 0, share, 1 - share).prod(1)
+        rows = weight.nonzero().squeeze(1)
+        weight, which, points = weight[rows], which[rows], x[rows]
         chosen = near[which]
         if land is not None:  # a node across land, or on it, knows another water
             place = nodes[which] * step
-            hidden = torch.from_numpy(land.hides(x.numpy(), place.numpy()))
-            chosen[hidden] = spread(x[hidden])
-        found = predict(x, chosen)
-        weight = torch.where(offset > 0, share, 1 - share).prod(1)
-        mean += weight * found.mean
-        variance += weight * found.variance
+            hidden = torch.from_numpy(land.hides(points.numpy(), place.numpy()))
+            chosen[hidden] = spread(points[hidden])
+        found = predict(points, chosen)
+        mean[rows] += weight * found.mean
+        variance[rows] += weight * found.variance
         jitter, limited = max(jitter, found.jitter), max(limited, found.limited)
     return Conditionals(mean, variance, jitter, limited)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .conditional import condition
+from .options import POOL
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 MEDIAN = 0.6745
 #: Rounds over the same sites: an own noise changes the neighbours' residuals.
 ROUNDS = 8
-#: Nearest sites that neighbours are chosen from, for each neighbour.
-POOL = 4
 #: Other sites that an update checks again, in turn: what is learned changes.
 AGAIN = 128
 #: Sites that are checked at a time, at most.

@@ -21,7 +21,7 @@ from ..interface import ModelState, until
 from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
-from .blending import blended, site_spacing
+from .blending import TRANSITION, blended, site_spacing
 from .calibration import VarianceCalibration, errors_of, left_out, tells_noise, widening
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
@@ -50,7 +50,7 @@ class NeighbourGP:
         self.options = options
         layout = ParameterLayout(options.hidden, options.lattice)
         theta = layout.initial(options.lengthscales[1], options.initial_noise, network)
-        self._trainer = NngpTrainer(layout, options, training)
+        self._trainer = NngpTrainer(layout, options.of_training, training)
         self._learned = HyperparameterState.begin(theta)
         self._store = SiteStore()
         self._kernel: Kernel | None = None
@@ -235,7 +235,7 @@ class NeighbourGP:
             return found._replace(variance=found.variance + self._store.position_noise_at(near))
 
         found = (
-            blended(conditionals, self._store.land, x, nodes, spread)
+            blended(conditionals, self._store.land, x, nodes, self._band, spread)
             if nodes
             else conditionals(x, spread(x))
         )
@@ -248,6 +248,10 @@ class NeighbourGP:
             found.variance + (kernel.noise + added) if noise else found.variance
         )
         return Prediction(mean.to(X), variance.to(X))
+
+    @property
+    def _band(self) -> float:
+        return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
 
     def _warn(self, limited: int, places: int) -> None:
         """Log once that soundings contradict each other, and once more where it shows."""

@@ -62,3 +62,19 @@ def test_a_coarse_grid_is_not_blended(mappers):
     coarse = Grid.cells(EXTENT, 40.0)
     plain, blended = (mapper.map(coarse).mean for mapper in mappers)
     np.testing.assert_array_equal(plain, blended)
+
+
+def test_between_dense_tracks_no_step_halfway():
+    """Two tracks with a ping every 0.4 m: the 96 nearest pings are all of the nearer one."""
+    along = np.arange(20, 180, 0.4)
+    xy = np.concatenate([np.column_stack((along, np.full_like(along, y))) for y in (40, 120)])
+    z = bottom(xy)
+    near = {"nngp.candidate_neighbours": 96, "nngp.neighbour_spacing": 0.0, "nngp.blending": 0.0}
+    largest = []
+    for options in ({}, near):
+        mapper = BathymetricMapper(
+            EXTENT, ModelSettings.of({"method": "nngp", "nngp.first_steps": 60, **options})
+        )
+        mapper.update(xy, z)
+        largest.append(np.abs(np.diff(mapper.map(Grid.cells(EXTENT, 1.0)).mean, 2, axis=0)).max())
+    assert largest[0] < 0.3 * largest[1]

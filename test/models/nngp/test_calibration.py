@@ -97,7 +97,7 @@ def test_a_limit_of_two_stretches_that_contradict_each_other_is_their_largest():
     assert upper_limit(drawn, stretch) == 9.0
 
 
-FEW = replace(SHORT, neighbours=12, candidate_neighbours=48)
+FEW = replace(SHORT, neighbours=12, candidate_neighbours=48, neighbour_spacing=0.0)
 POSITION = replace(FEW, max_position_error=0.1)
 #: All but two of the lines.
 KEPT = torch.ones(LINES, LONG, dtype=torch.bool)

@@ -163,7 +163,7 @@ def test_covariance_of_too_many_is_none():
 
 
 def test_a_grid_is_its_points():
-    model = fed(ground(80, 1))
+    model = fed(ground(80, 1), options=replace(SHORT, blending=0.0))
     x, y = torch.linspace(-1, 1, 7).double(), torch.linspace(-0.5, 0.5, 4).double()
     grid = model.predict_grid(x, y)
     assert grid.mean.shape == (4, 7)
@@ -188,6 +188,17 @@ def test_work_per_update_does_not_grow():
             model.update(ground(20, 10 + seed))
         looked.append(model.looked_at - before)
     assert looked[1] < 1.6 * looked[0]
+
+
+def test_training_looks_far_only_if_it_is_to():
+    data = ground(600, 1)
+
+    def learned(**changed):
+        return fed(data, options=replace(SHORT, **changed)).state().tree["learned"]["theta"]
+
+    near = learned(candidate_neighbours=96, neighbour_spacing=0.0)
+    assert torch.equal(learned(), near)
+    assert not torch.equal(learned(spread_training=True), near)
 
 
 def test_before_any_data():
