@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 #: apart, predictions need soundings from many places, and run time matters less.
 MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
-    "nngp.tail": 10.0,
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.3,

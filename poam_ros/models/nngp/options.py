@@ -26,7 +26,7 @@ class NeighbourOptions(Settings):
     prefix = "nngp"
 
     tail: float = setting(
-        0.0, "Tail of the covariance function: (1 + tail Q^(g/2))^(-1/tail). 0: exp(-Q^(g/2))",
+        10.0, "Tail of the covariance function: (1 + tail Q^(g/2))^(-1/tail). 0: exp(-Q^(g/2))",
         minimum=0.0, maximum=100.0,
     )  # fmt: skip
     neighbours: int = setting(24, "Samples that a prediction is made from", minimum=1, maximum=32)

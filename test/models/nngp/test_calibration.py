@@ -131,7 +131,7 @@ def test_errors_of_position_are_noise_where_the_bottom_slopes():
     (model, loss, ratio), (_, before, usual) = map(calibrated, (POSITION, FEW))
     assert loss < before - 0.5
     assert ratio > 10 > 2 > usual
-    assert model._refit.position == 0.05
+    assert 0.02 < model._refit.position < 0.11  # of a few values, a factor of two apart
     other = MODELS["nngp"].build(POSITION, 0, torch.device("cpu"))
     other.restore(model.state())
     found, expected = other.predict(data.X), model.predict(data.X)

@@ -51,7 +51,7 @@ def dense(kernel, data, x):
     """
     points = torch.cat([data.X, x])
     at = local(interpolate(kernel.F, points), kernel.lengths)
-    whole = covariance(points, at, points, at, kernel.exponent, same=True)
+    whole = covariance(points, at, points, at, kernel.exponent, kernel.tail, same=True)
     n = len(data)
     ping = torch.cat([data.X, data.noise.unsqueeze(-1)], 1)
     one = (ping.unsqueeze(0) == ping.unsqueeze(1)).all(-1)
