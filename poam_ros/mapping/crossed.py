@@ -162,7 +162,8 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     lose nothing more: their maps are those that the vehicle had.
     """
     samples = soundings.samples(settings.water_level)
-    screened = soundings.is_table and settings.screened(samples, say=False).screening.enabled
+    judged = settings.screened(samples, say=False, table=True)
+    screened = soundings.is_table and judged.screening.enabled
     if LINE not in soundings.labels and soundings.names and soundings.is_table:
         line = Labels(soundings.group, soundings.names)
     else:

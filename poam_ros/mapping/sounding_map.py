@@ -101,7 +101,7 @@ def learn(
     samples = soundings.samples(settings.water_level)
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
     if steps is None:
-        settings = settings.screened(samples)
+        settings = settings.screened(samples, table=soundings.is_table)
         screening = settings.screening
         if soundings.is_table:  # screened as a whole, see ``cross``
             screening = replace(screening, enabled=False, crossings=False)
@@ -349,7 +349,8 @@ def map_soundings(
         banks = None if outline is None else beyond(counted.mean, grid, mapper.xy, surface)[1]
         write_water(folder, measure(counted, sample, levels, banks))  # with draws of its shore
     if taken.steps is None:
-        settings = settings.screened(taken.samples(settings.water_level), say=False)
+        samples = taken.samples(settings.water_level)
+        settings = settings.screened(samples, say=False, table=taken.is_table)
     config = describe(log, soundings, grid, workspace, settings)
     if outline is not None:
         config["outline"] = outline.described

@@ -87,10 +87,13 @@ class SoundingMapSettings(Settings):
         ends = [*range(self.first_batch or FIRST, count, size), count]
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
-    def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
+    def screened(
+        self, samples: Samples, say: bool = True, table: bool = False
+    ) -> SoundingMapSettings:
         """Without what needs a track where the record is none: screening, the search for soundings
         that contradict those around them, errors of position, and neighbours far apart. Without
-        screening, too, where many soundings are above the water: their ranges are not known."""
+        screening, too, where many soundings are above the water: their ranges are not known. A
+        table's lines tell of each other also where soundings are far apart along them."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
@@ -99,7 +102,8 @@ class SoundingMapSettings(Settings):
                 options, max_residual=0.0, max_position_error=0.0, neighbour_spacing=spacing
             )
             settings = replace(self, model=replace(self.model, options=options))
-        reason = _against_screening(samples, self.water_level, share)
+        track = share >= TRACK or (table and _on_lines(find_lines(samples.xy)))
+        reason = _against_screening(samples, self.water_level, "" if track else _apart(share))
         if not (self.screening.enabled and reason):
             return settings
         if say:
@@ -115,17 +119,25 @@ def _beside(samples: Samples) -> float:
     return float(beside.mean()) if len(steps) else 1.0
 
 
-def _against_screening(samples: Samples, water_level: float, beside: float) -> str:
-    """Why these cannot be screened; empty where they can."""
+def _apart(beside: float) -> str:
+    """In words, that a record is no track."""
+    return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
+
+
+def _on_lines(line: np.ndarray) -> bool:
+    """Whether soundings, by the line of each [N], are as many on each line as on survey lines."""
+    return len(line) >= LEAST_LINE * (int(line[-1]) + 1) if len(line) else False
+
+
+def _against_screening(samples: Samples, water_level: float, no_track: str) -> str:
+    """Why these cannot be screened, also where they are no track; empty where they can."""
     dry = int((samples.range < 0).sum())
     if dry > DRY * len(samples):
         return (
             f"{dry} of {len(samples)} soundings are above the water's surface at "
             f"{water_level:g} m (water.level)"
         )
-    if beside < TRACK:
-        return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
-    return ""
+    return no_track
 
 
 class Labels(NamedTuple):
@@ -287,7 +299,7 @@ class Soundings:
         """
         group = self.lines()
         count = int(group[-1]) + 1
-        if len(self) < LEAST_LINE * count:
+        if not _on_lines(group):
             raise InputError(
                 f"--by {LINE}: no survey lines found in the track: {len(self)} soundings would be "
                 f"{count} lines (name a column with --by)"

@@ -30,7 +30,7 @@ MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
 LEAST_STEP = 0.05  # m: this is added to both
-SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap
+SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
@@ -109,7 +109,8 @@ def likeliest(
     begin = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
     length = np.diff(np.r_[begin, len(line)])
     order = np.argsort(-length, kind="stable")
-    paths = _Paths(xy, ranges, forecast, scatter, rates, begin[order], length[order])
+    slope = usual_slope(xy, ranges, line)
+    paths = _Paths(xy, ranges, forecast, scatter, slope, rates, begin[order], length[order])
     found, rates = paths.find()
     step = np.hypot(*np.diff(xy, axis=0).T)
     cuts = np.flatnonzero((np.diff(line) != 0) | (step > paths.reach[1:])) + 1
@@ -130,11 +131,12 @@ class _Paths:
         ranges: np.ndarray,
         forecast: Forecast,
         scatter: np.ndarray,
+        slope: float,
         rates: Rates,
         begin: np.ndarray,
         length: np.ndarray,
     ) -> None:
-        self.xy, self.r, self.scatter, self.rates = xy, ranges, scatter, rates
+        self.xy, self.r, self.scatter, self.slope, self.rates = xy, ranges, scatter, slope, rates
         self.begin, self.length = begin, length
         self.depth = ranges[:, None] / FACTORS  # [N, S]
         self.evidence = _across(self.depth, forecast)
@@ -217,7 +219,7 @@ class _Paths:
         grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP
         away = away[..., None, None]
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
-        steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (SLOPE * away) ** 2
+        steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
         variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
         jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
@@ -283,3 +285,17 @@ def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     near = np.median(np.lib.stride_tricks.sliding_window_view(steps, width), axis=1) / 0.6745
     middle = np.searchsorted(rows, np.arange(len(ranges)))
     return near[np.clip(middle - width // 2, 0, len(near) - 1)]
+
+
+def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> float:
+    """Standard deviation of the bottom's slope over ``GAP_STEPS`` soundings of a line, by the
+    median; ``SLOPE`` at most, and where most of these are farther apart than the depth: there a
+    median says nothing of the banks and cliffs between them."""
+    back = int(GAP_STEPS)
+    away = np.hypot(*(xy[back:] - xy[:-back]).T)
+    same = (line[back:] == line[:-back]) & (away > 0)
+    use = same & (away <= ranges[back:])
+    if 2 * use.sum() <= same.sum():
+        return SLOPE
+    rise = np.abs(ranges[back:] - ranges[:-back])[use] / away[use]
+    return min(SLOPE, float(np.median(rise)) / 0.6745)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from crossing_lines import ground, lake
-from planted import plant, refused, simulated
+from planted import Record, plant, refused, simulated
 
+from poam_ros.outputs.held_out import split_off
 from poam_ros.screening.crossings import find_crossings
 
 
@@ -106,6 +107,28 @@ def test_bursts_of_multiples_between_terraces_are_no_cliffs():
     case = plant(record, "bursts", every)
     out = refused(record, case.z, every)
     assert out[~case.sound].mean() > 0.96 and not out[case.sound].any()
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_a_sparse_track_is_judged_by_its_other_lines(factor):
+    """Steps of 14 m in 13 m of water; a step, a bank or a shoal between two soundings stays."""
+    whole = simulated("terraces")
+    record = Record(*(values[::10] for values in vars(whole).values()))
+    every, z, false = np.arange(len(record.z)), record.z.copy(), record.line == 6
+    z[false] *= factor
+    out = refused(record, z, every)
+    assert not out[~false].any()
+    assert out[false].mean() > 0.95 if factor > 1 else not out[false].any()
+
+
+def test_double_echoes_between_gaps_are_refused_where_the_bottom_is_flatter_than_that():
+    """A gap hides a slope of usual size only."""
+    record = simulated("rough")
+    kept = ~split_off(record.line, 0.25, 0)
+    case = plant(record, "gaps", kept)
+    there = np.flatnonzero(kept & np.isfinite(case.z))
+    out, sound = refused(record, case.z, there)[there], case.sound[there]
+    assert out[~sound].mean() > 0.95 and not out[sound].any()
 
 
 def test_where_half_of_the_lines_are_multiples_the_deeper_ones_are_refused():
