@@ -128,6 +128,15 @@ def test_path_entropy_explores_where_one_corner_alone_is_rough():
     assert len(plan(pilot, rough=corner, unevenness=0.0)) > 2
 
 
+def test_a_sweep_under_way_goes_on_where_none_would_begin():
+    def quarter(xy):
+        return np.where((xy[:, 0] > 5) & (xy[:, 1] > 10), 100.0, 1.0)
+
+    pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30)], dtype=float)
+    assert plan(np.concatenate((pilot, [(0, 0)])), rough=quarter).shape == (1, 2)
+    assert len(plan(np.concatenate((pilot, [(18, -28), (18, 28)])), rough=quarter)) > 2
+
+
 @pytest.mark.parametrize("concentration", [1.0, 0.5])
 def test_the_waste_of_lines_is_the_error_they_would_have(concentration):
     """Against the errors a s^g themselves, summed over rows, for a polygon that is a staircase."""
