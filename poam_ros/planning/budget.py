@@ -3,7 +3,8 @@
 One sweep across the area spends what is left. The error between two lines a distance s apart is
 a s^g, where a is the roughness and g an exponent; its sum over an area is smallest, for a given
 length of lines, if their density is proportional to a^(1 / (g + 1)). Lines from border to border
-that bend towards rough places come near that density and need no more turns than even lines.
+that bend towards rough places come near that density and need no more turns than even lines. But
+they cannot be dense in one small place alone: where that costs too much, ``path_entropy`` plans.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ ROUNDS = 15
 MARGIN = 0.35
 #: Lines in one plan; roughness is learned again before the next two.
 LINES = 2
+#: A sweep begins if the error of its lines is at most this many times that of lines of the best
+#: density, and goes on up to the second number. Learned where lines win (docs/results.md): 1.02 to
+#: 1.45, near the end of a sweep 1.6; on corner 1.7 to 2.2 after the pilot survey, then up to 2.6.
+MAX_WASTE, MAX_WASTE_UNDER_WAY = 1.55, 2.0
 #: Lines of a mission without a budget.
 UNLIMITED = 30
 
@@ -58,8 +63,9 @@ def budget(
 
     The whole rest of the sweep is planned each time, with as many lines as ``distance_left``
     allows. Lines run along the workspace's longer side. The first is at the corner nearest to the
-    vehicle, each further one beside the last line in ``recent_track``. What is left when no line
-    fits is spent as by ``path-entropy``.
+    vehicle, each further one beside the last line in ``recent_track``. Where roughness is too
+    concentrated for such lines (``MAX_WASTE``), and when no line fits into what is left, it is the
+    next leg of ``path-entropy``.
 
     Raises:
         InputError: no place has a usable variance, or no path is allowed.
@@ -67,7 +73,7 @@ def budget(
     sweep = _Sweep(view, situation, options)
     low, high = 0, sweep.most() + 1
     found: list[list[np.ndarray]] = []
-    while high - low > 1 and sweep.open:
+    while high - low > 1 and sweep.open and sweep.suitable:
         middle = (low + high) // 2
         lines = sweep.lines(middle)
         if way_length(_parts(lines), situation) <= situation.distance_left:
@@ -102,6 +108,7 @@ class _Sweep:
 
     Attributes:
         open: whether any part is left.
+        suitable: whether roughness is so spread that lines from border to border suit it.
     """
 
     def __init__(self, view: MapView, situation: Situation, options: BudgetOptions) -> None:
@@ -125,6 +132,7 @@ class _Sweep:
         self._share = float(shares[shares > 0].mean()) if inside.any() else 1.0
         density[~inside] = density[inside].mean() if inside.any() else 1.0
         inside, density = inside.reshape(ROWS, COLUMNS), density.reshape(ROWS, COLUMNS)
+        waste = _waste(density, inside)
         nearest = np.sqrt(squared_distance_to(points, situation.visited)).reshape(ROWS, COLUMNS)
         self._here = situation.position - workspace.lower
         self._last = self._last_line(inside)
@@ -134,6 +142,7 @@ class _Sweep:
             empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
             if min(empty) > spacing:  # a leg across the middle begins no sweep
                 self._last = None
+        self.suitable = waste <= (MAX_WASTE if self._last is None else MAX_WASTE_UNDER_WAY)
         if self._last is None:
             # After an interruption: what is as dense as lines there would be is surveyed.
             share = density / density[inside].mean() if inside.any() else density
@@ -255,6 +264,24 @@ class _Sweep:
             if after - first > 1:
                 parts.append(places[first:after][kept])
         return parts
+
+
+def _waste(density: np.ndarray, inside: np.ndarray) -> float:
+    """How many times the smallest possible error lines from border to border have, at least 1.
+
+    With b the best ``density``, the roughness is b^(g + 1), and the smallest error of L metres of
+    lines is (sum of b)^(g + 1) / L^g. Lines from border to border pass through every row equally
+    often, so a row's density is b over its mean in that row. Both as if lines needed no turns.
+
+    Args:
+        density: best density of lines up to a factor [ROWS, COLUMNS].
+        inside: whether the vehicle may be there [ROWS, COLUMNS]; lines are driven there alone.
+    """
+    means, sums = density.mean(1), (density * inside).sum(1)
+    if not sums.any():
+        return 1.0
+    length = (sums / means).sum()
+    return float((means**EXPONENT * sums).sum() * length**EXPONENT / sums.sum() ** (EXPONENT + 1))
 
 
 def roughness(view: MapView, situation: Situation, points: np.ndarray, reach: float) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 from poam_ros.core.geometry import Extent, squared_distance_to
 from poam_ros.core.maps import Predicted
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.budget import BudgetOptions, budget, way_length
+from poam_ros.planning.budget import BudgetOptions, _waste, budget, way_length
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 
@@ -112,6 +112,47 @@ def test_the_plan_of_two_lines_is_no_longer_than_what_is_left():
 def test_what_no_line_fits_into_is_spent_by_path_entropy():
     assert plan(left=15.0).shape == (1, 2)
     assert np.linalg.norm(plan(left=0.0) - CORNER) < 20.0
+
+
+def test_path_entropy_explores_where_one_corner_alone_is_rough():
+    def corner(xy):
+        return np.where((xy[:, 0] > 5) & (xy[:, 1] > 15), 300.0, 1.0)
+
+    def strip(xy):  # along the lines: they can be close there and nowhere else
+        return np.where(xy[:, 0] > 5, 300.0, 1.0)
+
+    pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30), (0, 0)], dtype=float)
+    leg = plan(pilot, rough=corner)
+    assert leg.shape == (1, 2) and np.linalg.norm(leg[0] - pilot[-1]) <= 0.21 * 60
+    assert len(plan(pilot, rough=strip)) > 2
+    assert len(plan(pilot, rough=corner, unevenness=0.0)) > 2
+
+
+def test_a_sweep_under_way_goes_on_where_none_would_begin():
+    def quarter(xy):
+        return np.where((xy[:, 0] > 5) & (xy[:, 1] > 10), 100.0, 1.0)
+
+    pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30)], dtype=float)
+    assert plan(np.concatenate((pilot, [(0, 0)])), rough=quarter).shape == (1, 2)
+    assert len(plan(np.concatenate((pilot, [(18, -28), (18, 28)])), rough=quarter)) > 2
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.5])
+def test_the_waste_of_lines_is_the_error_they_would_have(concentration):
+    """Against the errors a s^g themselves, summed over rows, for a polygon that is a staircase."""
+    rows, columns = np.mgrid[0:24, 0:160]
+    inside = columns < 60 + 4 * rows
+    density = np.where((rows > 15) & (columns < 50), 1.0, concentration)
+    lines = density / density.mean(1, keepdims=True)
+    length, best = lines[inside].sum(), density * inside
+    best = best / best.sum() * length  # the same length of lines at the best density
+
+    def error(achieved):
+        return (density[inside] ** 2.5 * achieved[inside] ** -1.5).sum()
+
+    assert _waste(density, inside) == pytest.approx(error(lines) / error(best), rel=1e-9)
+    assert _waste(density, inside) >= 1.0
+    assert _waste(density, np.zeros_like(inside)) == 1.0
 
 
 def test_in_a_polygon_with_a_hole_lines_stay_where_the_vehicle_may_be():
