@@ -23,8 +23,8 @@ from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import write_table
 from ..planning import polygons as plane
 
-#: Pairs of points and corners that are looked at together.
-PAIRS = 2_000_000
+#: Points, and pairs of points and sides, that are looked at together at most.
+POINTS, PAIRS = 4096, 2_000_000
 #: Cells along the longer side of the raster of its land.
 CELLS = 1024
 
@@ -102,12 +102,16 @@ def _area(ring: np.ndarray) -> float:
 
 
 def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
-    found = np.zeros(len(xy), dtype=bool)
-    for ring in rings:
-        step = max(1, PAIRS // len(ring))
-        for begin in range(0, len(xy), step):
-            part = slice(begin, begin + step)
-            found[part] ^= plane.inside(ring, xy[part])
+    """Some points of nearly the same y at a time: few sides are as far north as they."""
+    a, b = (np.concatenate(ends).T for ends in (rings, [*map(_next, rings)]))
+    south, north = np.minimum(a[1], b[1]), np.maximum(a[1], b[1])
+    found, order = np.zeros(len(xy), dtype=bool), np.argsort(xy[:, 1], kind="stable")
+    step = max(1, min(POINTS, PAIRS // a.shape[1]))
+    for begin in range(0, len(xy), step):
+        part = order[begin : begin + step]
+        y = xy[part, 1]
+        level = (south <= y[-1]) & (north >= y[0])
+        found[part] = plane.odd_crossings(a[:, level], b[:, level], xy[part])
     return found
 
 

@@ -80,8 +80,14 @@ def wrong_side(border: np.ndarray, point: np.ndarray) -> bool:
 
 def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Which points [N, 2] lie in a simple polygon, by the parity of crossings; boolean [N]."""
+    return odd_crossings(corners.T, np.roll(corners, -1, axis=0).T, points)
+
+
+def odd_crossings(a: np.ndarray, b: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Whether the ray east of each point [N, 2] crosses an odd number of the sides a b [2, E];
+    boolean [N]."""
     x, y = points[:, :1], points[:, 1:]
-    (ax, ay), (bx, by) = corners.T, np.roll(corners, -1, axis=0).T
+    (ax, ay), (bx, by) = a, b
     spans = (ay > y) != (by > y)
     rise = np.where(ay == by, 1.0, by - ay)  # a level side spans nothing
     return (spans & (x < (bx - ax) * (y - ay) / rise + ax)).sum(axis=1) % 2 == 1
