@@ -26,8 +26,17 @@ from .exports.chart import (
     settings_of,
 )
 from .folder import atomic_write, read_records
-from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
-from .view.texts import numbers, table
+from .plates import (
+    chart_plate,
+    contour_levels,
+    crossings_plate,
+    lines_plate,
+    screened_out,
+    survey_lines,
+    uncertain,
+    uncertainty_plate,
+)
+from .view.texts import Cell, numbers, table, wide_table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
 
@@ -41,21 +50,28 @@ WORST = 10
 UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 STYLE = """
 @page{size:A4;margin:16mm}
+*{box-sizing:border-box}
 body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
-color:#1c2733;max-width:190mm;margin:0 auto;padding:8px}
+color:#1c2733;max-width:190mm;margin:0 auto;padding:8px;overflow-wrap:break-word}
 h1{font-size:24px;margin:0 0 2px;overflow-wrap:anywhere}
 h2{font-size:16px;margin:22px 0 6px;break-after:avoid;border-bottom:1px solid #b9c5cf}
 table{border-collapse:collapse;width:100%;break-inside:auto}
 tr{break-inside:avoid}
 th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
-font-weight:400;overflow-wrap:anywhere}
-th{color:#44525f}
-table.wide th,table.wide td{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+font-weight:400}
+th{color:#44525f;min-width:30%}
+td{overflow-wrap:anywhere}
+table.wide td{overflow-wrap:normal}
+table.wide .number{text-align:right;font-variant-numeric:tabular-nums}
+table.wide small{display:block}
+table.wide td:first-child,table.wide td:last-child{overflow-wrap:anywhere}
 figure{margin:8px 0;break-inside:avoid}
-img{width:100%;height:auto}
+img{display:block;width:100%;height:auto;object-fit:contain}
 figcaption,small,p.note{color:#5b6b7b;font-size:12px}
 pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
-@media print{details{display:none}}
+@media(max-width:480px){body{font-size:13px}table.wide{font-size:12px}
+table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}}
+@media print{details{display:none}img{max-height:175mm}}
 """
 
 
@@ -79,7 +95,7 @@ def write_report(folder: Path) -> Path:
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *_section("Soundings", table(_soundings(chart, config))),
+        *_section("Soundings", table(_soundings(chart, config)), _lines_figure(chart)),
         *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
     ]
@@ -108,6 +124,10 @@ METHOD = (
 UNCERTAINTY_CAPTION = (
     "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
 )
+CROSSINGS_CAPTION = (
+    "Crossings, coloured by the difference of the two depths. Grey: soundings in the map, with the "
+    "names of the survey lines where there is room."
+)
 
 
 def summary(folder: Path, chart: Chart) -> dict[str, str]:
@@ -118,7 +138,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         depth, half = chart.depth[known], chart.uncertainty[known]
         found["depth"] = (
             f"{depth.min():.2f} to {depth.max():.2f} m under a water level of "
-            f"{chart.settings.water_level:g} m"
+            f"{round(chart.settings.water_level, 3):g} m"
         )
         found["uncertainty (95 %)"] = (
             f"median {np.median(half):.2f} m; "
@@ -218,7 +238,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
     )
     return _section(
         "Crossings", f"<p class=note>{note}</p>", table(words),
-        _figure(crossings_plate(chart), "Crossings by difference. Dots: soundings in the map."),
+        _figure(crossings_plate(chart), CROSSINGS_CAPTION),
         _line_table(lines),
     )  # fmt: skip
 
@@ -243,11 +263,9 @@ def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
     for row in lines:
         name = row["line"] if row["line"] else f"day {row['day']}"
         between = f"{row['low']} to {row['high']}" if row["low"] else ""
-        cells = (name, row["crossings"], row["median"], between, row["verdict"])
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    heads = ("line", "crossings", "median (m)", "95 %", "verdict")
-    head = "".join(f"<th>{text}</th>" for text in heads)
-    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
+        rows.append((name, row["crossings"], (row["median"], between), row["verdict"]))
+    heads = ("line", "crossings", ("median (m)", "95 % interval"), "verdict")
+    return wide_table(heads, rows, right=(1, 2))
 
 
 def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
@@ -266,19 +284,18 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
 def _volume_table(water: WaterBelow, level: float) -> str:
     count = len(water.level)
     some = set(range(0, count, -(-count // ROWS))) | {int(np.abs(water.level - level).argmin())}
-    rows = []
-    for index in sorted(some, reverse=True):
-        cells = [f"{water.level[index]:.2f}"]
+    shown = sorted(some, reverse=True)
+    rows: list[list[Cell]] = []
+    for index in shown:
+        row: list[Cell] = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            cells += [mean, f"{low} to {high}"]
-        bold = ' style="font-weight:650"' if water.level[index] == level else ""
-        rows.append(f"<tr{bold}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = ["level (m)"]
-    for name in QUANTITIES:
-        heads += [f"{name.replace('_', ' ')} ({UNITS[name]})", "95 %"]
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
+            row.append((mean, f"{low} to {high}"))
+        rows.append(row)
+    heads: list[Cell] = ["level (m)"]
+    heads += [(f"{name.replace('_', ' ')} ({UNITS[name]})", "95 % interval") for name in QUANTITIES]
+    now = [row for row, index in enumerate(shown) if water.level[index] == level]
+    return wide_table(heads, rows, range(1 + len(QUANTITIES)), now[0] if now else None)
 
 
 def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
@@ -291,6 +308,18 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     if "samples" not in config:
         found |= _pings(chart)
     return found
+
+
+def _lines_figure(chart: Chart) -> str:
+    """The survey lines and what screening left out; empty if neither is known."""
+    lines, out = survey_lines(chart), len(screened_out(chart))
+    if not lines and not out:
+        return ""
+    caption = "Soundings in the map"
+    caption += ", a colour for each survey line, named where there is room." if lines else "."
+    if out:
+        caption += f" Red crosses: {quantity(out, 'sounding')} left out as false echoes."
+    return _figure(lines_plate(chart), caption)
 
 
 def _pings(chart: Chart) -> dict[str, str]:
@@ -332,7 +361,7 @@ def _chart_caption(chart: Chart) -> str:
         doubtful = ", dashed where the 95 % uncertainty is over half of that"
         apart += f"{doubtful if uncertain(chart).any() else ''}. "
     return (
-        f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
+        f"Depth under a water level of {round(chart.settings.water_level, 3):g} m. {apart}"
         f"Dots: soundings in the map. {_coordinates(chart)}"
     )
 
