@@ -13,12 +13,11 @@ from ..core.errors import InputError
 from ..screening.screen import FALSE_ECHO
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import blank_figure, draw_soundings, outline_cells, plain
+from .figures import DPI, WIDTH, blank_figure, draw_soundings, outline_cells, plain
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
-#: Maximum width and height of a figure, in inches. A page of A4 shows it a third larger, a phone
-#: two thirds as large: text of TEXT points can be read on both.
-WIDTH, HEIGHT, DPI = 5.2, 6.2, 220
+#: Maximum height of a figure in inches; sizes of its text in points.
+HEIGHT = 6.2
 TEXT, SMALL = 9, 7.5
 #: Width over height from which the colour bar is below the map.
 BELOW = 1.2
