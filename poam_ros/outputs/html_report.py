@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -25,7 +24,8 @@ from .exports.chart import (
     recorded,
     settings_of,
 )
-from .folder import atomic_write, read_records
+from .folder import read_records
+from .html import SIMULATED, figure, section, write_page
 from .plates import (
     chart_plate,
     contour_levels,
@@ -48,31 +48,6 @@ ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
 UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
-STYLE = """
-@page{size:A4;margin:16mm}
-*{box-sizing:border-box}
-body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
-color:#1c2733;max-width:190mm;margin:0 auto;padding:8px;overflow-wrap:break-word}
-h1{font-size:24px;margin:0 0 2px;overflow-wrap:anywhere}
-h2{font-size:16px;margin:22px 0 6px;break-after:avoid;border-bottom:1px solid #b9c5cf}
-table{border-collapse:collapse;width:100%;break-inside:auto}
-tr{break-inside:avoid}
-th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
-font-weight:400}
-th{color:#44525f;min-width:30%}
-td{overflow-wrap:anywhere}
-table.wide td{overflow-wrap:normal}
-table.wide .number{text-align:right;font-variant-numeric:tabular-nums}
-table.wide small{display:block}
-table.wide td:first-child,table.wide td:last-child{overflow-wrap:anywhere}
-figure{margin:8px 0;break-inside:avoid}
-img{display:block;width:100%;height:auto;object-fit:contain}
-figcaption,small,p.note{color:#5b6b7b;font-size:12px}
-pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
-@media(max-width:480px){body{font-size:13px}table.wide{font-size:12px}
-table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}}
-@media print{details{display:none}img{max-height:175mm}}
-"""
 
 
 def write_report(folder: Path) -> Path:
@@ -89,31 +64,19 @@ def write_report(folder: Path) -> Path:
         f"<p class=note>{escape(_dated(chart))}</p>",
         SIMULATED if is_simulated(folder) else "",
         table(summary(folder, chart)),
-        *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
-        *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
+        *section("Chart", figure(chart_plate(chart), _chart_caption(chart))),
+        *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *_section("Soundings", table(_soundings(chart, config)), _lines_figure(chart)),
-        *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
+        *section("Soundings", table(_soundings(chart, config)), _lines_figure(chart)),
+        *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
     ]
-    title = escape(chart.provenance["title"])
-    head = (
-        "<!DOCTYPE html><html lang=en><head><meta charset=utf-8>"
-        "<meta name=viewport content='width=device-width,initial-scale=1'>"
-        f"<title>{title}</title><style>{STYLE}</style></head><body>"
-    )
-    with atomic_write(folder / FILE) as file:
-        file.write((head + "\n".join(parts) + "</body></html>\n").encode())
-    return folder / FILE
+    return write_page(folder / FILE, chart.provenance["title"], parts)
 
 
-SIMULATED = (
-    "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
-    "</strong></p>"
-)
 METHOD = (
     "The map is the predictive mean of a Gaussian process, trained on the soundings after false "
     "echoes were removed. Its uncertainty is 1.96 predictive standard deviations (95 %), including "
@@ -188,18 +151,6 @@ def _dated(chart: Chart) -> str:
     return f"{words['software']}, {words['export_time']}. Origin of the map: {place}."
 
 
-def _section(title: str, *parts: str) -> Iterable[str]:
-    return f"<h2>{escape(title)}</h2>", *parts
-
-
-def _figure(content: bytes, caption: str) -> str:
-    image = f"data:image/png;base64,{b64encode(content).decode()}"
-    return (
-        f'<figure><img alt="{escape(caption, quote=True)}" src="{image}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
 def _held_out(folder: Path) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
     if not (scores := _scores(folder)):
@@ -212,9 +163,9 @@ def _held_out(folder: Path) -> Iterable[str]:
         "MSLL": f"{scores['msll']:.3f} (below 0: better than the mean of all soundings)",
     }
     picture = folder / "validation.png"
-    caption = "Predicted against measured elevations, and the errors on a map."
-    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return _section("Errors at held-out soundings", table(words), *figures)
+    caption = "Predicted against measured values, and the errors on a map."
+    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return section("Errors at held-out soundings", table(words), *figures)
 
 
 def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
@@ -236,9 +187,9 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "S-44, as both depths may be off. Median of a line (or day): its elevations less those of "
         "the lines that it crosses."
     )
-    return _section(
+    return section(
         "Crossings", f"<p class=note>{note}</p>", table(words),
-        _figure(crossings_plate(chart), CROSSINGS_CAPTION),
+        figure(crossings_plate(chart), CROSSINGS_CAPTION),
         _line_table(lines),
     )  # fmt: skip
 
@@ -274,8 +225,8 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
         return ()
     water = read_water(folder)
     picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
-    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return _section(
+    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return section(
         "Volume", f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} lists all "
         "levels.</p>", _volume_table(water, chart.settings.water_level), *figures,
     )  # fmt: skip
@@ -319,7 +270,7 @@ def _lines_figure(chart: Chart) -> str:
     caption += ", a colour for each survey line, named where there is room." if lines else "."
     if out:
         caption += f" Red crosses: {quantity(out, 'sounding')} left out as false echoes."
-    return _figure(lines_plate(chart), caption)
+    return figure(lines_plate(chart), caption)
 
 
 def _pings(chart: Chart) -> dict[str, str]:
