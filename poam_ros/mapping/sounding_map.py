@@ -39,7 +39,7 @@ from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .exclusions import LEFT_OUT, described, write_left_out
-from .outline import Outline, known, land
+from .outline import Outline, land
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -327,7 +327,7 @@ def map_soundings(
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
     shown = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        shown &= known(drawn, mapper.xy, mapper.z)
+        shown &= drawn.known(mapper.xy, mapper.z)
     counted = drawn.only(shown)
     if not extrapolate:
         shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))
