@@ -201,12 +201,13 @@ def _print_soundings(soundings: Soundings) -> None:
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
     kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
     print(
-        f"{quantity(len(soundings), 'sounding')} on {width:g} x {height:g} m"
+        f"{quantity(len(soundings), 'sounding')} on {width:,.1f} x {height:,.1f} m"
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
     # The only lines that show a mirrored position or an unnamed unit.
-    print(f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m")
+    low, high = soundings.z.min(), soundings.z.max()
+    print(f"elevations from {low:.2f} to {high:.2f} m (positive up)")
     if (origin := soundings.projection) is not None:
         print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
 
@@ -223,8 +224,8 @@ def _with_outline(
     outline = read_outline(args.outline, soundings.projection, soundings.xy)
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
-        f"outline of {outline.area:.6g} m^2"
-        + (f"; {quantity(beyond, 'sounding')} outside it, also in the map" if beyond else "")
+        f"outline of {outline.area:,.0f} m²"
+        + (f"; {quantity(beyond, 'sounding')} outside it used, too" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))

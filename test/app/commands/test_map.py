@@ -50,7 +50,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     by = ["--hold-out", "0.15", "--by", "line", "--resolution", "4"]
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
+    assert "240 soundings on 58.5 x 40.0 m in 6 groups" in said and "40 soundings held out" in said
     assert "so these figures are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
@@ -232,7 +232,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     given = ["--outline", str(shore), "--resolution", "4", *QUICK]
     assert main(["map", str(log), "--output", str(out), *given]) == 0
     said = capsys.readouterr().out
-    assert "outline of 5481 m^2; " in said
+    assert "outline of 5,481 m²; " in said
     assert "of the area lies beyond the outermost soundings" in said
     drawn = read_map(out / "map.npz")
     x, y = drawn.grid.points.T
