@@ -71,7 +71,7 @@ ROBOT_TOPICS = (
     Setting("goal_topic", "goal_pose", "Topic of the waypoints, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
 )
-#: Arguments of robot.launch.py about ArduPilot and places in degrees, which are no parameters.
+#: Arguments of robot.launch.py about ArduPilot and places in degrees that are not parameters.
 MAVLINK = Setting(
     "mavlink", "", "Address of an ArduPilot autopilot, such as udpin:127.0.0.1:14550: starts the "
     "node mavlink. Empty: do not",

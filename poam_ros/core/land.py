@@ -1,4 +1,4 @@
-"""Land between two places: what one knows of the bottom says nothing of the other."""
+"""Land between two places: a sounding on one side says nothing about the bottom on the other."""
 
 from __future__ import annotations
 

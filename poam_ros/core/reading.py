@@ -136,7 +136,7 @@ def refuse_large_dataset(path: Path) -> None:
 
 
 def read_whole(path: Path, factor: int = 1) -> bytes:
-    """A file's bytes, of which each takes ``factor`` bytes of memory later on.
+    """A file's bytes, each of which will take ``factor`` bytes of memory.
 
     Raises:
         OSError: it cannot be read.

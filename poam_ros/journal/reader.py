@@ -30,7 +30,7 @@ class RecordedMission:
         mapper: all settings of the mapper when the journal was created; empty in older journals.
         logged: pings and steps.
         successor: the folder that continues the mission after a reset; None: no reset.
-        previous: the newest journal with pings before the last reset; None: there is none.
+        previous: the newest journal with pings before the last reset; None: no such journal.
     """
 
     path: Path

@@ -34,7 +34,7 @@ class Recovery:
     """Repeats the steps of the journal, from the checkpoint on if there is a usable one.
 
     Args:
-        folder: of the checkpoint; None: there is none.
+        folder: of the checkpoint; None: no checkpoint.
         logged: the contents of the journal.
         truncate: called with the number of steps that could be repeated if the next one could not:
             the journal's other steps did not happen to this model.

@@ -24,7 +24,7 @@ LEFT_OUT = {
     FALSE_ECHO: "other false echoes, {} left out",
     1: "{} " + WITHDRAWN,
 }
-#: Offsets of lines, the largest, that are said.
+#: Number of the largest offsets of lines that are reported.
 SAID = 8
 DAY = "day"
 #: Columns that tell boats or recordings apart.

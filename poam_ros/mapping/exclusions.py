@@ -35,7 +35,7 @@ WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
 KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
-#: The file of what is not in the map, and its columns.
+#: The file of soundings that are not in the map, and its columns.
 LEFT_OUT = "left_out.csv"
 LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
 #: Why these soundings are not in the map.
@@ -71,7 +71,7 @@ def read_option(text: str) -> Exclusion:
     """Of ``--exclude COLUMN=VALUE``.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not an exclusion.
     """
     column, equals, value = text.partition("=")
     if not (column and equals and value):
@@ -240,7 +240,7 @@ def with_lines(soundings: Soundings) -> Soundings:
 
 
 def days(soundings: Soundings) -> Labels:
-    """The day (UTC) of each sounding; empty where nobody knows it."""
+    """The day (UTC) of each sounding; empty where unknown."""
     if soundings.stamp_ns is None:
         return Labels(np.zeros(len(soundings), dtype=np.int64), ("",))
     number = np.where(soundings.stamp_ns < DATES, -1, soundings.stamp_ns // (86_400 * SECOND))

@@ -30,7 +30,7 @@ CELLS = 1024
 
 @dataclass(frozen=True)
 class Outline:
-    """Polygons of a file, with islands, in m as the map; what lies in one of them is inside."""
+    """Polygons of a file, with islands, in the coordinates of the map, in m."""
 
     polygons: tuple[Rings, ...]
     file: str = ""

@@ -97,7 +97,7 @@ class Survey:
 
 
 def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:
-    """Those of the run; what was learned has been screened already."""
+    """The run's settings without screening, as its soundings have been screened."""
     given = {"stretches": 0, **values}  # of a run that did not calibrate
     model = ModelSettings.of({k: v for k, v in values.items() if k != "model"})
     return instance(SoundingMapSettings, given, model=model, screening=ScreeningSettings())

@@ -90,10 +90,11 @@ class SoundingMapSettings(Settings):
     def screened(
         self, samples: Samples, say: bool = True, table: bool = False
     ) -> SoundingMapSettings:
-        """Without what needs a track where the record is none: screening, the search for soundings
-        that contradict those around them, errors of position, and neighbours far apart. Without
-        screening, too, where many soundings are above the water: their ranges are not known. A
-        table's lines tell of each other also where soundings are far apart along them."""
+        """The settings for these samples: of a record that is not a track, without screening, the
+        search for soundings that contradict those around them, errors of position, and neighbours
+        far apart; of one with many soundings above the water, whose ranges are unknown, without
+        screening. The survey lines of a table are screened against each other also if soundings
+        are far apart along them."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
@@ -112,7 +113,7 @@ class SoundingMapSettings(Settings):
 
 
 def _beside(samples: Samples) -> float:
-    """The share of soundings that lie beside the one before."""
+    """The share of soundings that are next to the previous one."""
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])
     beside = steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)
@@ -120,7 +121,7 @@ def _beside(samples: Samples) -> float:
 
 
 def _apart(beside: float) -> str:
-    """In words, that a record is no track."""
+    """The reason that a record which is not a track is not screened."""
     return (
         f"only {100 * beside:.0f} % of the soundings are next to the previous one, so the file is "
         "not in the order of a track"
@@ -128,12 +129,13 @@ def _apart(beside: float) -> str:
 
 
 def _on_lines(line: np.ndarray) -> bool:
-    """Whether soundings, by the line of each [N], are as many on each line as on survey lines."""
+    """Whether there are enough soundings on each line for survey lines; ``line``: of each [N]."""
     return len(line) >= LEAST_LINE * (int(line[-1]) + 1) if len(line) else False
 
 
 def _against_screening(samples: Samples, water_level: float, no_track: str) -> str:
-    """Why these cannot be screened, also where they are no track; empty where they can."""
+    """Why these cannot be screened; empty if they can. ``no_track``: the reason if they are not a
+    track, else empty."""
     dry = int((samples.range < 0).sum())
     if dry > DRY * len(samples):
         return (
@@ -169,7 +171,7 @@ class Excluded(NamedTuple):
 
 #: In ``source``: how many lines were found in the track.
 FOUND = "lines_found"
-#: Soundings of a line, at least and in the mean; what has fewer is no track.
+#: Minimum mean number of soundings of a line; a record with fewer is not a track.
 LEAST_LINE = 5
 
 
@@ -187,7 +189,7 @@ class Soundings:
         refused_pings: the newest of each reason, with their places; a mission's own among them.
         source: what was read and how, as plain values.
         projection: by which degrees became metres; None where they were metres.
-        stamp_ns: when they were measured [N], in ns; None where nobody knows.
+        stamp_ns: when they were measured [N], in ns; None: unknown.
         pings: the same as a mapper's front end made them; None where only elevations are known.
         batch: the number of each one's batch [N], as a live mapper closed them; None of others.
         steps: what a mission's model did with exactly these; None of others, and of a part.

@@ -30,7 +30,7 @@ class GoalQueue:
         arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
 
     Attributes:
-        current: the goal [2]; None: there is none.
+        current: the goal [2]; None: no goal.
         queue: the waypoints after it.
         results: number of goals by how they ended: ``reached``, ``passed``, ``timeout``.
         clipped: number of waypoints moved into the navigable area.

@@ -202,7 +202,7 @@ class MapTarget:
     Attributes:
         settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
-        status: of the newest map; None: there is none.
+        status: of the newest map; None: no map yet.
         left: s until it meets target.tvu; None: unknown, or it does.
         closing_gaps: whether the vehicle is closing gaps now.
     """

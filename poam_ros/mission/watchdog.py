@@ -142,7 +142,7 @@ class Watchdog:
             mission.resume(f"recovered from: {mission.reason}")
 
     def fault(self) -> str | None:
-        """The fault, as text; None: there is none."""
+        """The fault, as text; None: no fault."""
         s = self.settings
         for source, timeout, what in (
             (ODOMETRY, s.odometry_timeout, "no odometry"),

@@ -49,7 +49,7 @@ class BathymetricMapper:
         workspace: the rectangle to be mapped.
         settings: which model, and its options.
         seed: spawns the model's generators.
-        land: across which soundings say nothing of the bottom, in m; None: there is none.
+        land: soundings on one side of it say nothing about the other, in m; None: no land.
         prior: what is known of the bottom before; None: nothing. How far it is trusted is learned
             from the first batch, and again whenever the pings have doubled if the model supports
             it.

@@ -44,7 +44,7 @@ CAPTION = (
     "Change of the elevation: positive where the bottom rose (the water became shallower). "
     "Outlined: significant. Grey: not compared."
 )
-#: The offset is averaged over cells within so many standard deviations of it, so many times.
+#: The offset is averaged over cells within this many standard deviations of it, this many times.
 NEAR, ROUNDS = 2.0, 10
 
 

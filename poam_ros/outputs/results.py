@@ -178,7 +178,7 @@ class SessionResults(ResultFolder):
         self._session, self._failed = session, False
 
     def finish(self, finished: MissionFinished) -> str:
-        """Write the results of a mission that is over; returns what was written, as text.
+        """Write the results of a finished mission; returns the names of the files, as text.
 
         Raises:
             OSError: they cannot be written.

@@ -53,7 +53,7 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    """What changes with the content of a file; empty: there is none."""
+    """A text that changes with the content of a file; empty: no file."""
     try:
         found = path.stat()
     except OSError:

@@ -112,8 +112,8 @@ def _add_chart(group: Any) -> None:
         help="Polygons that bound the map, with or without islands: GeoJSON (degrees); GeoPackage, "
         "Shapefile, KML (extra `geo`).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="Show cells without information from soundings (default: within an outline, and for "
-        "recordings and missions).")  # fmt: skip
+        help="Show cells about which the soundings say nothing (default: only within an "
+        "outline).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
         help="S-44 order whose limit applies to depth differences at crossings (default: "
         "1a).")  # fmt: skip

@@ -33,7 +33,7 @@ DURATION = Setting(
     "duration", 3600.0, "Time of a plan with --after, at max_speed", "s", minimum=1.0, maximum=1e6
 )
 ENDINGS = ".plan (QGroundControl), .waypoints (ArduPilot), .kml, .gpx"
-#: Settings of the workspace and of what a plan says of the vehicle.
+#: Settings of the workspace, and those of the vehicle that a plan needs.
 PLACES = ("workspace", "origin", "heading", "seed", "max_speed", "capture_radius", "planner")
 
 

@@ -1,4 +1,4 @@
-"""The one loader of the compiled libraries, and what is said where they are missing.
+"""The loader of the compiled libraries, and the message if they are missing.
 
 The libraries are built with the package where there is a C compiler (see setup.py). The environment
 variable ``POAM_NATIVE=0`` leaves them aside. Imports no torch.

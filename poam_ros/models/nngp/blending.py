@@ -40,7 +40,7 @@ def blended(
 
     Args:
         predict: conditionals of places [N, 2] from their neighbours [N, k].
-        land: across which a node is no neighbour; None: there is none.
+        land: nodes on the other side of it are not used; None: no land.
         x: places [N, 2], scaled.
         step: between the nodes, in the same units.
         band: share of the step, halfway between nodes, over which they are blended. Nearer to a

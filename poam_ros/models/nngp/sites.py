@@ -39,7 +39,7 @@ class SiteStore:
         residual: of each site when it was checked last, in standard deviations [S]; NaN before.
         excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
         contradicting: how many have such noise.
-        land: across which sites are no neighbours, in scaled units; None: there is none.
+        land: sites on different sides of it are not neighbours, in scaled units; None: no land.
         position_noise: variance of noise that errors of position make at each site [S]; None: none.
     """
 

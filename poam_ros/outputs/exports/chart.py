@@ -100,7 +100,7 @@ def _number(value: Any) -> float | None:
     return float(value) if known else None
 
 
-#: What is said of a map whose pings are simulated.
+#: The note on a map whose pings are simulated.
 SIMULATED = "yes: a simulated vehicle made the soundings, over no real bottom"
 #: ns; later stamps count from 1970, earlier ones from the start of the run.
 _THIS_CENTURY = 10**18
@@ -174,7 +174,7 @@ class Chart:
         support: inducing inputs [M, 2], in the grid's coordinates.
         unmapped: pings that are not in the map, in the grid's coordinates.
         crossings: of survey lines, in the grid's coordinates.
-        line: names of the survey lines of the track [N]; empty where nobody knows them.
+        line: names of the survey lines of the track [N]; empty where unknown.
         outline: rings [K, 2] of the polygons where the map ends, islands too, in the grid's
             coordinates; empty without an outline.
     """

@@ -66,7 +66,7 @@ class _Named(Matcher):
 
 
 def _host_of(origin: str) -> str:
-    """Host and port of an origin; empty for what is none."""
+    """Host and port of an origin; empty if it is not an origin."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

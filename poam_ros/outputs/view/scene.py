@@ -59,7 +59,7 @@ class Scene:
         samples: accepted pings so far, among them some that are not in the map yet.
         track: where the vehicle was.
         pings: accepted pings with known places.
-        line: names of the survey lines of the pings [N]; empty where nobody knows them.
+        line: names of the survey lines of the pings [N]; empty where unknown.
         held: pings that wait for others to confirm them.
         refused: pings that were refused, the newest of each reason.
         goal: of the vehicle, one or none.
