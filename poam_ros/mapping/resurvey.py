@@ -20,7 +20,7 @@ from ..models.prior import FILE as PRIOR
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
-from ..outputs.exports.chart import read_config, recorded
+from ..outputs.exports.chart import is_simulated, read_config, recorded
 from ..outputs.folder import read_map, read_table
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
@@ -154,7 +154,8 @@ def change_between(
     ]
     difference = predict(second, there).mean - predict(first, xy).mean
     change = compare(grid, both, difference, deviations[1] - deviations[0], offset)
-    return replace(change, extrapolated=shown_by_both & ~both)
+    simulated = is_simulated(before.folder) or is_simulated(after.folder)
+    return replace(change, extrapolated=shown_by_both & ~both, simulated=simulated)
 
 
 def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:

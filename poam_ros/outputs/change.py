@@ -22,7 +22,7 @@ from ..core.files import atomic_write
 from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import is_simulated
+from .exports.chart import SIMULATED as SIMULATED_NOTE
 from .figures import DPI, WIDTH, blank_figure, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, write_page
@@ -64,6 +64,7 @@ class Change:
         lost: the same of the significant cells that fell [3], in m^3, negative.
         extrapolated: cells that both maps have, but that were not compared [rows, columns],
             boolean; None: none.
+        simulated: whether a simulated vehicle made soundings of one survey.
     """
 
     grid: Grid
@@ -75,6 +76,7 @@ class Change:
     gained: np.ndarray
     lost: np.ndarray
     extrapolated: np.ndarray | None = None
+    simulated: bool = False
 
     @property
     def low(self) -> np.ndarray:
@@ -196,6 +198,8 @@ def write_change_raster(folder: Path, change: Change, place: GeoReference | None
             crs=CRS.from_wkt(wkt), transform=Affine(a, b, c, d, e, f), nodata=np.nan,
             compress="deflate",
         ) as raster:  # fmt: skip
+            if change.simulated:
+                raster.update_tags(simulated=SIMULATED_NOTE)
             for number, (name, layer) in enumerate(zip(COLUMNS[2:], layers, strict=True), start=1):
                 raster.write(layer[::-1].astype(np.float32), number)
                 raster.set_band_description(number, name)
@@ -214,6 +218,8 @@ def draw_change(folder: Path, change: Change) -> Path:
     panel = (WIDTH - 1.2) * height / width + 0.7  # beside a colour bar; below, the axis's labels
     drawing = blank_figure((WIDTH, float(np.clip(2 * panel, 3.5, 8.0))))
     axes = drawing.subplots(2, 1, sharex=True, sharey=True)
+    if change.simulated:
+        drawing.suptitle("SIMULATED", fontweight="bold")
     half = CONFIDENCE_95 * change.deviation
     reach = float(np.nanquantile(np.abs(change.mean), 0.99)) or 1.0
     panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
@@ -274,26 +280,26 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
     return found
 
 
-def write_change_report(folder: Path, before: Path, after: Path, found: Mapping[str, str]) -> Path:
+def write_change_report(
+    folder: Path, change: Change, names: tuple[str, str], found: Mapping[str, str]
+) -> Path:
     """Write report.html of a comparison: its numbers, and change.png from the folder.
 
     Args:
         folder: of the results.
-        before: folder of the first survey.
-        after: folder of the second.
+        change: of the surveys.
+        names: of the two surveys.
         found: the numbers, as of ``summary``.
 
     Raises:
         OSError: change.png is missing.
-        InputError: a config.yaml of a survey is broken.
     """
-    title = f"Change from {before.resolve().name} to {after.resolve().name}"
-    simulated = is_simulated(before) or is_simulated(after)
+    title = f"Change from {names[0]} to {names[1]}"
     picture = figure((folder / "change.png").read_bytes(), CAPTION)
     parts = [
-        f"<h1>{'SIMULATED: ' if simulated else ''}{escape(title)}</h1>",
+        f"<h1>{'SIMULATED: ' if change.simulated else ''}{escape(title)}</h1>",
         f"<p class=note>poam_ros {__version__}</p>",
-        SIMULATED if simulated else "",
+        SIMULATED if change.simulated else "",
         table(found),
         *section("Change", picture),
         *section("Method", f"<p>{METHOD}</p>"),

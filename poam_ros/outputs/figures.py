@@ -170,6 +170,8 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     reach = float(np.percentile(np.abs(error), 99)) or 1.0
     relief = Relief.of(truth, extent)
     errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
+    if is_simulated(folder):
+        figure.suptitle("SIMULATED", fontweight="bold")
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
     relief.draw(true_axis, truth, outside, "elevation, truth (m)")

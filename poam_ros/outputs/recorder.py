@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..core.errors import PoamError
+from ..core.errors import PoamError, needs_extra
 from ..core.geometry import Extent, Grid
 from ..frontend.events import DONE
 from . import folder as files
@@ -212,7 +212,7 @@ class RunRecorder:
 
             draw_run(path)
         except ImportError:
-            self.log.warning("matplotlib is not installed: no figures are drawn")
+            self.log.warning(f"no figures: {needs_extra('drawing', 'matplotlib', 'sim')}")
         except (PoamError, OSError) as error:
             self.log.error(f"figures: {error}")
             return False

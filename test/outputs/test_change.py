@@ -1,5 +1,7 @@
 """Change between two surveys: none is found where there is none, a scour and its volume are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from poam_ros.outputs.change import (
     summary,
     write_change,
     write_change_raster,
+    write_change_report,
 )
 from poam_ros.outputs.folder import read_table
 
@@ -108,3 +111,17 @@ def test_what_is_written_is_read_back(tmp_path):
             value = next(raster.sample(where.tolist(), 1))[0]
             assert value == pytest.approx(np.nanmin(change.mean), rel=1e-6)
             assert np.isnan(raster.read(4)).sum() == (~both).sum()
+            assert "simulated" not in raster.tags()
+
+
+def test_a_simulated_change_says_so_in_each_file(tmp_path, monkeypatch):
+    rasterio = pytest.importorskip("rasterio")
+    change = replace(survey(1, scour()), simulated=True)
+    with rasterio.open(write_change_raster(tmp_path, change, None)) as raster:
+        assert raster.tags()["simulated"].startswith("yes")
+    draw_change(tmp_path, change)
+    report = write_change_report(tmp_path, change, ("may", "june"), summary(change, True))
+    assert "SIMULATED: Change from may to june" in report.read_text(encoding="utf-8")
+    monkeypatch.setattr("poam_ros.outputs.change.save_figure", lambda figure, *others: figure)
+    assert draw_change(tmp_path, change).get_suptitle() == "SIMULATED"
+    assert not draw_change(tmp_path, replace(change, simulated=False)).get_suptitle()

@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     found = summary(change, estimated=args.offset is None)
     with figures():
         print(f"figure:  {draw_change(folder, change)}")
-        print(f"report:  {write_change_report(folder, before.folder, after.folder, found)}")
+        names = before.folder.resolve().name, after.folder.resolve().name
+        print(f"report:  {write_change_report(folder, change, names, found)}")
     for name, text in found.items():
         print(f"{name}: {text}")
     return 0
