@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from crossing_lines import ground, lake
 from planted import Record, plant, refused, simulated
+from random_lakes import counts, random_survey
+from random_lakes import refused as multiples_of
 
 from poam_ros.outputs.held_out import split_off
 from poam_ros.screening.crossings import find_crossings
@@ -204,3 +206,12 @@ def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     assert len(z) > 45_000
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()
+
+
+@pytest.mark.parametrize("seed", [12, 72, 135, 137, 160, 200, 206])
+def test_random_lakes_keep_their_true_soundings_and_lose_their_double_echoes(seed):
+    """Sparse lines, lines that begin with double echoes in a turn, shallow water."""
+    survey = random_survey(seed)
+    lost, true, found, double, *_ = counts(survey, multiples_of(survey))
+    assert lost <= 0.01 * true
+    assert double < 40 or found >= 0.9 * double
