@@ -16,6 +16,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.reading import MemoryMeter
+from .jumps import POSITION_JUMP, impossible_positions, metres
 from .raw import RawSoundings, ReadOptions
 
 #: Bytes of memory that a position, a depth or a kind of message takes.
@@ -89,7 +90,10 @@ class PositionsAndDepths:
         timed = (seconds >= 0) & (seconds < LAST)
         stamp_ns = np.round(np.where(timed, seconds, 0) * SECOND).astype(np.int64)
         fixed = np.array(self.positions[fix])
-        place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
+        fixed = fixed[np.isfinite(fixed).all(1)]
+        fixed = fixed[np.argsort(fixed[:, 0], kind="stable")]
+        place, near = interpolated(seconds, fixed)
+        false = impossible_positions(fixed[:, 0], metres(fixed[:, 1:]))
         inside = np.isfinite(place).all(1)
         beams = np.array(sorted(self.beams)).reshape(-1, 4)
         if len(beams := beams[np.isfinite(beams).all(-1)]):
@@ -101,11 +105,14 @@ class PositionsAndDepths:
             place[:, 0] += north / degree
             depth = down
         found = RawSoundings(
-            place, depth, stamp_ns=stamp_ns,
+            place, depth, stamp_ns=stamp_ns, fixed=True,
             said=f"positions {fix}, depths {sounder} (m{FROM.get(sounder, '')}), {said}",
             layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
-        return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
+        return found.without({
+            "no_time": ~timed, "no_position": ~inside, "position_gap": ~near,
+            POSITION_JUMP: _placed_by(false, fixed[:, 0], seconds),
+        })  # fmt: skip
 
 
 def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -130,6 +137,16 @@ def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np
     if len(times) == 1:
         return place, np.ones(len(seconds), dtype=bool)
     return place, (times[after] - times[after - 1] <= GAP) | np.isin(seconds, times)
+
+
+def _placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Which depths, at ``seconds`` [N], are placed by one of the false positions: boolean [K], at
+    ``times``, rising."""
+    number = np.append(0, np.cumsum(false))  # of false positions before each
+    first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
+    between = first == after
+    low = np.maximum(first - between, 0)
+    return number[np.minimum(after + between, len(times))] > number[low]
 
 
 def is_nmea(path: Path, head: bytes) -> bool:

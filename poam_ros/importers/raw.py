@@ -13,19 +13,14 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
 from ..core.geometry import MAX_COORDINATE
-from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from ..mapping.soundings import LINE, Labels, Soundings
-from .dialect import NO_READING, UNITS
+from .dialect import UNITS
+from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
+from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
-
-#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
-FAR_TIMES, FAR_M = 20.0, 50_000.0
-#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
-LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
-DEGREE_M = 111_320.0  # of latitude
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class RawSoundings:
         unit: of the heights, a key of ``UNITS``.
         crs: of x and y, as pyproj takes it; empty: metres of no known place.
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
-            counts from; None where it has none.
+            counts from; 0 where one is unknown, None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
         group: index of each one's group [N], where ``names`` has their names.
         labels: values of further columns, by the column.
@@ -95,6 +90,7 @@ class RawSoundings:
         question: of places and heights, as above: what contradicts the file's names, with the
             option that answers it; empty where nothing does.
         source: for the record, as plain values.
+        fixed: whether places are interpolated between positions that were judged themselves.
     """
 
     place: np.ndarray
@@ -114,6 +110,7 @@ class RawSoundings:
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     question: Callable[[np.ndarray, np.ndarray], str] = field(default=_nothing, compare=False)
     source: Mapping[str, Any] = field(default_factory=dict)
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         count = len(self.height)
@@ -149,6 +146,15 @@ class RawSoundings:
             kept &= ~these
         return replace(self[np.flatnonzero(kept)], refused=+refused, refused_pings=pings)
 
+    def jumps(self, crs: str = "") -> np.ndarray:
+        """Which are at positions that the vehicle cannot have reached [N], boolean; ``crs`` goes
+        before its own. None without times."""
+        if self.fixed or self.stamp_ns is None:
+            return np.zeros(len(self), dtype=bool)
+        code = "" if self.degrees else crs or self.crs
+        xy = metres(_degrees(self.place, code)) if self.degrees or code else self.place
+        return impossible_positions(seconds_of(self.stamp_ns), xy)
+
     def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
         """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
 
@@ -160,8 +166,10 @@ class RawSoundings:
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
         if options.crs and self.degrees:
             raise InputError(f"{path}: --crs: expected x and y with it, got degrees ({self.said})")
-        kept = self.without(_impossible(self))
-        kept = kept.without(_no_readings(kept)) if len(kept) else kept
+        kept = self.without(impossible(self.place, self.height, self.degrees, self.unit))
+        if len(kept):
+            kept = kept.without(no_readings(kept.place, kept.height, kept.degrees))
+        kept = kept.without({POSITION_JUMP: kept.jumps(options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
@@ -308,62 +316,6 @@ def _near(degrees: Mapping[Path, np.ndarray]) -> None:
             raise InputError(
                 f"{path}: expected the same water as {first}, got one {apart / 1000:.0f} km away"
             )
-
-
-def _impossible(raw: RawSoundings) -> dict[str, np.ndarray]:
-    """What can be no sounding, whatever the others are: boolean [N] by reason."""
-    limits = (90.0, 360.0) if raw.degrees else (MAX_COORDINATE, MAX_COORDINATE)
-    return {
-        "not_a_number": ~(np.isfinite(raw.place).all(1) & np.isfinite(raw.height)),
-        "impossible_place": ~(np.abs(raw.place) <= limits).all(1),
-        "wild_elevation": ~(np.abs(raw.height) * UNITS[raw.unit] <= MAX_ELEVATION),
-    }
-
-
-def _no_readings(raw: RawSoundings) -> dict[str, np.ndarray]:
-    """What instruments write where they have no reading, and places that cannot be of this survey:
-    boolean [N] by reason."""
-    place, height, wrong = raw.place, raw.height, {}
-    kept = np.ones(len(height), dtype=bool)
-
-    def refuse(reason: str, these: np.ndarray) -> None:
-        nonlocal kept
-        wrong[reason] = these & kept
-        kept = kept & ~these
-
-    size = np.abs(height)
-    bulk = np.quantile(size, 0.99)
-    sentinel = np.isin(size, NO_READING)
-    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
-    other_side = np.sign(height) != np.sign(np.median(height))
-    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
-    if one_way:
-        others = size[~sentinel] if (~sentinel).any() else np.array([bulk])
-        least, typical = np.quantile(others, (0.01, 0.99))
-        apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
-        refuse("no_reading", (sentinel & (other_side | apart)) | (height == 0))
-    if kept.any():
-        deepest = size[kept].max()
-        below = size[kept & (size < deepest)]
-        repeated = int((size[kept] == deepest).sum())
-        if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
-            refuse("sonar_limit", size == deepest)
-    scale = np.ones(2)
-    if raw.degrees:
-        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
-    nowhere = (place == 0).all(1)
-    if raw.degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
-        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
-        refuse("null_position", nowhere & elsewhere)
-    if kept.sum() >= 20:
-        middle = np.median(place[kept], axis=0)
-        off = place - middle
-        if raw.degrees:
-            off[:, 1] = (off[:, 1] + 180) % 360 - 180
-        away = np.hypot(*(off * scale).T)
-        reach = np.quantile(away[kept], 0.9)
-        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
-    return wrong
 
 
 def _degrees(place: np.ndarray, crs: str) -> np.ndarray:
