@@ -18,7 +18,7 @@ from ..core.geodesy import is_in_feet
 from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused_pings import RefusedPings
+from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels
 from .angles import Angles
 from .columns import Columns, guess, unit_of
@@ -48,7 +48,7 @@ class _Rows:
     codes: dict[str, int] = field(default_factory=dict)
     values: dict[str, dict[str, int]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
+    left_out: list[LeftOut] = field(default_factory=list)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     rows: int = 0
     memory: MemoryMeter = field(default_factory=MemoryMeter)
@@ -79,7 +79,7 @@ class _Rows:
             timed = np.isfinite(seconds)
             stamps[timed] = np.round(1e9 * seconds[timed])
             timed |= not self.timed
-        kept = self._judge(values, timed, stamps)
+        kept = self._judge(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
         columns = (values[:, :2], values[:, 2], groups, stamps, *labels)
         self.parts.append((row, *(column[kept] for column in columns)))
@@ -93,13 +93,30 @@ class _Rows:
         self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
         return np.array(index, dtype=np.int64)
 
-    def refuse(self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray) -> None:
-        """Count rows [N] as refused, and keep the newest of them as in the table [N, 3]."""
-        if wrong.any():
-            self.refused[reason] += int(wrong.sum())
-            self.refused_pings = self.refused_pings.more(reason, stamps[wrong], found[wrong])
+    def _lines(self, labels: list[np.ndarray]) -> np.ndarray | None:
+        """The names of the rows' lines, if there is such a column."""
+        if LINE not in self.labels:
+            return None
+        code = labels[list(self.labels).index(LINE)]
+        return np.array(list(self.values[LINE]), dtype=object)[code]
 
-    def _judge(self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+    def refuse(
+        self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray,
+        lines: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        """Leave out rows [N], boolean, that are as in the table [N, 3]."""
+        index = np.flatnonzero(wrong)
+        if len(index):
+            line = np.full(len(index), "", dtype=object) if lines is None else lines[index]
+            self.refused[reason] += len(index)
+            self.left_out.append(LeftOut(
+                reason, self.rows + index, stamps[index], found[index],
+                np.full(len(index), np.nan), line,
+            ))  # fmt: skip
+
+    def _judge(
+        self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray, lines: np.ndarray | None
+    ) -> np.ndarray:
         """Which rows [N, 3] are soundings that have a time; boolean [N]."""
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
@@ -113,7 +130,7 @@ class _Rows:
             ("wild_elevation", numbers & somewhere & ~sane),
             ("no_time", numbers & somewhere & sane & ~timed),
         ):
-            self.refuse(reason, wrong, stamps, found)
+            self.refuse(reason, wrong, stamps, found, lines)
         return numbers & somewhere & sane & timed
 
     def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
@@ -168,7 +185,7 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
         labels, columns.said + rows.angles.said, said(rows.dialect), +rows.refused,
-        rows.refused_pings, partial(question, columns, decimals=decimals),
+        tuple(rows.left_out), partial(question, columns, decimals=decimals),
         {"columns": asdict(columns)},
     )  # fmt: skip
 

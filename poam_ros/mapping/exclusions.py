@@ -6,26 +6,22 @@ import csv
 import io
 import logging
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, read_whole
-from ..core.samples import Samples
 from ..core.settings import flat
-from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.exports.chart import read_config
 from ..outputs.folder import unquoted, write_table
 from ..planning.polygons import inside, ring
-from ..screening.screen import FALSE_ECHO
-from .soundings import LINE, Excluded, Labels, Soundings
+from .left_out import Excluded
+from .soundings import LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +31,6 @@ WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
 KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
-#: The file of what is not in the map, and its columns.
-LEFT_OUT = "left_out.csv"
-LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
 #: Why these soundings are not in the map.
 EXCLUDED = "excluded"
 #: Times before this (ns) are no dates but counted from some begin.
@@ -196,7 +189,7 @@ def exclude(
     Raises:
         InputError: a column or a value of an option is unknown, or nothing is left.
     """
-    kept, left_out, columns = np.ones(len(soundings), dtype=bool), [], {}
+    kept, left_out, counts, columns = np.ones(len(soundings), dtype=bool), [], [], {}
     for each in exclusions:
         these = np.ones(len(soundings), dtype=bool)
         for column, value in each.which:
@@ -210,24 +203,15 @@ def exclude(
                 these &= _equal(columns[column], column, value, each)
         these &= kept
         kept &= ~these
-        index = np.flatnonzero(these)
-        left_out.append(Excluded(
-            each.words, each.source, each.who, each.when, each.why, soundings.row[index],
-            soundings.xyz[index],
+        left_out.append(
+            soundings.left(these, EXCLUDED, each.why or each.words, each.who, each.when)
+        )
+        counts.append(Excluded(
+            each.words, each.source, each.who, each.when, each.why, int(these.sum())
         ))  # fmt: skip
     if not kept.any():
         raise InputError(f"{logs[0]}: all soundings are excluded")
-    stamps = soundings.stamp_ns
-    stamps = np.zeros(len(soundings), dtype=np.int64) if stamps is None else stamps
-    if kept.all():
-        return replace(soundings, excluded=tuple(left_out))
-    places = soundings.xyz[~kept]
-    return replace(
-        soundings[np.flatnonzero(kept)],
-        refused=soundings.refused + Counter({EXCLUDED: int((~kept).sum())}),
-        refused_pings=soundings.refused_pings.more(EXCLUDED, stamps[~kept], places),
-        excluded=tuple(left_out),
-    )
+    return replace(soundings.without(*left_out), excluded=tuple(counts))
 
 
 def with_lines(soundings: Soundings) -> Soundings:
@@ -325,43 +309,5 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
     for each in excluded:
         said = ", ".join(word for word in (each.why, each.who, each.when) if word)
         by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
-        sentences.append(f"{quantity(len(each.row), 'sounding')} excluded: {each.which} ({by})")
+        sentences.append(f"{quantity(each.number, 'sounding')} excluded: {each.which} ({by})")
     return sentences
-
-
-def write_left_out(
-    folder: Path,
-    soundings: Soundings,
-    echoes: Samples,
-    withdrawn: Samples,
-    multiples: np.ndarray,
-) -> None:
-    """Write ``left_out.csv``: soundings that are not in the map, each with its reason.
-
-    Args:
-        folder: of the run.
-        soundings: that were to be mapped.
-        echoes: that were refused as false echoes.
-        withdrawn: that were accepted, and withdrawn.
-        multiples: rows of the echoes that crossing lines show to be multiples.
-    """
-
-    def rows() -> Iterator[list[Any]]:
-        for each in soundings.excluded:
-            for row, place in zip(each.row.tolist(), each.xyz.tolist(), strict=True):
-                by = (EXCLUDED, each.why or each.which, each.who, each.when)
-                yield [*own_row(row, soundings.files), *place, *by]
-        for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
-            by_lines = (np.isin(pings.number, multiples) | (reason == WITHDRAWN)).tolist()
-            places = pings.xyz.tolist()
-            for row, place, crossing in zip(pings.number.tolist(), places, by_lines, strict=True):
-                why = "crossing lines" if crossing else "track"
-                yield [*own_row(row, soundings.files), *place, reason, why, "", ""]
-
-    write_table(folder / LEFT_OUT, LEFT_OUT_COLUMNS, rows())
-
-
-def own_row(row: int, files: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The file (empty where there is only one) and the row in it, of a row of all files."""
-    path, first = next((each for each in reversed(files) if each[1] <= row), ("", 0))
-    return path, row - first

@@ -163,7 +163,7 @@ def test_depths_between_false_positions_of_a_log_are_refused(tmp_path):
     found = PositionsAndDepths()
     found.positions["GGA"] = np.column_stack((times, degrees)).tolist()
     at = times[:-1] + np.resize([0.0, 0.25, 0.75], len(times) - 1)
-    found.depths["DBT"] = np.column_stack((at, np.full(len(at), 4.0))).tolist()
+    found.depths["DBT"] = [(time, 4.0, "") for time in at.tolist()]
     raw = found.soundings(tmp_path, ("GGA",), ("DBT",), "")
     by = there[:-1] | (there[1:] & (at > times[:-1]))
     assert raw.refused == {POSITION_JUMP: by.sum()}
