@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.folder import write_table
+from ..outputs.folder import millimetres, write_table
 from ..screening.screen import FALSE_ECHO
 from .exclusions import DATES
 from .left_out import LeftOut
@@ -91,11 +91,6 @@ def write_left_out(
             ]  # fmt: skip
 
     write_table(folder / FILE, COLUMNS, rows())
-
-
-def millimetres(value: float) -> str:
-    """A length in m to the millimetre, without a sign before zero; empty if unknown."""
-    return f"{round(value, 3) + 0.0:.3f}" if np.isfinite(value) else ""
 
 
 def spelt(stamp_ns: int) -> str:

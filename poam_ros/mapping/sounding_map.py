@@ -38,7 +38,7 @@ from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
-from .exclusions import described
+from .exclusions import described, rows_and_files
 from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
 from .outline import Outline, known, land
@@ -323,8 +323,9 @@ def map_soundings(
     crossed.write(folder)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
     write_samples(
-        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
-    )
+        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],
+        **rows_and_files(taken[index]),
+    )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
     shown = np.isfinite(drawn.mean) if within is None else within

@@ -66,7 +66,7 @@ def test_options_add_up_and_each_sounding_counts_once(log):
     [
         ("line=L9", r"--exclude: expected a line of the log \(L0, L1, L2, L3\), got 'L9'"),
         ("file=other.csv", r"expected a file of the log \(log.csv\), got 'other.csv'"),
-        ("colour=red", r"expected a column of the log \(line, file, row, polygon, or day"),
+        ("colour=red", r"a column of the log \(line, file, row, polygon, polygon_degrees, or day"),
         ("L2", "expected COLUMN=VALUE, as in line=L7, got L2"),
         ("row=a-b", "expected a row as 120, or rows as 120-164, got 'a-b'"),
         ("polygon=1 2 3", "expected a polygon as x1 y1 x2 y2 x3 y3"),

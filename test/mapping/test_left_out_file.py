@@ -15,7 +15,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.left_out_file import COLUMNS, millimetres, spelt
+from poam_ros.mapping.left_out_file import COLUMNS, spelt
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_records
@@ -178,11 +178,3 @@ def test_recorded_surveys_lose_nothing_unlisted(tmp_path, name):
 )  # fmt: skip
 def test_times_are_written_in_full(stamp_ns, text):
     assert spelt(stamp_ns) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(-0.0, "0.000"), (-0.0004, "0.000"), (5801136.0794, "5801136.079"), (float("nan"), "")],
-)
-def test_lengths_are_written_to_the_millimetre(value, text):
-    assert millimetres(value) == text
