@@ -16,6 +16,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.reading import MemoryMeter
+from .jumps import POSITION_JUMP, impossible_positions, metres
 from .raw import RawSoundings, ReadOptions
 
 #: Bytes of memory that a position, a depth or a kind of message takes.
@@ -39,11 +40,11 @@ _BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
 @dataclass
 class PositionsAndDepths:
     """Positions and depths of a log by kind of message: time (s), latitude and longitude (degrees);
-    time (s) and depth (m). ``beams``: time (s), and the
+    time (s), depth (m) and why it is left out, empty where it is not. ``beams``: time (s), and the
     sonar's direction as north, east, down; without them depths are vertical."""
 
     positions: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
-    depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    depths: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
     beams: list[tuple[float, float, float, float]] = field(default_factory=list)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -54,6 +55,10 @@ class PositionsAndDepths:
         if wanted or kind not in self.heard:
             self.memory.add(ROW_BYTES)
         self.heard[kind] += 1
+
+    def has_depths(self, kind: str) -> bool:
+        """Whether there is a depth of this kind that is not left out."""
+        return any(not out for _, _, out in self.depths.get(kind, ()))
 
     def soundings(
         self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
@@ -70,7 +75,7 @@ class PositionsAndDepths:
             InputError: there are no positions or no depths; the message lists what there is.
         """
         fix = next((kind for kind in fixes if self.positions.get(kind)), None)
-        sounder = next((kind for kind in sounders if self.depths.get(kind)), None)
+        sounder = next((kind for kind in sounders if self.has_depths(kind)), None)
         if fix is None or sounder is None:
             heard = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in self.heard.most_common(12))
             missing = [
@@ -80,16 +85,21 @@ class PositionsAndDepths:
                 )
                 if kind is None
             ]  # fmt: skip
-            refused = ", ".join(f"{n} {reason}" for reason, n in self.refused.items())
+            counts = self.refused + Counter(d[2] for each in self.depths.values() for d in each)
+            refused = ", ".join(f"{n} {reason}" for reason, n in counts.items() if reason)
             raise InputError(
                 f"{path}: expected {' and '.join(missing)}, got none; the file has "
                 f"{heard or 'no message'}" + (f" (left out: {refused})" if refused else "")
             )
-        seconds, depth = np.array(self.depths[sounder]).T
+        seconds, depth = np.array([each[:2] for each in self.depths[sounder]]).T
+        out = np.array([each[2] for each in self.depths[sounder]])
         timed = (seconds >= 0) & (seconds < LAST)
         stamp_ns = np.round(np.where(timed, seconds, 0) * SECOND).astype(np.int64)
         fixed = np.array(self.positions[fix])
-        place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
+        fixed = fixed[np.isfinite(fixed).all(1)]
+        fixed = fixed[np.argsort(fixed[:, 0], kind="stable")]
+        place, near = interpolated(seconds, fixed)
+        false = impossible_positions(fixed[:, 0], metres(fixed[:, 1:]))
         inside = np.isfinite(place).all(1)
         beams = np.array(sorted(self.beams)).reshape(-1, 4)
         if len(beams := beams[np.isfinite(beams).all(-1)]):
@@ -101,11 +111,15 @@ class PositionsAndDepths:
             place[:, 0] += north / degree
             depth = down
         found = RawSoundings(
-            place, depth, stamp_ns=stamp_ns,
+            place, depth, stamp_ns=stamp_ns, fixed=True,
             said=f"positions {fix}, depths {sounder} (m{FROM.get(sounder, '')}), {said}",
             layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
-        return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
+        return found.without({
+            **{reason: out == reason for reason in dict.fromkeys(out.tolist()) if reason},
+            "no_time": ~timed, "no_position": ~inside, "position_gap": ~near,
+            POSITION_JUMP: _placed_by(false, fixed[:, 0], seconds),
+        })  # fmt: skip
 
 
 def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,6 +146,16 @@ def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np
     return place, (times[after] - times[after - 1] <= GAP) | np.isin(seconds, times)
 
 
+def _placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Which depths, at ``seconds`` [N], are placed by one of the false positions: boolean [K], at
+    ``times``, rising."""
+    number = np.append(0, np.cumsum(false))  # of false positions before each
+    first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
+    between = first == after
+    low = np.maximum(first - between, 0)
+    return number[np.minimum(after + between, len(times))] > number[low]
+
+
 def is_nmea(path: Path, head: bytes) -> bool:
     """Whether most of a file's first lines hold an NMEA sentence."""
     lines = [line for line in head.decode("latin-1").splitlines()[:200] if line.strip()]
@@ -151,9 +175,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     """
     found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
     fixes: dict[str, list[tuple[int, float, float, float]]] = {kind: [] for kind in FIXES}
-    depths: dict[str, list[tuple[int, float]]] = {kind: [] for kind in DEPTHS}
+    depths: dict[str, list[tuple[int, float, str]]] = {kind: [] for kind in DEPTHS}
     days: list[tuple[int, float]] = []  # the line, and the date in s since 1970
     for line, kind, message in _sentences(path, found):
+        if message is None:
+            _leave_out(found, depths, line, kind, "bad_checksum")
+            continue
         try:
             if kind in DATES and (day := _day(message)) is not None:
                 days.append((line, day))
@@ -163,12 +190,11 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
                 else:
                     fixes[kind].append((line, *fix))
             elif kind in DEPTHS:
-                if (depth := _depth(kind, message)) is None:
-                    found.refused["no_reading"] += 1
-                else:
-                    depths[kind].append((line, depth))
+                depth = _depth(kind, message)
+                out = "no_reading" if depth is None else ""
+                depths[kind].append((line, np.nan if depth is None else depth, out))
         except (AttributeError, TypeError, ValueError):  # fields that are missing, or no numbers
-            found.refused["bad_sentence"] += 1
+            _leave_out(found, depths, line, kind, "bad_sentence")
     best = next((kind for kind in FIXES if fixes[kind]), None)
     if best is not None:
         lines, clock, latitude, longitude = np.array(fixes[best]).T
@@ -178,20 +204,37 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         )
         for sounder, every in depths.items():
             if every:
-                at, depth = np.array(every).T
+                at, depth = np.array([each[:2] for each in every]).T
                 times = np.interp(at, lines, seconds)
                 times[(at < lines[0]) | (at > lines[-1])] = np.nan
                 outside = np.isnan(times)
                 times[outside] = np.where(at[outside] < lines[0], seconds[0] - 1, seconds[-1] + 1)
-                found.depths[sounder] = list(zip(times.tolist(), depth.tolist(), strict=True))
+                reasons = [out for _, _, out in every]
+                found.depths[sounder] = list(
+                    zip(times.tolist(), depth.tolist(), reasons, strict=True)
+                )
     else:
-        found.depths = {sounder: [(0.0, d) for _, d in every] for sounder, every in depths.items()}
+        found.depths = {
+            sounder: [(0.0, depth, out) for _, depth, out in every]
+            for sounder, every in depths.items()
+        }
     said = f"time UTC{'' if days else ' of day without a date'}"
     return found.soundings(path, FIXES, DEPTHS, said)
 
 
+def _leave_out(
+    found: PositionsAndDepths, depths: dict[str, list[tuple[int, float, str]]], line: int,
+    kind: str, reason: str,
+) -> None:  # fmt: skip
+    """A sentence that cannot be read: a depth is a sounding that is left out."""
+    if kind in depths:
+        depths[kind].append((line, np.nan, reason))
+    else:
+        found.refused[reason] += 1
+
+
 def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str, Any]]:
-    """Line number, kind and content of every sentence that is needed."""
+    """Line number, kind and content of every sentence that is needed; of a torn one None."""
     with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
         from pynmeagps import NMEAReader
     wanted = {*FIXES, *DEPTHS, *DATES}
@@ -212,7 +255,7 @@ def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str
                         raise ValueError("no checksum")
                     yield number, sentence.group(1), NMEAReader.parse(sentence.group(0))
                 except Exception:  # of the library, and what malformed fields make it raise
-                    found.refused["bad_checksum"] += 1
+                    yield number, begin.group(1), None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 

@@ -38,7 +38,9 @@ from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
-from .exclusions import LEFT_OUT, described, write_left_out
+from .exclusions import described, rows_and_files
+from .left_out_file import FILE as LEFT_OUT
+from .left_out_file import left_out, write_left_out
 from .outline import Outline, known, land
 from .soundings import SoundingMapSettings, Soundings
 
@@ -110,8 +112,8 @@ def learn(
     if soundings.is_table:
         out = (crossed or cross(soundings, settings)).refused
     if out is not None and out.any():
-        left_out = refused if soundings.withdrawn is None else withdrawn
-        left_out.append(samples[np.flatnonzero(out)])
+        aside = refused if soundings.withdrawn is None else withdrawn
+        aside.append(samples[np.flatnonzero(out)])
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew of none
@@ -321,8 +323,9 @@ def map_soundings(
     crossed.write(folder)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
     write_samples(
-        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
-    )
+        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],
+        **rows_and_files(taken[index]),
+    )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
     shown = np.isfinite(drawn.mean) if within is None else within
@@ -338,7 +341,8 @@ def map_soundings(
     if len(withdrawn):
         counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)
-    write_left_out(folder, soundings, echoes, withdrawn, multiples)
+    out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, multiples)
+    write_left_out(folder, log, soundings, out, settings.water_level)
     write_map(folder / "map.npz", drawn)
     if shown.any():
         surface = soundings.surface(settings.water_level)

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError, quantity
 from ..core.geodesy import GeoReference
 from ..planning.tvu import CONFIDENCE_95, allowed
-from .folder import read_records, write_table
+from .folder import millimetres, read_records, write_table
 
 #: The file of a run's crossings, and its columns. ``left_out``: 1 where a sounding of one of the
 #: two lines there is left out of the map as a multiple.
@@ -57,9 +57,8 @@ class CrossingTable:
             self.difference.tolist(), self.left_out.tolist(), strict=True,
         )  # fmt: skip
         write_table(folder / FILE, COLUMNS, (
-            [*line, day[0], f"{x:.3f}", f"{y:.3f}", f"{by:.3f}", *(f"{d:.3f}" for d in depth),
-             day[1], int(out)]
-            for line, day, (x, y), depth, by, out in rows
+            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out)]
+            for line, day, place, depth, by, out in rows
         ))  # fmt: skip
 
     def to_projected(self, place: GeoReference | None) -> CrossingTable:
@@ -200,13 +199,9 @@ def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -
             verdict.
     """
     write_table(folder / LINES, LINE_COLUMNS, (
-        [line, day, bias.crossings, *(_metres(v) for v in bias[2:5]), out, verdict]
+        [line, day, bias.crossings, *map(millimetres, bias[2:5]), out, verdict]
         for line, day, bias, out, verdict in rows
     ))  # fmt: skip
-
-
-def _metres(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}"
 
 
 def spoken(found: CrossingStatistics | None, order: str) -> str:

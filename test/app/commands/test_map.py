@@ -91,7 +91,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     rows = read_records(out / "refused.csv", ("reason", "number", "stamp_ns", "x", "y", "z"))
     assert said >= 7 and [row["reason"] for row in rows].count("false_echo") == said
     odd = [row for row in rows if row["reason"] == "not_a_number"]
-    assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.5", "3.5", ""), ("", "", "")]
+    assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.500", "3.500", ""), ("", "", "")]
     soundings = read_table(tmp_path / "out" / "samples.csv")
     taken = set(zip(soundings["x"], soundings["y"], strict=True))
     echoes = {(float(r["x"]), float(r["y"])) for r in rows if r["reason"] == "false_echo"}

@@ -1,0 +1,207 @@
+"""Positions of a log that the vehicle cannot have reached: false fixes, as by multipath.
+
+A position is impossible if the vehicle would have had to move faster than it ever does in this log
+for more than a moment. Such a step divides the track into parts. The parts that can follow each
+other, and together have the most positions, are kept: an excursion that comes back is left out as a
+whole; after a jump that stays, positions are left out until the vehicle could have come there.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from ..core.clock import SECOND
+from .no_readings import DEGREE_M
+
+#: The rule's name, among the reasons of soundings that are left out.
+POSITION_JUMP = "position_jump"
+#: Times that the sustained speed may be exceeded for a moment; and the least limit (m/s), which
+#: slow vehicles also reach, by wind and waves.
+MARGIN, LEAST_SPEED = 1.5, 3.0
+#: Share of the time at most that a log's speed exceeds what is known as its speed.
+FASTER = 0.02
+#: Steps over which a speed is sustained: half of them may be false.
+SUSTAINED = 9
+#: A step of this length (m) is possible at any time, besides the receiver's noise and resolution.
+LEAST_STEP = 3.0
+#: Between positions farther apart in time than this (s), and than this many usual intervals,
+#: nobody knows what the vehicle did.
+GAP, GAPS = 10.0, 5.0
+#: So many steps around an impossible one, a step longer than this share of what is possible may be
+#: the way back.
+NEAR, SUSPECT = 10, 0.4
+#: Going on at the other end of a jump costs as much as leaving out positions of this time (s), or
+#: of this share of the log.
+STAY, STAY_SHARE = 600.0, 0.25
+#: Parts that another may follow.
+LOOK_BACK = 64
+#: With more impossible steps than this share, the log is not that of one vehicle.
+TOO_MANY = 0.2
+
+
+def impossible_positions(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Which positions of a log [N] are impossible, boolean.
+
+    Args:
+        seconds: times [N], in s, in the order of the log; NaN where unknown.
+        xy: positions [N, 2], in m; repeated ones hold until the next.
+
+    Where times are unknown or go back, a new track begins.
+    """
+    refused = np.zeros(len(seconds), dtype=bool)
+    first = _first_of_each(seconds, xy)
+    times, places = seconds[first], xy[first]
+    steps = np.diff(times)
+    usual = steps[steps > 0]
+    if len(usual) < SUSTAINED:
+        return refused
+    held = np.cumsum(np.bincount(first, minlength=len(seconds))) - 1
+    seen = np.fmax.reduceat(seconds, first)
+    wrong = _Track(times, places, seen, float(np.median(usual))).impossible()
+    judged = np.isfinite(seconds) & np.isfinite(xy).all(1)  # the first of them begins ``held``
+    refused[judged] = wrong[held[judged]]
+    return refused
+
+
+class _Track:
+    """Positions that differ each from the one before, with the log's limits.
+
+    Args:
+        times: [N], in s.
+        places: [N, 2], in m.
+        seen: the last time at each [N], in s.
+        interval: the usual time between them, in s.
+    """
+
+    def __init__(
+        self, times: np.ndarray, places: np.ndarray, seen: np.ndarray, interval: float
+    ) -> None:
+        self.times, self.places, self.interval = times, places, interval
+        longest = max(GAP, GAPS * interval)
+        # A receiver may repeat a position for a while; so long the vehicle may have moved on.
+        self.left = np.maximum(times, seen - longest)
+        elapsed, length = times[1:] - self.left[:-1], np.hypot(*np.diff(places, axis=0).T)
+        self.gap = ~((elapsed >= 0) & (times[1:] - seen[:-1] <= longest))
+        # Positions of the same time are apart by what the times do not resolve.
+        coarse = (np.diff(times) == 0).mean() > 0.01
+        self.unresolved = interval if coarse else 0.0
+        self.noise = LEAST_STEP + 3 * _noise(times, places) + 2 * _resolution(places)
+        sustained = _sustained(times, places, max(1.0, interval))
+        self.speed = MARGIN * max(float(np.quantile(sustained, 1 - FASTER)), LEAST_SPEED / MARGIN)
+        self.local = np.maximum(MARGIN * sustained, self.speed)
+        limit = np.maximum(self.local[1:], self.local[:-1])
+        reach = self._reach(elapsed, limit)
+        self.jump, self.long = ~self.gap & (length > reach), length > SUSPECT * reach
+
+    def _reach(self, elapsed: np.ndarray | float, speed: np.ndarray | float) -> np.ndarray:
+        """How far the vehicle comes in so much time, in m. Receivers and links deliver several
+        positions at once after a delay: the usual interval counts at least."""
+        return self.noise + speed * (np.maximum(elapsed, self.interval) + self.unresolved)
+
+    def impossible(self) -> np.ndarray:
+        """Which are left out [N], boolean."""
+        wrong = np.zeros(len(self.times), dtype=bool)
+        if not self.jump.any() or self.jump.mean() > TOO_MANY:
+            return wrong
+        ends = [0, *(np.flatnonzero(self.gap) + 1).tolist(), len(wrong)]
+        near = np.convolve(self.jump, np.ones(2 * NEAR + 1), "same") > 0.5
+        divides = self.jump | (self.long & near)
+        for begin, end in pairwise(ends):
+            if not self.jump[begin : end - 1].any():
+                continue
+            cuts = (begin + 1 + np.flatnonzero(divides[begin : end - 1])).tolist()
+            self._choose([begin, *cuts, end], wrong)
+        return wrong
+
+    def _choose(self, ends: list[int], wrong: np.ndarray) -> None:
+        """Mark what is left out between the gaps; ``ends`` of the parts that jumps divide."""
+        stay = min(STAY / self.interval, STAY_SHARE * len(self.times))
+        parts = list(pairwise(ends))
+        best: list[tuple[float, int, int]] = []  # of the chain to each part: gain, before, begin
+        for number, (begin, end) in enumerate(parts):
+            found = (float(end - begin), -1, begin)
+            for before in range(max(0, number - LOOK_BACK), number):
+                last = parts[before][1] - 1
+                start = self._later(last, begin, end)
+                cost = stay if start > begin else 0.0
+                gain = best[before][0] + end - start - cost
+                if start < end and gain > found[0]:
+                    found = gain, before, start
+            best.append(found)
+        number = max(range(len(parts)), key=lambda each: best[each][0])
+        wrong[ends[0] : ends[-1]] = True
+        while number >= 0:
+            _, before, start = best[number]
+            wrong[start : parts[number][1]] = False
+            number = before
+
+    def _later(self, last: int, begin: int, end: int) -> int:
+        """The first position of a part that the vehicle can have reached; ``end`` if none."""
+        away = np.hypot(*(self.places[begin:end] - self.places[last]).T)
+        limit = np.maximum(self.local[last], self.local[begin:end])
+        there = away <= self._reach(self.times[begin:end] - self.left[last], limit)
+        return begin + int(there.argmax()) if there.any() else end
+
+
+def _first_of_each(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Indices of the known positions that differ from the one before."""
+    known = np.flatnonzero(np.isfinite(seconds) & np.isfinite(xy).all(1))
+    moved = np.ones(len(known), dtype=bool)
+    moved[1:] = (xy[known][1:] != xy[known][:-1]).any(1)
+    return known[moved]
+
+
+def _sustained(times: np.ndarray, places: np.ndarray, interval: float) -> np.ndarray:
+    """The speed around each position [N], in m/s: the median over steps of at least so much
+    time."""
+    chosen, last = [0], times[0]
+    for index, time in enumerate(times.tolist()):
+        if not 0 <= time - last < interval:
+            chosen.append(index)
+            last = time
+    steps = np.diff(times[chosen])
+    length = np.hypot(*np.diff(places[chosen], axis=0).T)
+    speed = np.divide(length, steps, out=np.zeros(len(steps)), where=steps > 0)
+    half = SUSTAINED // 2
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(speed, half, "reflect"), SUSTAINED)
+    return np.median(windows, axis=1)[np.clip(np.searchsorted(chosen, np.arange(len(times)),
+        side="right") - 1, 0, len(speed) - 1)]  # fmt: skip
+
+
+def _noise(times: np.ndarray, places: np.ndarray) -> float:
+    """How far nine tenths of the positions are at most from the line between their neighbours in
+    time, in m."""
+    before, after = times[1:-1] - times[:-2], times[2:] - times[1:-1]
+    orderly = (before >= 0) & (after >= 0) & (before + after > 0)
+    if not orderly.any():
+        return 0.0
+    share = (before[orderly] / (before + after)[orderly])[:, None]
+    between = places[:-2][orderly] * (1 - share) + places[2:][orderly] * share
+    return float(np.quantile(np.hypot(*(places[1:-1][orderly] - between).T), 0.9))
+
+
+def _resolution(places: np.ndarray) -> float:
+    """The length of the positions' least steps, in m."""
+    steps = np.abs(np.diff(places, axis=0)).T
+    least = [np.quantile(axis[axis > 0], 0.1) if (axis > 0).any() else 0.0 for axis in steps]
+    return math.hypot(*least)
+
+
+def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
+    """Times in s since the first [N]; NaN where they are unknown (0)."""
+    known = stamp_ns != 0
+    first = stamp_ns[known].min() if known.any() else 0
+    return np.where(known, (stamp_ns - first) / SECOND, np.nan)
+
+
+def metres(degrees: np.ndarray) -> np.ndarray:
+    """Places near each other [N, 2], in m east and north, of latitude and longitude."""
+    known = degrees[np.isfinite(degrees).all(1)]
+    if not len(known):
+        return degrees
+    off = degrees - np.median(known, axis=0)
+    east = ((off[:, 1] + 180.0) % 360.0 - 180.0) * np.cos(np.radians(np.median(known[:, 0])))
+    return DEGREE_M * np.column_stack((east, off[:, 0]))
