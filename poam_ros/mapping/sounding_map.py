@@ -32,6 +32,7 @@ from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
 from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
+from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
@@ -58,21 +59,9 @@ Part = tuple[slice, slice]
 CELLS = 256
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
-    "validation.json",
-    "held_out.csv",
-    "validation.png",
-    "maps.png",
-    "volume.csv",
-    "hypsometry.png",
-    "report.html",
-    OUTLINE,
-    "map.npz",
-    "samples.csv",
-    FILE,
-    CROSSINGS,
-    LEFT_OUT,
-    LINES,
-)
+    SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
+    "report.html", OUTLINE, "map.npz", "samples.csv", FILE, CROSSINGS, LEFT_OUT, LINES,
+)  # fmt: skip
 
 
 def learn(
@@ -229,7 +218,7 @@ def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
-    """Predict held-out soundings, as they were recorded: they are never screened.
+    """Predict held-out soundings, as they were recorded: they are never screened, all are accepted.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -238,7 +227,8 @@ def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldO
     learned = mapper.z
     naive = log_loss(held.z, float(learned.mean()), float(learned.var()))
     std, number = np.sqrt(found.variance), np.full(len(held), fold)
-    return HeldOut(held.row, held.xy, held.z, found.mean, std, number, naive)
+    every = np.ones(len(held), dtype=bool)
+    return HeldOut(held.row, held.xy, held.z, found.mean, std, number, naive, every)
 
 
 def validate_fold(
@@ -257,14 +247,30 @@ def validate_fold(
 @dataclass(frozen=True)
 class MappingResult:
     """What became of a record: soundings in the map, those refused as false echoes, those
-    withdrawn, those held out, where some were, and what the crossings of lines say, in
-    sentences."""
+    withdrawn, those held out, where some were, what the crossings of lines say, in sentences, and
+    which soundings of the record a map of all of them takes [N], boolean."""
 
     samples: int
     false_echoes: int
     withdrawn: int
     held_out: HeldOut | None
     sentences: list[str]
+    accepted: np.ndarray
+
+    def judged(self, held: HeldOut, soundings: Soundings) -> HeldOut:
+        """Held-out soundings of the record, with what the map of all of them takes."""
+        return replace(held, accepted=self.accepted[np.searchsorted(soundings.row, held.row)])
+
+
+def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSettings) -> np.ndarray:
+    """Which soundings a map of all of them takes [N], boolean."""
+    if soundings.is_table:
+        return ~cross(soundings, settings).refused
+    if soundings.withdrawn is not None:
+        return ~soundings.withdrawn
+    if not settings.screening.enabled:
+        return np.ones(len(soundings), dtype=bool)
+    return np.isin(soundings.row, learn(soundings, workspace, settings)[0].data.number)
 
 
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
@@ -346,10 +352,8 @@ def map_soundings(
     write_map(folder / "map.npz", drawn)
     if shown.any():
         surface = soundings.surface(settings.water_level)
-        levels, sample = (
-            levels_of(drawn.mean[shown], surface),
-            partial(mapper.sample, seed=settings.seed),
-        )
+        levels = levels_of(drawn.mean[shown], surface)
+        sample = partial(mapper.sample, seed=settings.seed)
         banks = None if outline is None else beyond(counted.mean, grid, mapper.xy, surface)[1]
         write_water(folder, measure(counted, sample, levels, banks))  # with draws of its shore
     if taken.steps is None:
@@ -371,8 +375,11 @@ def map_soundings(
         config["excluded"] = described(soundings.excluded)
     config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
-    checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
+    checked, accepted = None, np.isin(soundings.row, mapper.data.number)
+    if held is not None:
+        checked = validate(mapper, soundings[np.flatnonzero(held)])
+        accepted = _accepted(soundings, workspace, settings)
+    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted)
 
 
 def describe(

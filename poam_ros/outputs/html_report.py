@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..core.errors import InputError, quantity
+from ..core.errors import quantity
 from ..core.geodesy import place_said
-from ..core.reading import parse_json
 from ..planning.tvu import ORDERS, said
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import (
@@ -26,6 +25,8 @@ from .exports.chart import (
     settings_of,
 )
 from .folder import atomic_write, read_records
+from .held_out import FILE as SCORES
+from .held_out import Validation
 from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
@@ -142,24 +143,12 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
                 "continues the bottom; the volume's interval holds this, and a bottom that rises "
                 f"evenly to the outline there ({rounded((0.0, smaller))[1]} m³ less)"
             )
-    if scores := _scores(folder):
-        found["held-out soundings"] = (
-            f"{scores['count']}: mean absolute error {scores['mae']:.2f} m, RMSE "
-            f"{scores['rmse']:.2f} m, {scores['coverage95']:.1%} within the 95 % interval"
-        )
+    if scores := Validation.read(folder / SCORES):
+        found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:
         found["place"] = place_said(chart.place.latitude, chart.place.longitude)
     return found
-
-
-def _scores(folder: Path) -> dict[str, Any]:
-    """The contents of validation.json; empty if nothing was held out."""
-    path = folder / "validation.json"
-    try:
-        return parse_json(path) if path.exists() else {}
-    except ValueError as error:
-        raise InputError(f"{path}: expected scores ({error})") from None
 
 
 def _dated(chart: Chart) -> str:
@@ -182,15 +171,18 @@ def _figure(content: bytes, caption: str) -> str:
 
 def _held_out(folder: Path) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
-    if not (scores := _scores(folder)):
+    if not (found := Validation.read(folder / SCORES)):
         return ()
+    scores = found.accepted or found.every
     words = {
-        "soundings": f"{scores['count']:,}",
-        "mean absolute error": f"{scores['mae']:.3f} m",
-        "RMSE": f"{scores['rmse']:.3f} m",
-        "within the 95 % interval": f"{scores['coverage95']:.1%}",
-        "MSLL": f"{scores['msll']:.3f} (below 0: better than the mean of all soundings)",
+        "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
+        "mean absolute error": f"{scores.mae:.3f} m",
+        "RMSE": f"{scores.rmse:.3f} m",
+        "within the 95 % interval": f"{scores.coverage95:.1%}",
+        "MSLL": f"{scores.msll:.3f} (below 0: better than the mean of all soundings)",
     }
+    if found.accepted and found.left_out:
+        words["all soundings"] = found.beside
     picture = folder / "validation.png"
     caption = "Predicted against measured elevations, and the errors on a map."
     figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []

@@ -288,12 +288,16 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, checked, soundings.files)
+        found = write_validation(folder, mapped.judged(checked, soundings), soundings.files)
+        scores = found.accepted or found.every
         print(
             f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
             f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
             f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+            + ("" if found.accepted else "; the screening leaves all of them out of the map")
         )
+        if found.accepted and found.left_out:
+            print(found.beside)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
 

@@ -59,6 +59,26 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("kind", [("--folds", "3"), ("--hold-out", "0.5")])
+def test_validation_is_of_what_the_map_accepts(kind, tmp_path, capsys):
+    """In folds and with a share held out; the false echoes are named beside it."""
+    log, out = write_survey(tmp_path / "log.csv", echoes=8), tmp_path / "out"
+    by = [*kind, "--by", "line", "--resolution", "4"]
+    assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
+    said = capsys.readouterr().out
+    scores = json.loads((out / "validation.json").read_text())
+    left_out = scores["all"]["count"] - scores["count"]
+    assert left_out >= 7 if kind[0] == "--folds" else left_out >= 1
+    assert scores["mae"] < 0.6 * scores["all"]["mae"] and scores["rmse"] < 2
+    assert f"{scores['count']} soundings held out" in said
+    beside = f"with the {left_out} that the screening leaves out of the map among them"
+    assert said.count(beside) == 2  # where it is made and in the summary
+    held = read_table(out / "held_out.csv", ("z", "accepted"))
+    assert (held["accepted"] == 0).sum() == left_out
+    assert held["z"][held["accepted"] == 1].min() > -20
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     header, *rows = log.read_text().splitlines(keepends=True)
     days = [tmp_path / "monday.csv", tmp_path / "tuesday.csv"]
