@@ -35,6 +35,13 @@ def test_python_of_the_pages_runs(block: Block, tmp_path, monkeypatch):
         exec(code, {"__name__": "example"})
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_said_twice_on_a_page(page):
+    """A merge had left a second, older copy of half a page."""
+    paragraphs = [p for p in page.read_text(encoding="utf-8").split("\n\n") if len(p) > 150]
+    assert sorted(set(paragraphs)) == sorted(paragraphs)
+
+
 @pytest.mark.slow
 def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
     """Its log by its own lines, then each command that it marks, with smaller models."""

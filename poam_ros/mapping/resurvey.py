@@ -29,6 +29,9 @@ from .soundings import SoundingMapSettings, Soundings
 
 #: Maximum number of cells of a comparison, all of which are drawn jointly.
 CELLS = 20_000
+#: Directions in which soundings are looked for around a cell, and how far, in distances that nine
+#: tenths of the cells have from the nearest sounding.
+DIRECTIONS, REACH = 16, 2.0
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,12 @@ def change_between(
     resolution: float | None = None,
     offset: float | None = None,
     on_progress: OnProgress = lambda done: None,
+    extrapolate: bool = False,
 ) -> Change:
     """The change from one survey to another, on cells of the first one's map.
+
+    Cells that are not between the soundings of both surveys are left out: there a map continues the
+    bottom, as seen from one side, by more than its deviation says where a bank begins.
 
     Args:
         before: the first survey.
@@ -115,13 +122,27 @@ def change_between(
         resolution: cell size in m; None: that of the first map, or coarser (``CELLS``).
         offset: of the second survey's elevations, in m; None: estimated.
         on_progress: called with how many soundings of both are learned by now.
+        extrapolate: compare all cells that both maps have.
 
     Raises:
-        InputError: the maps share no area, have too many cells, or one has coordinates on the Earth
-            and the other does not.
+        InputError: the maps share no area, or none between soundings, have too many cells, or one
+            has coordinates on the Earth and the other does not.
         PoamError: a model fails for good.
     """
-    grid, both = _shared(before, after, resolution)
+    grid, shown_by_both = _shared(before, after, resolution)
+    both = shown_by_both.copy()
+    if not extrapolate:
+        for survey in (before, after):
+            track = _moved(survey.soundings.xy, survey, before)
+            water = np.ones(len(grid.points), dtype=bool)
+            if survey.soundings.land is not None:
+                water = survey.covers(_moved(grid.points, before, survey))
+            both &= between_soundings(grid, water.reshape(grid.shape), track)
+    if not both.any():
+        raise InputError(
+            f"{after.folder}: expected cells with soundings of both surveys on more than one side, "
+            "got none; --extrapolate compares all cells that both maps have"
+        )
     xy = grid.points[both.ravel()]
     first = before.learn(on_progress)
     second = after.learn(lambda done: on_progress(len(before.soundings) + done))
@@ -132,7 +153,58 @@ def change_between(
         for drawn in (first.sample(xy, DRAWS, seed), second.sample(there, DRAWS, seed + 1))
     ]
     difference = predict(second, there).mean - predict(first, xy).mean
-    return compare(grid, both, difference, deviations[1] - deviations[0], offset)
+    change = compare(grid, both, difference, deviations[1] - deviations[0], offset)
+    return replace(change, extrapolated=shown_by_both & ~both)
+
+
+def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
+    """The cells of the water that hold soundings or lie between some: straight ways over the water
+    lead from them to soundings, in directions that leave no gap of more than half a turn.
+
+    Args:
+        grid: of square cells.
+        water: [rows, columns], boolean.
+        track: places of the soundings [N, 2], in m.
+
+    Returns:
+        Boolean [rows, columns].
+    """
+    from scipy.ndimage import distance_transform_edt
+    from scipy.spatial import cKDTree
+
+    side = float(np.diff(grid.x[:2])[0])
+    sounded = grid.counted(track) > 0
+    if not (sounded & water).any():
+        return np.zeros(grid.shape, dtype=bool)
+    far = distance_transform_edt(~sounded, side)
+    reach = REACH * max(float(np.quantile(far[water], 0.9)), side)
+    places = np.unique(track, axis=0)
+    if len(places) > 1:  # soundings farther apart than cells are a line, too
+        apart = cKDTree(places).query(places, 2)[0][:, 1]
+        sounded = far <= min(float(np.quantile(apart, 0.9)) / 2, reach / REACH)
+    rows, columns = np.nonzero(water)
+    met = np.zeros((DIRECTIONS, len(rows)), dtype=bool)
+    for angle, found in zip(2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS, met, strict=True):
+        # Half cells at a time: a way misses no land that is a cell wide.
+        up, right = np.sin(angle) / 2, np.cos(angle) / 2
+        going = np.arange(len(rows))
+        for step in range(1, int(2 * reach / side) + 1):
+            row = np.rint(rows[going] + step * up).astype(np.int64)
+            column = np.rint(columns[going] + step * right).astype(np.int64)
+            inside = (row >= 0) & (row < grid.shape[0]) & (column >= 0) & (column < grid.shape[1])
+            going, row, column = going[inside], row[inside], column[inside]
+            afloat = water[row, column]
+            going, row, column = going[afloat], row[afloat], column[afloat]
+            hit = sounded[row, column]
+            found[going[hit]] = True
+            going = going[~hit]
+    run = gap = np.zeros(len(rows), dtype=np.int64)
+    for found in (*met, *met):
+        run = np.where(found, 0, run + 1)
+        gap = np.maximum(gap, run)
+    between = sounded & water
+    between[rows, columns] |= gap < DIRECTIONS / 2
+    return between
 
 
 def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Grid, np.ndarray]:

@@ -7,26 +7,43 @@ cancel in the difference: the intervals are rather too wide than too narrow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
+from .. import __version__
 from ..core.errors import requires_extra
 from ..core.files import atomic_write
 from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
-from .figures import PAGE, TITLES, WIDE, blank_figure, outline_cells, save_figure
+from .exports.chart import is_simulated
+from .figures import DPI, WIDTH, blank_figure, outline_cells, save_figure
 from .folder import write_table
+from .html import SIMULATED, figure, section, write_page
+from .view.texts import table
 from .volume import interval, rounded
 
 FILE = "change.csv"
 COLUMNS = ("x", "y", "change", "low", "high", "significant")
 #: Expected share of cells without change among those reported as significant.
 FALSE_DISCOVERIES = 0.05
+REPORT = "report.html"
+METHOD = (
+    "Both surveys were mapped by a Gaussian process. The change is the difference of the two maps "
+    "at the cells that lie between soundings of both. Its uncertainty, and the volumes, come from "
+    "joint draws of both maps. Significant cells are chosen so that at most 5 % of them are "
+    "expected to be unchanged (Benjamini-Hochberg). Not to be used for navigation."
+)
+CAPTION = (
+    "Change of the elevation: positive where the bottom rose (the water became shallower). "
+    "Outlined: significant. Grey: not compared."
+)
 #: The offset is averaged over cells within so many standard deviations of it, so many times.
 NEAR, ROUNDS = 2.0, 10
 
@@ -45,6 +62,8 @@ class Change:
         net: net volume of the change over all cells: mean and 95 % interval [3], in m^3.
         gained: the same of the significant cells that rose [3], in m^3.
         lost: the same of the significant cells that fell [3], in m^3, negative.
+        extrapolated: cells that both maps have, but that were not compared [rows, columns],
+            boolean; None: none.
     """
 
     grid: Grid
@@ -55,6 +74,7 @@ class Change:
     net: np.ndarray
     gained: np.ndarray
     lost: np.ndarray
+    extrapolated: np.ndarray | None = None
 
     @property
     def low(self) -> np.ndarray:
@@ -191,26 +211,42 @@ def draw_change(folder: Path, change: Change) -> Path:
         ImportError: matplotlib is not installed.
     """
     width, height = change.grid.borders.size
-    columns = 1 if width > WIDE * height else 2
-    panel = PAGE / columns * height / width + TITLES
-    figure = blank_figure((PAGE, float(np.clip(panel * 2 / columns, 3.5, 12.0))))
-    axes = figure.subplots(2 // columns, columns, sharex=True, sharey=True)
+    panel = (WIDTH - 1.2) * height / width + 0.7  # beside a colour bar; below, the axis's labels
+    drawing = blank_figure((WIDTH, float(np.clip(2 * panel, 3.5, 8.0))))
+    axes = drawing.subplots(2, 1, sharex=True, sharey=True)
     half = CONFIDENCE_95 * change.deviation
     reach = float(np.nanquantile(np.abs(change.mean), 0.99)) or 1.0
     panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
-        (change.mean, "change of elevation (m); outlined: significant",
+        (change.mean, "change (m, positive: shallower); outlined: significant",
          {"cmap": "RdBu", "vmin": -reach, "vmax": reach}),
         (half, "95 % uncertainty of the change (m)", {"cmap": "magma"}),
     )  # fmt: skip
     for axis, (values, title, style) in zip(axes, panels, strict=True):
         image = axis.imshow(values, origin="lower", extent=change.grid.borders.bounds, **style)
-        axis.set_title(title)
-        axis.set_xlabel("x (m)")
-        figure.colorbar(image, ax=axis, shrink=0.85)
-    axes[0].set_ylabel("y (m)")
+        if change.extrapolated is not None:
+            axis.imshow(
+                np.ma.masked_equal(change.extrapolated, False), origin="lower", vmin=0, vmax=2,
+                extent=change.grid.borders.bounds, cmap="Greys",
+            )  # fmt: skip
+        axis.set_title(title, fontsize="medium")
+        axis.set_ylabel("y (m)")
+        drawing.colorbar(image, ax=axis, shrink=0.85)
+    axes[1].set_xlabel("x (m)")
     if change.significant.any():
         outline_cells(axes[0], change.grid, change.significant)
-    return save_figure(figure, folder / "change.png")
+    return save_figure(drawing, folder / "change.png", DPI)
+
+
+def _left_out(change: Change, area: float) -> dict[str, str]:
+    """How much that both maps have was not compared, and why; empty if all was."""
+    if change.extrapolated is None or not change.extrapolated.any():
+        return {}
+    left = change.grid.cell_area * int(change.extrapolated.sum())
+    return {
+        "not compared": f"{left:,.0f} m\u00b2 ({left / (area + left):.0%} of what both maps show), "
+        "grey in the figure: not between soundings of both surveys, as beside shores and islands; "
+        "there the maps extrapolate"
+    }
 
 
 def summary(change: Change, estimated: bool) -> dict[str, str]:
@@ -221,6 +257,7 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
     said = f"{middle:+.3f} m (95 %: {low:+.3f} to {high:+.3f}), left out of the change"
     found = {
         "compared": f"{area:,.0f} m\u00b2 in cells of {np.sqrt(change.grid.cell_area):g} m",
+        **_left_out(change, area),
         "offset": said if estimated else f"{middle:+g} m, as given",
         "uncertainty of the change (95 %)": f"median "
         f"{CONFIDENCE_95 * float(np.nanmedian(change.deviation)):.2f} m",
@@ -235,3 +272,30 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
         mean, low, high = rounded(volume.tolist())
         found[name] = f"{mean} m\u00b3 (95 %: {low} to {high})"
     return found
+
+
+def write_change_report(folder: Path, before: Path, after: Path, found: Mapping[str, str]) -> Path:
+    """Write report.html of a comparison: its numbers, and change.png from the folder.
+
+    Args:
+        folder: of the results.
+        before: folder of the first survey.
+        after: folder of the second.
+        found: the numbers, as of ``summary``.
+
+    Raises:
+        OSError: change.png is missing.
+        InputError: a config.yaml of a survey is broken.
+    """
+    title = f"Change from {before.resolve().name} to {after.resolve().name}"
+    simulated = is_simulated(before) or is_simulated(after)
+    picture = figure((folder / "change.png").read_bytes(), CAPTION)
+    parts = [
+        f"<h1>{'SIMULATED: ' if simulated else ''}{escape(title)}</h1>",
+        f"<p class=note>poam_ros {__version__}</p>",
+        SIMULATED if simulated else "",
+        table(found),
+        *section("Change", picture),
+        *section("Method", f"<p>{METHOD}</p>"),
+    ]
+    return write_page(folder / REPORT, title, parts)

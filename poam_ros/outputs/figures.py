@@ -24,6 +24,9 @@ CURVES = {
 }  # fmt: skip
 #: Left, right, lower and upper edge of an image, in m.
 Bounds = tuple[float, float, float, float]
+#: Width in inches and resolution of the figures of a report. A page of A4 shows them a third
+#: larger, a phone two thirds as large: usual text can be read on both.
+WIDTH, DPI = 5.2, 220
 #: Margin above and below a curve, as a share of its height.
 _MARGIN = 0.08
 
@@ -57,10 +60,10 @@ def blank_figure(size: tuple[float, float]) -> Any:
     return figure
 
 
-def save_figure(figure: Any, path: Path) -> Path:
+def save_figure(figure: Any, path: Path, dpi: int = 110) -> Path:
     """Write a figure as PNG, complete or not at all; returns its path. Raises OSError."""
     with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=110)
+        figure.savefig(file, format="png", dpi=dpi)
     return path
 
 
@@ -247,16 +250,18 @@ def draw_sounding_map(folder: Path) -> Path:
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
     axes = figure.subplots(rows, columns)
     panels = (
-        (drawn.mean, "elevation, mean (m)", "viridis")
-        if np.nanmedian(drawn.mean) > level
-        else (level - drawn.mean, "depth, mean (m)", "viridis_r"),
+        (level - drawn.mean, "depth, mean (m)", "viridis_r")
+        if is_under_water(drawn.mean, level)
+        else (drawn.mean, "elevation, mean (m)", "viridis"),
         (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):
         image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
         axis.set_title(title)
         axis.set_xlabel("x (m)")
-        figure.colorbar(image, ax=axis)
+        bar = figure.colorbar(image, ax=axis)
+        if title.startswith("depth"):
+            bar.ax.invert_yaxis()
     axes[0].set_ylabel("y (m)")
     draw_soundings(axes[1], np.column_stack((samples["x"], samples["y"])))
     return save_figure(figure, folder / "maps.png")
@@ -270,25 +275,25 @@ def draw_hypsometry(folder: Path) -> Path:
         ImportError: if matplotlib is not installed.
     """
     water = read_water(folder)
-    figure = blank_figure((11, 5))
+    figure = blank_figure((WIDTH, 3.2))
     axes = figure.subplots(1, 2, sharey=True)
     for axis, name, unit in zip(axes, ("area", "volume"), ("m\u00b2", "m\u00b3"), strict=True):
         mean, low, high = getattr(water, name)
         axis.fill_betweenx(water.level, low, high, alpha=0.3, label="95 % interval")
         axis.plot(mean, water.level)
-        axis.set_xlabel(f"{name} of the water below ({unit})")
+        axis.set_xlabel(f"{name} ({unit})")
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
-        axis.locator_params(axis="x", nbins=5)
+        axis.locator_params(axis="x", nbins=3)
         axis.xaxis.set_major_formatter("{x:,.0f}")
     axes[0].set_ylabel("level (m)")
-    axes[0].legend(loc="lower right")
-    return save_figure(figure, folder / "hypsometry.png")
+    axes[0].legend(loc="lower right", fontsize="small")
+    return save_figure(figure, folder / "hypsometry.png", DPI)
 
 
 def draw_validation(folder: Path) -> Path:
-    """Draw predicted against measured elevations, and the errors on a map: validation.png; of the
-    soundings that the map accepts, unless it accepts none.
+    """Draw predicted against measured depths (or elevations), and the errors on a map:
+    validation.png; of the soundings that the map accepts, unless it accepts none.
 
     Raises:
         InputError: if held_out.csv is missing or broken.
@@ -299,37 +304,49 @@ def draw_validation(folder: Path) -> Path:
         held = {name: values[taken] for name, values in held.items()}
     some = slice(None, None, _stride(len(held["row"])))
     x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
+    level = float(recorded(folder).get("water_level", 0.0))
+    name, sign = "elevation", 1.0
+    if is_under_water(z, level):
+        name, sign, z, mean = "depth", -1.0, level - z, level - mean
     error = mean - z
     outside = np.abs(error) > CONFIDENCE_95 * std
-    figure = blank_figure((14, 6.5))
-    against, where = figure.subplots(1, 2)
-    _draw_against(against, z, mean, outside)
+    figure = blank_figure((WIDTH, 7.0))
+    against, where = figure.subplots(2, 1, height_ratios=(1, 1.2))
+    _draw_against(against, z, mean, outside, name)
     reach = float(np.quantile(np.abs(error), 0.98)) or 1.0
     order = np.argsort(np.abs(error))  # the large ones on top
     points = where.scatter(
-        x[order], y[order], c=error[order], s=4, cmap="RdBu_r", vmin=-reach, vmax=reach
-    )
+        x[order], y[order], c=error[order], s=3, vmin=-reach, vmax=reach,
+        cmap="RdBu_r" if sign > 0 else "RdBu",  # red: predicted too high, whichever way is up
+    )  # fmt: skip
     where.set_aspect("equal")
-    where.set_title("error: predicted - measured (m)")
+    where.set_title(f"error of the {name}: predicted - measured (m)", fontsize="medium")
     where.set_xlabel("x (m)")
     where.set_ylabel("y (m)")
     figure.colorbar(points, ax=where, shrink=0.85, extend="both")
-    return save_figure(figure, folder / "validation.png")
+    return save_figure(figure, folder / "validation.png", DPI)
 
 
-def _draw_against(axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray) -> None:
-    for chosen, colour, name in (
+def is_under_water(elevation: np.ndarray, level: float) -> bool:
+    """Whether most elevations are at or below the water level: they are shown as depths."""
+    return not np.nanmedian(elevation) > level
+
+
+def _draw_against(
+    axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray, name: str
+) -> None:
+    for chosen, colour, said in (
         (~outside, "tab:blue", "within the 95 % interval"),
         (outside, "tab:red", "outside the 95 % interval"),
     ):
-        label = f"{name}: {100 * chosen.mean():.1f} %"
+        label = f"{said}: {100 * chosen.mean():.1f} %"
         axis.plot(z[chosen], mean[chosen], ".", markersize=2, color=colour, label=label)
     ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
     axis.plot(ends, ends, color="black", linewidth=0.8)
-    axis.set_title("held-out soundings")
-    axis.set_xlabel("measured elevation (m)")
-    axis.set_ylabel("predicted elevation (m)")
-    axis.legend(loc="upper left", markerscale=5)
+    axis.set_title("held-out soundings", fontsize="medium")
+    axis.set_xlabel(f"measured {name} (m)")
+    axis.set_ylabel(f"predicted {name} (m)")
+    axis.legend(loc="upper left", markerscale=5, fontsize="small")
 
 
 def _stride(count: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -24,11 +23,21 @@ from .exports.chart import (
     recorded,
     settings_of,
 )
-from .folder import atomic_write, read_records
+from .folder import read_records
 from .held_out import FILE as SCORES
 from .held_out import Validation
-from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
-from .view.texts import numbers, table
+from .html import SIMULATED, figure, section, write_page
+from .plates import (
+    chart_plate,
+    contour_levels,
+    crossings_plate,
+    lines_plate,
+    screened_out,
+    survey_lines,
+    uncertain,
+    uncertainty_plate,
+)
+from .view.texts import Cell, numbers, table, wide_table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
 
@@ -40,24 +49,6 @@ ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
 UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
-STYLE = """
-@page{size:A4;margin:16mm}
-body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
-color:#1c2733;max-width:190mm;margin:0 auto;padding:8px}
-h1{font-size:24px;margin:0 0 2px;overflow-wrap:anywhere}
-h2{font-size:16px;margin:22px 0 6px;break-after:avoid;border-bottom:1px solid #b9c5cf}
-table{border-collapse:collapse;width:100%;break-inside:auto}
-tr{break-inside:avoid}
-th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
-font-weight:400;overflow-wrap:anywhere}
-th{color:#44525f}
-table.wide th,table.wide td{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-figure{margin:8px 0;break-inside:avoid}
-img{width:100%;height:auto}
-figcaption,small,p.note{color:#5b6b7b;font-size:12px}
-pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
-@media print{details{display:none}}
-"""
 
 
 def write_report(folder: Path) -> Path:
@@ -74,31 +65,19 @@ def write_report(folder: Path) -> Path:
         f"<p class=note>{escape(_dated(chart))}</p>",
         SIMULATED if is_simulated(folder) else "",
         table(summary(folder, chart)),
-        *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
-        *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
+        *section("Chart", figure(chart_plate(chart), _chart_caption(chart))),
+        *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *_section("Soundings", table(_soundings(chart, config))),
-        *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
+        *section("Soundings", table(_soundings(chart, config)), _lines_figure(chart)),
+        *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
     ]
-    title = escape(chart.provenance["title"])
-    head = (
-        "<!DOCTYPE html><html lang=en><head><meta charset=utf-8>"
-        "<meta name=viewport content='width=device-width,initial-scale=1'>"
-        f"<title>{title}</title><style>{STYLE}</style></head><body>"
-    )
-    with atomic_write(folder / FILE) as file:
-        file.write((head + "\n".join(parts) + "</body></html>\n").encode())
-    return folder / FILE
+    return write_page(folder / FILE, chart.provenance["title"], parts)
 
 
-SIMULATED = (
-    "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
-    "</strong></p>"
-)
 METHOD = (
     "The map is the predictive mean of a Gaussian process, trained on the soundings after false "
     "echoes were removed. Its uncertainty is 1.96 predictive standard deviations (95 %), including "
@@ -108,6 +87,10 @@ METHOD = (
 )
 UNCERTAINTY_CAPTION = (
     "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
+)
+CROSSINGS_CAPTION = (
+    "Crossings, coloured by the difference of the two depths. Grey: soundings in the map, with the "
+    "names of the survey lines where there is room."
 )
 
 
@@ -119,7 +102,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         depth, half = chart.depth[known], chart.uncertainty[known]
         found["depth"] = (
             f"{depth.min():.2f} to {depth.max():.2f} m under a water level of "
-            f"{chart.settings.water_level:g} m"
+            f"{round(chart.settings.water_level, 3):g} m"
         )
         found["uncertainty (95 %)"] = (
             f"median {np.median(half):.2f} m; "
@@ -157,18 +140,6 @@ def _dated(chart: Chart) -> str:
     return f"{words['software']}, {words['export_time']}. Origin of the map: {place}."
 
 
-def _section(title: str, *parts: str) -> Iterable[str]:
-    return f"<h2>{escape(title)}</h2>", *parts
-
-
-def _figure(content: bytes, caption: str) -> str:
-    image = f"data:image/png;base64,{b64encode(content).decode()}"
-    return (
-        f'<figure><img alt="{escape(caption, quote=True)}" src="{image}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
 def _held_out(folder: Path) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
     if not (found := Validation.read(folder / SCORES)):
@@ -184,9 +155,9 @@ def _held_out(folder: Path) -> Iterable[str]:
     if found.accepted and found.left_out:
         words["all soundings"] = found.beside
     picture = folder / "validation.png"
-    caption = "Predicted against measured elevations, and the errors on a map."
-    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return _section("Errors at held-out soundings", table(words), *figures)
+    caption = "Predicted against measured values, and the errors on a map."
+    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return section("Errors at held-out soundings", table(words), *figures)
 
 
 def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
@@ -208,9 +179,9 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "S-44, as both depths may be off. Median of a line (or day): its elevations less those of "
         "the lines that it crosses."
     )
-    return _section(
+    return section(
         "Crossings", f"<p class=note>{note}</p>", table(words),
-        _figure(crossings_plate(chart), "Crossings by difference. Dots: soundings in the map."),
+        figure(crossings_plate(chart), CROSSINGS_CAPTION),
         _line_table(lines),
     )  # fmt: skip
 
@@ -235,11 +206,9 @@ def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
     for row in lines:
         name = row["line"] if row["line"] else f"day {row['day']}"
         between = f"{row['low']} to {row['high']}" if row["low"] else ""
-        cells = (name, row["crossings"], row["median"], between, row["verdict"])
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    heads = ("line", "crossings", "median (m)", "95 %", "verdict")
-    head = "".join(f"<th>{text}</th>" for text in heads)
-    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
+        rows.append((name, row["crossings"], (row["median"], between), row["verdict"]))
+    heads = ("line", "crossings", ("median (m)", "95 % interval"), "verdict")
+    return wide_table(heads, rows, right=(1, 2))
 
 
 def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
@@ -248,8 +217,8 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
         return ()
     water = read_water(folder)
     picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
-    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return _section(
+    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return section(
         "Volume", f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} lists all "
         "levels.</p>", _volume_table(water, chart.settings.water_level), *figures,
     )  # fmt: skip
@@ -258,19 +227,18 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
 def _volume_table(water: WaterBelow, level: float) -> str:
     count = len(water.level)
     some = set(range(0, count, -(-count // ROWS))) | {int(np.abs(water.level - level).argmin())}
-    rows = []
-    for index in sorted(some, reverse=True):
-        cells = [f"{water.level[index]:.2f}"]
+    shown = sorted(some, reverse=True)
+    rows: list[list[Cell]] = []
+    for index in shown:
+        row: list[Cell] = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            cells += [mean, f"{low} to {high}"]
-        bold = ' style="font-weight:650"' if water.level[index] == level else ""
-        rows.append(f"<tr{bold}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = ["level (m)"]
-    for name in QUANTITIES:
-        heads += [f"{name.replace('_', ' ')} ({UNITS[name]})", "95 %"]
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
+            row.append((mean, f"{low} to {high}"))
+        rows.append(row)
+    heads: list[Cell] = ["level (m)"]
+    heads += [(f"{name.replace('_', ' ')} ({UNITS[name]})", "95 % interval") for name in QUANTITIES]
+    now = [row for row, index in enumerate(shown) if water.level[index] == level]
+    return wide_table(heads, rows, range(1 + len(QUANTITIES)), now[0] if now else None)
 
 
 def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
@@ -283,6 +251,18 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     if "samples" not in config:
         found |= _pings(chart)
     return found
+
+
+def _lines_figure(chart: Chart) -> str:
+    """The survey lines and what screening left out; empty if neither is known."""
+    lines, out = survey_lines(chart), len(screened_out(chart))
+    if not lines and not out:
+        return ""
+    caption = "Soundings in the map"
+    caption += ", a colour for each survey line, named where there is room." if lines else "."
+    if out:
+        caption += f" Red crosses: {quantity(out, 'sounding')} left out as false echoes."
+    return figure(lines_plate(chart), caption)
 
 
 def _pings(chart: Chart) -> dict[str, str]:
@@ -324,7 +304,7 @@ def _chart_caption(chart: Chart) -> str:
         doubtful = ", dashed where the 95 % uncertainty is over half of that"
         apart += f"{doubtful if uncertain(chart).any() else ''}. "
     return (
-        f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
+        f"Depth under a water level of {round(chart.settings.water_level, 3):g} m. {apart}"
         f"Dots: soundings in the map. {_coordinates(chart)}"
     )
 

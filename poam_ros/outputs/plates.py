@@ -10,13 +10,20 @@ import numpy as np
 from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
+from ..screening.screen import FALSE_ECHO
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import blank_figure, draw_soundings, outline_cells
+from .figures import DPI, WIDTH, blank_figure, draw_soundings, outline_cells, plain
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
-#: Maximum width and height of a figure on the page, in inches.
-WIDTH, HEIGHT = 7.2, 8.6
+#: Maximum height of a figure in inches; sizes of its text in points.
+HEIGHT = 6.2
+TEXT, SMALL = 9, 7.5
+#: Width over height from which the colour bar is below the map.
+BELOW = 1.2
+INK = "#16283c"
+#: Line labels: maximum number of characters, and where along a line they are tried, in this order.
+LETTERS, ALONG = 16, (0.5, 0.3, 0.7, 0.12, 0.88)
 #: Thousandths of an arc second in a degree.
 UNITS = 3_600_000
 #: Spacings of a graticule, in those, and the maximum number of intervals.
@@ -45,7 +52,9 @@ def chart_plate(chart: Chart) -> bytes:
     _clipped(image, shore)
     _draw_contours(axis, chart, shore)
     _draw_decorations(axis, chart)
-    figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
+    bar = _colour_bar(figure, image, "depth (m)")
+    if bar.orientation == "vertical":
+        bar.ax.invert_yaxis()
     return _png(figure)
 
 
@@ -66,11 +75,12 @@ def _draw_contours(axis: Any, chart: Chart, shore: Any) -> None:
         if not levels:
             continue
         lines = axis.contour(
-            chart.grid.x, chart.grid.y, depth, levels, colors="#16283c", linewidths=0.5,
+            chart.grid.x, chart.grid.y, depth, levels, colors=INK, linewidths=0.5,
             linestyles=style,
         )  # fmt: skip
         _clipped(lines, shore)
-        axis.clabel(lines, fontsize=6, fmt="%g")
+        for label in axis.clabel(lines, fontsize=SMALL, fmt="%g"):
+            label.set_path_effects(_halo())
 
 
 def uncertainty_plate(chart: Chart) -> bytes:
@@ -86,37 +96,116 @@ def uncertainty_plate(chart: Chart) -> bytes:
     draw_soundings(axis, chart.track)
     _clipped(image, _shore(axis, chart))
     _draw_decorations(axis, chart)
-    figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
+    _colour_bar(figure, image, "95 % uncertainty (m)", extend="max")
     return _png(figure)
 
 
 def crossings_plate(chart: Chart) -> bytes:
-    """The crossings of survey lines, with the soundings, as PNG."""
+    """The crossings of survey lines, coloured by their difference, over the lines, as PNG."""
     figure, axis = _page(chart, 0.75)
-    draw_soundings(axis, chart.track)
+    axis.plot(*chart.track.T, ".", color="#9aa7b2", markersize=1.2, markeredgewidth=0)
     crossings = chart.crossings
     amount = np.abs(crossings.difference)
     order = np.argsort(amount, kind="stable")  # the largest on top
     kept = amount[~crossings.left_out]
     high = float(np.quantile(kept, 0.98)) if len(kept) else 1.0
     drawn = axis.scatter(
-        *crossings.xy[order].T, s=14, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
-        vmax=max(high, 1e-3), edgecolors="#16283c", linewidths=0.3,
+        *crossings.xy[order].T, s=26, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
+        vmax=max(high, 1e-3), edgecolors=INK, linewidths=0.4, zorder=3,
     )  # fmt: skip
     _shore(axis, chart)
     _draw_decorations(axis, chart)
-    figure.colorbar(drawn, ax=axis, shrink=0.6, label="difference (m)", extend="max")
+    _colour_bar(figure, drawn, "difference at the crossing (m)", extend="max")
+    _label_lines(figure, axis, chart)
     return _png(figure)
+
+
+def lines_plate(chart: Chart) -> bytes:
+    """The survey lines with their names, and the soundings that screening left out, as PNG."""
+    figure, axis = _page(chart, 0.75)
+    for number, (_, places) in enumerate(survey_lines(chart) or [("", chart.track)]):
+        axis.plot(*places.T, ".", color=f"C{number % 10}", markersize=1.8, markeredgewidth=0)
+    if len(out := screened_out(chart)):
+        axis.plot(*out.T, "x", color="#c8102e", markersize=4, markeredgewidth=0.8, zorder=2.5)
+    _shore(axis, chart)
+    _draw_decorations(axis, chart)
+    _label_lines(figure, axis, chart)
+    return _png(figure)
+
+
+def survey_lines(chart: Chart) -> list[tuple[str, np.ndarray]]:
+    """Name and soundings [N, 2] of each survey line, in the order of the track; none if unknown."""
+    if len(chart.line) != len(chart.track):
+        return []
+    names, first = np.unique(chart.line, return_index=True)
+    ordered = names[np.argsort(first)].tolist()
+    return [(name, chart.track[chart.line == name]) for name in ordered if name]
+
+
+def screened_out(chart: Chart) -> np.ndarray:
+    """Places [N, 2] of the soundings that screening left out."""
+    refused = chart.unmapped.refused.placed
+    return refused.xyz[refused.reason == FALSE_ECHO, :2]
+
+
+def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
+    """Write the names of the survey lines beside them, where there is room; long lines first."""
+    lines = survey_lines(chart)
+    if not lines:
+        return
+    figure.draw_without_rendering()  # the layout fixes the size of the axis
+    figure.set_layout_engine("none")
+    points = 72 / figure.dpi
+    corners = axis.transData.transform(np.reshape(chart.grid.borders.bounds, (2, 2)).T) * points
+    taken = np.empty((0, 4))
+    for name, places in sorted(lines, key=lambda line: -len(line[1])):
+        text = name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}\u2026"
+        half = np.array([0.34 * SMALL * len(text), 0.75 * SMALL])
+        for share in ALONG:
+            place = places[int(share * (len(places) - 1))]
+            middle = axis.transData.transform(place) * points
+            box = np.concatenate((middle - half, middle + half))
+            apart = (box[:2] >= taken[:, 2:]) | (box[2:] <= taken[:, :2])
+            inside = (box[:2] > corners[0]).all() and (box[2:] < corners[1]).all()
+            if inside and apart.any(1).all():
+                taken = np.vstack((taken, box))
+                axis.text(
+                    *place, plain(text), fontsize=SMALL, ha="center", va="center", color=INK,
+                    path_effects=_halo(), zorder=4,
+                )  # fmt: skip
+                break
+
+
+def _halo() -> list[Any]:
+    """A white edge around text, so that it can be read over a map."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=1.8, foreground="white")]
+
+
+def _colour_bar(figure: Any, drawn: Any, label: str, extend: str = "neither") -> Any:
+    """A colour bar beside the map; of a wide map, below it."""
+    axis = figure.axes[0]
+    (xmin, xmax), (ymin, ymax) = axis.get_xlim(), axis.get_ylim()
+    below = xmax - xmin > BELOW * (ymax - ymin)
+    bar = figure.colorbar(
+        drawn, ax=axis, location="bottom" if below else "right", shrink=0.8, aspect=30,
+        extend=extend, pad=0.03,
+    )  # fmt: skip
+    bar.set_label(label, fontsize=TEXT)
+    bar.ax.tick_params(labelsize=SMALL)
+    return bar
 
 
 def _page(chart: Chart, part: float = 1.0) -> tuple[Any, Any]:
     """A figure that fits the page and ``part`` of its height, and its axis."""
     width, height = chart.grid.borders.size
-    inches = float(np.clip((WIDTH - 1.6) * height / width + 0.6, 2.5, HEIGHT * part))
-    figure = blank_figure((WIDTH, inches))
+    wide = width > BELOW * height
+    inches = (WIDTH - (0.5 if wide else 1.2)) * height / width + (1.2 if wide else 0.6)
+    figure = blank_figure((WIDTH, float(np.clip(inches, 2.0, HEIGHT * part))))
     axis = figure.subplots()
     axis.set_aspect("equal")
-    axis.tick_params(labelsize=7)
+    axis.tick_params(labelsize=SMALL)
     return figure, axis
 
 
@@ -137,7 +226,7 @@ def _shore(axis: Any, chart: Chart) -> Any:
         rings = [np.concatenate((ring, ring[:1])) for ring in chart.outline]
         codes = [[Path.MOVETO, *[Path.LINETO] * (len(ring) - 2), Path.CLOSEPOLY] for ring in rings]
         path = Path(np.concatenate(rings), np.concatenate(codes))
-        return axis.add_patch(PathPatch(path, fill=False, edgecolor="#16283c", linewidth=0.9))
+        return axis.add_patch(PathPatch(path, fill=False, edgecolor=INK, linewidth=0.9))
     if not known.all():
         outline_cells(axis, chart.grid, known)
     return None
@@ -169,10 +258,10 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
             )
         )  # fmt: skip
     for at, text in ((xmin, "0"), (xmin + length, unit)):
-        axis.text(at, 1.033, text, transform=across, fontsize=7, ha="center", va="bottom")
+        axis.text(at, 1.033, text, transform=across, fontsize=SMALL, ha="center", va="bottom")
     if chart.place is None:
-        axis.set_xlabel("x (m)", fontsize=8)
-        axis.set_ylabel("y (m)", fontsize=8)
+        axis.set_xlabel("x (m)", fontsize=TEXT)
+        axis.set_ylabel("y (m)", fontsize=TEXT)
         return
     style = {"arrowstyle": "<|-", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
     axis.annotate(  # its head is at the text: as long in points, however high the map is
@@ -199,10 +288,10 @@ def _graticule(axis: Any, chart: Chart) -> None:
         )
         west, east = (chart.place.degrees(np.column_stack((0 * y + at, y))) for at in (xmin, xmax))
     except InputError:
-        axis.set_xlabel("east (m)", fontsize=8)
-        axis.set_ylabel("north (m)", fontsize=8)
+        axis.set_xlabel("east (m)", fontsize=TEXT)
+        axis.set_ylabel("north (m)", fontsize=TEXT)
         return
-    line = {"color": "#16283c", "linewidth": 0.3, "alpha": 0.6}
+    line = {"color": INK, "linewidth": 0.3, "alpha": 0.6}
     across, up = xmax - xmin, ymax - ymin  # on a short side labels need more room
     meridians = _round_angles(
         max(south[0, 0], north[0, 0]), min(south[-1, 0], north[-1, 0]), min(1.0, 2 * across / up)
@@ -246,5 +335,5 @@ def _angle(degrees: float, ends: str) -> str:
 
 def _png(figure: Any) -> bytes:
     content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=170)
+    figure.savefig(content, format="png", dpi=DPI)
     return content.getvalue()

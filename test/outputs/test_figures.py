@@ -12,6 +12,7 @@ from poam_ros.outputs import figures
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves, draw_soundings
 from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
+from poam_ros.outputs.held_out import COLUMNS
 
 NAN, INF = float("nan"), float("inf")
 ROOM = 0.05  # of an axis' height
@@ -123,6 +124,21 @@ def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, monkeypatch, wid
         title = axis.title.get_window_extent()
         assert title.y0 > axis.bbox.y0 and title.y1 <= figure.bbox.y1 + 0.5
         assert axis.bbox.width / axis.bbox.height == pytest.approx(width / height, rel=0.02)
+
+
+@pytest.mark.parametrize(("level", "name", "first"), [(2.0, "depth", 9.0), (-9.0, "elevation", -7)])
+def test_validation_shows_depths_of_what_is_under_water(tmp_path, monkeypatch, level, name, first):
+    z = np.linspace(-7, -3, 9)
+    ones = np.ones(9)
+    rows = np.column_stack((np.arange(9), ones, ones * 2, z, z + 0.5, ones, 0 * ones))
+    files.write_table(tmp_path / "held_out.csv", COLUMNS, rows[:, : len(COLUMNS)].tolist())
+    files.write_config(tmp_path / "config.yaml", {"water_level": level})
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path, dpi: figure)
+    against, where, _ = figures.draw_validation(tmp_path).axes
+    assert against.get_xlabel() == f"measured {name} (m)" and name in where.get_title()
+    assert against.lines[0].get_xdata()[0] == first
+    error = where.collections[0].get_array()
+    assert np.allclose(error, -0.5 if name == "depth" else 0.5)
 
 
 @pytest.mark.parametrize("ground", ["#faf3e0", "#0a1f44", "#1f7ea1"])

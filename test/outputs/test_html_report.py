@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser import Browser, found_browser
 
 pytest.importorskip("matplotlib")
 
@@ -16,6 +17,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import folder as files
+from poam_ros.outputs import plates
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
@@ -150,11 +152,86 @@ def test_crossings_have_figures_a_map_and_a_table(run):
     bias = Bias("<i>L2", 1, -0.1, -0.4, 0.2, False)
     write_lines(run, [("<i>L2", "", bias, 0, "agrees"), ("", "2025-01-12", bias, 0, "agrees")])
     text = write_report(run).read_text(encoding="utf-8")
-    assert text.count("<img") == before.count("<img") + 1
+    assert text.count("<img") == before.count("<img") + 1  # lines without names have no figure
     for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0%</td>",
-                 "&lt;i&gt;L2", "<td>-0.100</td><td>-0.400 to 0.200</td>",
+                 "&lt;i&gt;L2", ">-0.100<small>-0.400 to 0.200</small></td>",
                  "<td>day 2025-01-12</td>"):  # fmt: skip
         assert said in text, said
+
+
+def drawn_by(monkeypatch, plate, chart):
+    """The figure of a plate."""
+    with monkeypatch.context() as patched:
+        patched.setattr(plates, "_png", lambda figure: figure)
+        return plate(chart)
+
+
+def named_lines(run):
+    """The run's soundings as two survey lines, one above the other; two more are screened out."""
+    grid = files.read_map(run / "map.npz").grid
+    at = grid.points[grid.points[:, 0] > 15]
+    xy = np.concatenate((at[np.abs(at[:, 1] - 9) < 1], at[np.abs(at[:, 1] - 29) < 1]))
+    names = np.where(xy[:, 1] < 20, "L1", "a line of a very long name")
+    files.write_samples(run / "samples.csv", xy, xy[:, 0] / 10 - 6, line=names)
+    echoes = [RefusedPing("false_echo", n, 0, 30.0 + n, 20.0, -50.0) for n in range(2)]
+    write_refused(run, RefusedPings.of([*echoes, RefusedPing("no_fix", 0, 0, 20.0, 20.0, -5.0)]))
+    return read_chart(run, ExportSettings(water_level=1.0, depth=True))
+
+
+def test_crossings_are_drawn_over_the_soundings_by_their_difference(run, monkeypatch):
+    crossings(left_out=False).write(run)
+    chart = read_chart(run, ExportSettings(water_level=1.0, depth=True))
+    axis, bar = drawn_by(monkeypatch, plates.crossings_plate, chart).axes
+    (dots,) = [c for c in axis.collections if len(c.get_offsets()) == 3]
+    assert np.allclose(dots.get_array(), [0.1, 0.9, 5.0])
+    assert all(dots.get_zorder() > line.get_zorder() for line in axis.lines)
+    assert "(m)" in bar.get_xlabel() + bar.get_ylabel()
+
+
+def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
+    chart = named_lines(run)
+    axis = drawn_by(monkeypatch, plates.lines_plate, chart).axes[0]
+    labels = {text.get_text(): text.get_position() for text in axis.texts}
+    assert labels["L1"][1] == 9 and labels["a line of a ver\u2026"][1] == 29
+    (marks,) = [line for line in axis.lines if line.get_marker() == "x"]
+    assert marks.get_xydata().tolist() == [[30, 20], [31, 20]]
+    _, words = read(write_report(run))
+    assert "a colour for each survey line" in words and "2 soundings left out as false" in words
+
+
+def test_names_of_lines_do_not_overlap(run, monkeypatch):
+    chart = named_lines(run)
+    crowded = replace(chart, line=np.array([f"line {n // 3}" for n in range(len(chart.track))]))
+    figure = drawn_by(monkeypatch, plates.lines_plate, crowded)
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts if "line" in text.get_text()]
+    assert 2 < len(boxes) < len(plates.survey_lines(crowded))
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+@pytest.mark.parametrize(("medium", "width"), [("screen", 360), ("print", 672)])
+def test_nothing_is_cut_on_a_phone_or_a_page(run, tmp_path, medium, width):
+    """672 px of 1/96 inch: the width of A4 between its margins."""
+    program = found_browser()
+    if program is None:
+        pytest.skip("needs a Chromium")
+    named_lines(run)
+    crossings(left_out=True).write(run)
+    long = Bias("20250117160335", 12345, -12.345, -23.456, -1.234, False)
+    write_lines(run, [(long.name, "", long, 0, "other false echoes, 2 soundings left out")])
+    draw_hypsometry(run)
+    report = tmp_path / "report.html"
+    text = write_report(run).read_text(encoding="utf-8")
+    huge = re.sub(r">1,\d\d\d\.\d\d<", ">112,345,678<", text)
+    assert huge != text
+    report.write_text(huge.replace("1,760.00 to 1,760.00", "112,345,678 to 123,456,789"))
+    with Browser(program, tmp_path / "profile", (width, 800)) as browser:
+        browser.tell("Emulation.setEmulatedMedia", media=medium)
+        browser.open(report.as_uri())
+        browser.until("document.images.length >= 4 && [...document.images].every(i => i.complete)")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        cut = "[...document.querySelectorAll('table,td,th,img')].filter(e => e.scrollWidth > "
+        cut += "e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth)"
+        assert browser.evaluate(f"{cut}.map(e => e.outerHTML.slice(0, 200))") == []
 
 
 def test_of_many_lines_the_worst_ten_are_shown(run):

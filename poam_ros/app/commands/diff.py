@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--offset", type=reader(OFFSET), metavar="M",
         help="Constant offset of the second survey's elevations, which is not change (m; "
         "default: estimated; 0: both have the same datum).")  # fmt: skip
+    add("--extrapolate", action="store_true",
+        help="Compare all cells that both maps show, also those that are not between soundings of "
+        "both surveys.")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             summary,
             write_change,
             write_change_raster,
+            write_change_report,
         )
         from ...outputs.folder import make_folder
         from ..progress import work_progress
@@ -51,15 +55,19 @@ def run(args: argparse.Namespace) -> int:
     )
     configure_process(before.settings.model.threads)
     with work_progress("mapping", len(before.soundings) + len(after.soundings)) as report:
-        change = change_between(before, after, args.resolution, args.offset, report)
+        change = change_between(
+            before, after, args.resolution, args.offset, report, args.extrapolate
+        )
     print(f"table:   {write_change(folder, change)}")
     try:
         print(f"raster:  {write_change_raster(folder, change, before.place)}")
     except InputError as error:
         print(f"no raster: {error}")
+    found = summary(change, estimated=args.offset is None)
     with figures():
         print(f"figure:  {draw_change(folder, change)}")
-    for name, text in summary(change, estimated=args.offset is None).items():
+        print(f"report:  {write_change_report(folder, before.folder, after.folder, found)}")
+    for name, text in found.items():
         print(f"{name}: {text}")
     return 0
 

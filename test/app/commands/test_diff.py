@@ -43,6 +43,7 @@ def test_a_hole_is_found_and_the_offset_is_not(surveys, tmp_path, capsys):
     both = [str(surveys / name) for name in ("first", "second")]
     assert main(["diff", *both, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
+    assert "not compared: " in said and "% of what both maps show" in said
     offset = float(said.split("offset: ")[1].split(" m")[0])
     assert offset == pytest.approx(0.4, abs=0.05)
     table = read_table(tmp_path / "out" / "change.csv")
@@ -52,6 +53,11 @@ def test_a_hole_is_found_and_the_offset_is_not(surveys, tmp_path, capsys):
     assert table["change"][found].min() < -2
     for name in ("change.tif", "change.png"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert report.count("data:image/png") == 1 and "<th>not compared</th>" in report
+    assert main(["diff", *both, "--extrapolate", "--output", str(tmp_path / "all")]) == 0
+    assert "not compared" not in capsys.readouterr().out
+    assert len(read_table(tmp_path / "all" / "change.csv")["x"]) > len(table["x"])
 
 
 def test_surveys_that_cannot_be_compared(surveys, tmp_path, capsys):

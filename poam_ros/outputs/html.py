@@ -1,0 +1,66 @@
+"""Reports as one HTML file that fits a phone, prints well and fetches nothing."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from ..core.files import atomic_write
+
+STYLE = """
+@page{size:A4;margin:16mm}
+*{box-sizing:border-box}
+body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
+color:#1c2733;max-width:190mm;margin:0 auto;padding:8px;overflow-wrap:break-word}
+h1{font-size:24px;margin:0 0 2px;overflow-wrap:anywhere}
+h2{font-size:16px;margin:22px 0 6px;break-after:avoid;border-bottom:1px solid #b9c5cf}
+table{border-collapse:collapse;width:100%;break-inside:auto}
+tr{break-inside:avoid}
+th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
+font-weight:400}
+th{color:#44525f;min-width:30%}
+td{overflow-wrap:anywhere}
+table.wide td{overflow-wrap:normal}
+table.wide .number{text-align:right;font-variant-numeric:tabular-nums}
+table.wide small{display:block}
+table.wide td:first-child,table.wide td:last-child{overflow-wrap:anywhere}
+figure{margin:8px 0;break-inside:avoid}
+img{display:block;width:100%;height:auto;object-fit:contain}
+figcaption,small,p.note{color:#5b6b7b;font-size:12px}
+pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
+@media(max-width:480px){body{font-size:13px}table.wide{font-size:12px}
+table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}}
+@media print{details{display:none}img{max-height:175mm}}
+"""
+SIMULATED = (
+    "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
+    "</strong></p>"
+)
+
+
+def write_page(path: Path, title: str, parts: Iterable[str]) -> Path:
+    """Write parts of HTML as a page; returns its path. Raises OSError."""
+    head = (
+        "<!DOCTYPE html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
+    )
+    with atomic_write(path) as file:
+        file.write((head + "\n".join(parts) + "</body></html>\n").encode())
+    return path
+
+
+def section(title: str, *parts: str) -> Iterable[str]:
+    """A section with parts of HTML."""
+    return f"<h2>{escape(title)}</h2>", *parts
+
+
+def figure(content: bytes, caption: str) -> str:
+    """A PNG with its caption."""
+    image = f"data:image/png;base64,{b64encode(content).decode()}"
+    return (
+        f'<figure><img alt="{escape(caption, quote=True)}" src="{image}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
