@@ -109,12 +109,13 @@ def _screen(
     step = np.hypot(*np.diff(xy, axis=0).T)
     share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
     for _ in range(MAX_ITERATIONS):
-        mean, std, away = (values[others.of] for values in others.predict(z, used))
+        mean, std, bank, away = (values[others.of] for values in others.predict(z, used))
         known = np.isfinite(mean) & np.isfinite(away)
         weight = np.where(known, np.minimum(share / (2 * np.where(known, away, 0.0) + block), 1), 0)
         forecast = Forecast(
             np.where(known, np.maximum(surface - mean, MIN_RANGE_M), 1.0),
             np.where(known, std, 1.0),
+            np.where(known, bank, 0.0),
             weight,
         )
         scatter = steps_scatter(ranges, multiple == 1)

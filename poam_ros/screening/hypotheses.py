@@ -67,11 +67,12 @@ WINDOW = 20  # steps that give the scatter around a sounding
 
 
 class Forecast(NamedTuple):
-    """What other lines say of the ranges [N]: mean and standard deviation, in m, and the number of
-    independent predictions that a sounding stands for; 0: none."""
+    """What other lines say of the ranges [N]: mean, standard deviation, and that which a bank adds,
+    in m, and the number of independent predictions that a sounding stands for; 0: none."""
 
     mean: np.ndarray
     std: np.ndarray
+    bank: np.ndarray
     weight: np.ndarray
 
 
@@ -250,8 +251,9 @@ class _Paths:
 
 def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     """Log likelihood of each hypothesis [N, S] by other lines, relative to a range that has nothing
-    to do with the bottom."""
-    mean, std, weight = (each[:, None] for each in forecast)
+    to do with the bottom; but a smooth run of something else must explain its ranges better than a
+    bank that the other lines do not see."""
+    mean, std, bank, weight = (each[:, None] for each in forecast)
     std = np.hypot(std, LEVEL * mean)
     scale = np.maximum(mean, depth[:, :1]) / 2 + std
 
@@ -260,8 +262,10 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
         return -np.log(scale) - 2.5 * np.log1p((error / scale) ** 2 / 4)
 
     found = density(depth - mean, std) - np.log(FACTORS) - density(depth[:, :1] - mean, scale)
-    found = np.logaddexp(found, np.log(UNSEEN))
-    found[:, RUN] = 0.0
+    error = depth[:, :1] - mean
+    on_bank = density(error, np.hypot(std, bank)) - density(error, scale)
+    found, on_bank = np.logaddexp(found, np.log(UNSEEN)), np.logaddexp(on_bank, np.log(UNSEEN))
+    found[:, RUN] = np.minimum(found[:, 0] - on_bank[:, 0], 0.0)
     return weight * found
 
 
