@@ -326,7 +326,7 @@ def map_soundings(
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
     multiples = taken.row[crossed.refused]
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
-    crossed.write(folder)
+    crossed.write(folder, order)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
     write_samples(
         folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],

@@ -19,6 +19,7 @@ from .folder import millimetres, read_records, write_table
 FILE = "crossings.csv"
 COLUMNS = (
     "line", "other", "day", "x", "y", "difference", "depth", "other_depth", "other_day", "left_out",
+    "verdict",
 )  # fmt: skip
 #: The file of what crossings say of each line and day, and its columns.
 LINES = "lines.csv"
@@ -50,15 +51,24 @@ class CrossingTable:
     depth: np.ndarray
     left_out: np.ndarray
 
-    def write(self, folder: Path) -> None:
-        """Write ``crossings.csv``."""
+    def verdicts(self, order: str) -> list[str]:
+        """Of each crossing, by the limit of an S-44 order; in words."""
+        limits = np.sqrt(2) * allowed(order, self.depth.mean(1))
+        rows = zip(
+            self.lines.tolist(), self.difference.tolist(), limits.tolist(), self.left_out.tolist(),
+            strict=True,
+        )  # fmt: skip
+        return [_verdict(lines, by, limit, out, order) for lines, by, limit, out in rows]
+
+    def write(self, folder: Path, order: str = "1a") -> None:
+        """Write ``crossings.csv``; ``order``: as of ``verdicts``."""
         rows = zip(
             self.lines.tolist(), self.days.tolist(), self.xy.tolist(), self.depth.tolist(),
-            self.difference.tolist(), self.left_out.tolist(), strict=True,
+            self.difference.tolist(), self.left_out.tolist(), self.verdicts(order), strict=True,
         )  # fmt: skip
         write_table(folder / FILE, COLUMNS, (
-            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out)]
-            for line, day, place, depth, by, out in rows
+            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out), verdict]
+            for line, day, place, depth, by, out, verdict in rows
         ))  # fmt: skip
 
     def to_projected(self, place: GeoReference | None) -> CrossingTable:
@@ -96,6 +106,19 @@ class CrossingTable:
             words[:, :2], words[:, 2:], numbers[:, :2], numbers[:, 2], numbers[:, 3:5],
             numbers[:, 5].astype(bool),
         )  # fmt: skip
+
+
+def _verdict(lines: list[str], by: float, limit: float, out: bool, order: str) -> str:
+    line, other = lines
+    if out:
+        return f"a false echo, left out of the map: {line} and {other} differ by {abs(by):.2f} m"
+    if np.isnan(limit):  # depths are not known
+        return ""
+    if abs(by) <= limit:
+        return f"agrees within {limit:.2f} m (order {order})"
+    name = f"{line} is" if line != other else "the first pass is"
+    deeper = f"{name} {abs(by):.2f} m {'shallower' if by > 0 else 'deeper'}"
+    return f"{deeper}, more than {limit:.2f} m (order {order})"
 
 
 class CrossingStatistics(NamedTuple):
