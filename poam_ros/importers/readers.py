@@ -16,8 +16,8 @@ from ..mapping.soundings import Soundings
 from .bag_files import is_bag
 from .bags import read_recording
 from .journals import read_journal
-from .logs import is_nmea, read_nmea
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
+from .nmea import is_nmea, read_nmea
 from .raw import RawSoundings, ReadOptions, place
 from .tables import is_features, is_table, read_features, read_table
 
