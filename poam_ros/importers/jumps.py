@@ -66,6 +66,16 @@ def impossible_positions(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
     return refused
 
 
+def placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Which depths, at ``seconds`` [N], are placed by one of the false positions: boolean [K], at
+    ``times``, rising."""
+    number = np.append(0, np.cumsum(false))  # of false positions before each
+    first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
+    between = first == after
+    low = np.maximum(first - between, 0)
+    return number[np.minimum(after + between, len(times))] > number[low]
+
+
 class _Track:
     """Positions that differ each from the one before, with the log's limits.
 

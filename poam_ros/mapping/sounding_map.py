@@ -1,5 +1,5 @@
-"""A map of soundings that are placed already: batches in the order of the record, as a vehicle's
-mapper would have learned them, screen and retries included; then the grid, tile by tile."""
+"""A map of placed soundings: batches in the order of the record, as a vehicle's mapper would have
+learned them, screening and retries included; then the grid, tile by tile."""
 
 from __future__ import annotations
 
@@ -51,12 +51,9 @@ log = logging.getLogger(__name__)
 TILE = 20_000
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
-#: A mapper's map on a grid; see ``draw``.
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
-#: Rows and columns of a grid.
 Part = tuple[slice, slice]
-#: Cells along a map's longer side, about, where nobody says how large they are.
-CELLS = 256
+CELLS = 256  # along a map's longer side, about, where nobody says how large they are
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",

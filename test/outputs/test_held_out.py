@@ -85,7 +85,9 @@ def test_the_headline_is_of_what_the_map_accepts(held, tmp_path):
 def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr(figures, "save_figure", lambda figure, path, dpi: drawn.append(figure) or path)
+    monkeypatch.setattr(
+        figures, "save_figure", lambda figure, path, dpi: drawn.append(figure) or path
+    )
     for accepted in (np.arange(4000) >= 40, np.zeros(4000, dtype=bool)):
         write_validation(tmp_path, replace(held, accepted=accepted))
         figures.draw_validation(tmp_path)
