@@ -8,6 +8,7 @@ whole; after a jump that stays, positions are left out until the vehicle could h
 
 from __future__ import annotations
 
+import logging
 import math
 from itertools import pairwise
 
@@ -15,6 +16,8 @@ import numpy as np
 
 from ..core.clock import SECOND
 from .no_readings import DEGREE_M
+
+log = logging.getLogger(__name__)
 
 #: The rule's name, among the reasons of soundings that are left out.
 POSITION_JUMP = "position_jump"
@@ -36,16 +39,22 @@ NEAR, SUSPECT = 10, 0.4
 #: Going on at the other end of a jump costs as much as leaving out positions of this time (s), or
 #: of this share of the log.
 STAY, STAY_SHARE = 600.0, 0.25
+#: Jumps that are warned of.
+SAID = 3
 #: Parts that another may follow.
 LOOK_BACK = 64
-#: With more impossible steps than this share, the log is not that of one vehicle.
-TOO_MANY = 0.2
+#: With more impossible steps than this share, the log is not that of one vehicle. Nor is it where
+#: what would be left out is more than a share of the positions, in so many parts, and most of these
+#: parts can follow each other.
+TOO_MANY, OTHERS, PARTS, FOLLOW = 0.2, 0.05, 5, 0.9
 
 
-def impossible_positions(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Which positions of a log [N] are impossible, boolean.
+def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Which positions of a log [N] are impossible, boolean. Warns of jumps that stay, and of what
+    is not the log of one vehicle, where it refuses nothing.
 
     Args:
+        where: begin of warnings.
         seconds: times [N], in s, in the order of the log; NaN where unknown.
         xy: positions [N, 2], in m; repeated ones hold until the next.
 
@@ -60,7 +69,19 @@ def impossible_positions(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
         return refused
     held = np.cumsum(np.bincount(first, minlength=len(seconds))) - 1
     seen = np.fmax.reduceat(seconds, first)
-    wrong = _Track(times, places, seen, float(np.median(usual))).impossible()
+    track = _Track(times, places, seen, float(np.median(usual)))
+    wrong = track.impossible()
+    if track.several:
+        log.warning(
+            "%s: positions jump to and fro, as of more than one vehicle: no %s is refused; map "
+            "each vehicle's soundings from a file of its own", where, POSITION_JUMP,
+        )  # fmt: skip
+    for last, index in track.stays[:SAID]:
+        log.warning(
+            "%s: positions jump by %.0f m and stay there (from sounding %d on): those before or "
+            "after it may be displaced",
+            where, np.hypot(*(places[index] - places[last])), first[index],
+        )  # fmt: skip
     judged = np.isfinite(seconds) & np.isfinite(xy).all(1)  # the first of them begins ``held``
     refused[judged] = wrong[held[judged]]
     return refused
@@ -90,6 +111,7 @@ class _Track:
         self, times: np.ndarray, places: np.ndarray, seen: np.ndarray, interval: float
     ) -> None:
         self.times, self.places, self.interval = times, places, interval
+        self.several, self.stays = False, list[tuple[int, int]]()
         longest = max(GAP, GAPS * interval)
         # A receiver may repeat a position for a while; so long the vehicle may have moved on.
         self.left = np.maximum(times, seen - longest)
@@ -100,7 +122,8 @@ class _Track:
         self.unresolved = interval if coarse else 0.0
         self.noise = LEAST_STEP + 3 * _noise(times, places) + 2 * _resolution(places)
         sustained = _sustained(times, places, max(1.0, interval))
-        self.speed = MARGIN * max(float(np.quantile(sustained, 1 - FASTER)), LEAST_SPEED / MARGIN)
+        self.usual_speed = float(np.quantile(sustained, 1 - FASTER))
+        self.speed = max(MARGIN * self.usual_speed, LEAST_SPEED)
         self.local = np.maximum(MARGIN * sustained, self.speed)
         limit = np.maximum(self.local[1:], self.local[:-1])
         reach = self._reach(elapsed, limit)
@@ -114,7 +137,8 @@ class _Track:
     def impossible(self) -> np.ndarray:
         """Which are left out [N], boolean."""
         wrong = np.zeros(len(self.times), dtype=bool)
-        if not self.jump.any() or self.jump.mean() > TOO_MANY:
+        self.several = bool(self.jump.mean() > TOO_MANY)
+        if not self.jump.any() or self.several:
             return wrong
         ends = [0, *(np.flatnonzero(self.gap) + 1).tolist(), len(wrong)]
         near = np.convolve(self.jump, np.ones(2 * NEAR + 1), "same") > 0.5
@@ -124,7 +148,20 @@ class _Track:
                 continue
             cuts = (begin + 1 + np.flatnonzero(divides[begin : end - 1])).tolist()
             self._choose([begin, *cuts, end], wrong)
+        if self._are_others(wrong):
+            self.several, self.stays = True, []
+            wrong[:] = False
         return wrong
+
+    def _are_others(self, wrong: np.ndarray) -> bool:
+        """Whether what would be left out is the track of another vehicle."""
+        begins = np.flatnonzero(wrong & ~np.r_[False, wrong[:-1]])
+        if wrong.mean() <= OTHERS or len(begins) < PARTS:
+            return False
+        ends = np.flatnonzero(wrong & ~np.r_[wrong[1:], False])
+        away = np.hypot(*(self.places[begins[1:]] - self.places[ends[:-1]]).T)
+        elapsed = self.times[begins[1:]] - self.times[ends[:-1]]
+        return bool((away <= self._reach(elapsed, self.usual_speed)).mean() >= FOLLOW)
 
     def _choose(self, ends: list[int], wrong: np.ndarray) -> None:
         """Mark what is left out between the gaps; ``ends`` of the parts that jumps divide."""
@@ -146,6 +183,8 @@ class _Track:
         while number >= 0:
             _, before, start = best[number]
             wrong[start : parts[number][1]] = False
+            if start > parts[number][0]:
+                self.stays.append((parts[before][1] - 1, start))
             number = before
 
     def _later(self, last: int, begin: int, end: int) -> int:

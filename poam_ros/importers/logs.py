@@ -89,7 +89,7 @@ class PositionsAndDepths:
         fixed = fixed[np.isfinite(fixed).all(1)]
         fixed = fixed[np.argsort(fixed[:, 0], kind="stable")]
         place, near = interpolated(seconds, fixed)
-        false = impossible_positions(fixed[:, 0], metres(fixed[:, 1:]))
+        false = impossible_positions(str(path), fixed[:, 0], metres(fixed[:, 1:]))
         inside = np.isfinite(place).all(1)
         beams = np.array(sorted(self.beams)).reshape(-1, 4)
         if len(beams := beams[np.isfinite(beams).all(-1)]):

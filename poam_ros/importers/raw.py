@@ -159,14 +159,14 @@ class RawSoundings:
         found = np.column_stack((self.place[index], self.height[index]))
         return LeftOut(reason, self.row[index], stamps, found, np.full(count, np.nan), line)
 
-    def jumps(self, crs: str = "") -> np.ndarray:
-        """Which are at positions that the vehicle cannot have reached [N], boolean; ``crs`` goes
-        before its own. None without times."""
+    def jumps(self, where: str, crs: str = "") -> np.ndarray:
+        """Which are at positions that the vehicle cannot have reached [N], boolean; ``where``
+        begins warnings, ``crs`` goes before its own. None without times."""
         if self.fixed or self.stamp_ns is None:
             return np.zeros(len(self), dtype=bool)
         code = "" if self.degrees else crs or self.crs
         xy = metres(_degrees(self.place, code)) if self.degrees or code else self.place
-        return impossible_positions(seconds_of(self.stamp_ns), xy)
+        return impossible_positions(where, seconds_of(self.stamp_ns), xy)
 
     def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
         """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
@@ -182,7 +182,7 @@ class RawSoundings:
         kept = self.without(impossible(self.place, self.height, self.degrees, self.unit))
         if len(kept):
             kept = kept.without(no_readings(kept.place, kept.height, kept.degrees))
-        kept = kept.without({POSITION_JUMP: kept.jumps(options.crs)})
+        kept = kept.without({POSITION_JUMP: kept.jumps(str(path), options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from poam_ros.importers.jumps import POSITION_JUMP, impossible_positions
+from poam_ros.importers.jumps import POSITION_JUMP
+from poam_ros.importers.jumps import impossible_positions as judged
 from poam_ros.importers.logs import PositionsAndDepths
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
 DEGREE = 111_320.0
+impossible_positions = partial(judged, "lake.csv")
 
 
 def survey(rng, rate, speed, minutes=20.0, still=False):
@@ -79,12 +83,13 @@ def test_what_comes_back_after_minutes_is_left_out_as_a_whole():
     assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(range(500, 700))
 
 
-def test_after_a_jump_that_stays_positions_are_left_out_until_they_can_be_reached():
+def test_after_a_jump_that_stays_positions_are_left_out_until_they_can_be_reached(caplog):
     rng = np.random.default_rng(0)
     times, xy = survey(rng, 1, 1.5)
     xy[500:] += (0, 120)
     out = np.flatnonzero(impossible_positions(times, xy))
     assert out[0] == 500 and 20 <= len(out) <= 60 and out[-1] == 499 + len(out)
+    assert "lake.csv: positions jump by" in caplog.text and "stay there" in caplog.text
 
 
 def test_a_false_begin_is_left_out():
@@ -112,6 +117,21 @@ def test_without_times_or_with_those_of_another_order_nothing_is_refused():
     assert not impossible_positions(np.zeros(len(times)), moved).any()
     order = rng.permutation(len(times))
     assert not impossible_positions(times[order], xy[order]).any()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 30, 200])
+def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
+    """However many rows of one follow those of the other."""
+    rng = np.random.default_rng(0)
+    times, first = survey(rng, 1, 1.5)
+    second = survey(rng, 1, 1.2)[1] + (700, 200)
+    block = np.arange(len(times)) // rows
+    order = np.lexsort((np.r_[times, times], np.repeat([0, 1], len(times)), np.r_[block, block]))
+    both = np.concatenate((first, second))[order]
+    for when in (np.r_[times, times][order], np.arange(len(both)) / 2):
+        assert not impossible_positions(when, both).any()
+    # What alternates at once is learned as the speed of the log.
+    assert ("as of more than one vehicle" in caplog.text) == (rows >= 30)
 
 
 def table(path, times, xy, written=True, wrong=()):
