@@ -28,7 +28,8 @@ def write_run(folder: Path, offset: float = 0.0, samples: int = 40) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     place = np.linspace((1.0, 1.0), (29.0, 19.0), samples)
     files.write_samples(folder / "samples.csv", place, np.full(samples, -30.0))
-    files.write_config(folder / "config.yaml", {"seed": 1, "note": "<i>steep</i> & $$deep$$"})
+    config = {"seed": 1, "note": "<i>steep</i> & $$deep$$", "shown": {"extrapolate": True}}
+    files.write_config(folder / "config.yaml", config)
     rows = [(n, n / 3.0, *([1.0 / n] * 5), 0.1, 0.02) for n in range(10, samples + 1, 10)]
     files.write_table(folder / "epochs.csv", files.EPOCH_COLUMNS, rows)
     files.write_map(folder / "map.npz", drawn(offset, samples))

@@ -60,6 +60,26 @@ class ElevationMap:
         fields = dict(zip(self.fields, others, strict=True))
         return replace(self, mean=mean, variance=variance, fields=fields)
 
+    def known(self, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
+
+        Not those farther from all of them than a lengthscale; nor those whose variance is larger
+        than that of z, beside what it is where there are soundings: their own mean says as much
+        there.
+
+        Returns:
+            Boolean [rows, columns].
+        """
+        from scipy.spatial import cKDTree
+
+        if not len(z):
+            return np.zeros(self.grid.shape, dtype=bool)
+        distance, _ = cKDTree(xy).query(self.grid.points)
+        far = distance.reshape(self.grid.shape) > self.lengthscale  # NaN: nothing is far
+        sounded = self.variance[self.grid.counted(xy) > 0]
+        least = float(np.nanmedian(sounded)) if np.isfinite(sounded).any() else 0.0
+        return ~far & (self.variance - least <= z.var())
+
     @property
     def lengthscale(self) -> np.ndarray:
         """The lengthscale [rows, columns], in m; NaN for a model without."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
@@ -193,22 +192,6 @@ def _geometries(tree: Any) -> Iterator[Rings]:
         parts = [tree["coordinates"]] if kind == "Polygon" else tree["coordinates"]
         for rings in parts:
             yield tuple(np.array([p[:2] for p in ring], dtype=float) for ring in rings)
-
-
-def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
-
-    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
-    that of z, beside what it is where there are soundings: their own mean says as much there.
-
-    Returns:
-        Boolean [rows, columns].
-    """
-    distance, _ = cKDTree(xy).query(drawn.grid.points)
-    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
-    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
-    least = float(np.nanmedian(sounded)) if np.isfinite(sounded).any() else 0.0
-    return ~far & (drawn.variance - least <= z.var())
 
 
 def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:

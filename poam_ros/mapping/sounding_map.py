@@ -42,7 +42,7 @@ from .crossed import Crossed, cross
 from .exclusions import described, rows_and_files
 from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
-from .outline import Outline, known, land
+from .outline import Outline, land
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -333,7 +333,7 @@ def map_soundings(
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
     shown = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        shown &= known(drawn, mapper.xy, mapper.z)
+        shown &= drawn.known(mapper.xy, mapper.z)
     counted = drawn.only(shown)
     if not extrapolate:
         shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))

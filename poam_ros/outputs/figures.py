@@ -12,7 +12,7 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import is_simulated, recorded
+from .exports.chart import is_simulated, read_shown, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water
@@ -236,7 +236,7 @@ def draw_sounding_map(folder: Path) -> Path:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    drawn, samples = read_map(folder / "map.npz"), read_table(folder / "samples.csv", ("x", "y"))
+    drawn, samples = read_shown(folder)
     borders = drawn.grid.borders
     bounds, level = borders.bounds, float(recorded(folder).get("water_level", 0.0))
     width, height = borders.size

@@ -122,6 +122,26 @@ def test_a_map_without_a_value_has_a_report(run):
     assert "no cell has a value" not in words and "Volume" not in words.split("Method")[0]
 
 
+def test_a_mission_is_blank_where_its_pings_say_nothing(run):
+    """A map of `poam map` has said itself what it shows."""
+    drawn = files.read_map(run / "map.npz")
+    whole = np.broadcast_to(drawn.grid.x / 10 - 6, drawn.grid.shape).copy()
+    near = replace(
+        drawn, mean=whole, variance=np.full(drawn.grid.shape, 0.01),
+        fields={"lengthscale": np.full(drawn.grid.shape, 4.0)},
+    )  # fmt: skip
+    files.write_map(run / "map.npz", near)
+    west = drawn.grid.points[drawn.grid.points[:, 0] < 30]
+    files.write_samples(run / "samples.csv", west, west[:, 0] / 10 - 6)
+    expected = np.broadcast_to(drawn.grid.x <= 33, drawn.grid.shape)
+    chart = read_chart(run, ExportSettings())
+    assert np.array_equal(np.isfinite(chart.elevation), expected)
+    assert np.array_equal(np.isfinite(chart.deviation), expected)
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    files.write_config(run / "config.yaml", {**config, "shown": {"extrapolate": True}})
+    assert np.isfinite(read_chart(run, ExportSettings()).elevation).all()
+
+
 def test_angles_and_bars_are_round():
     assert [_angle(a, "NS") for a in (52.5, -0.125, 13.0, 12 + 59 / 60 + 5 / 3600)] == [
         "52°30′N", "0°07′30″S", "13°N", "12°59′05″N",

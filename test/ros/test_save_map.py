@@ -22,7 +22,7 @@ from toy import Toy, ToyOptions
 
 from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import read_config
+from poam_ros.outputs.exports.chart import is_simulated, read_config
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.tvu import used
 from poam_ros.ros.common.clouds import read_map_cloud
@@ -77,6 +77,26 @@ def feed(vehicle, mapper, eventually):
         return mapper.session.map
 
     eventually(mapped)
+
+
+def test_a_map_of_a_simulation_says_so_wherever_it_is_saved(ring, eventually, tmp_path):
+    """Also when the simulator has left, and in its GeoTIFF; a mission of a vehicle does not."""
+    rasterio = pytest.importorskip("rasterio")
+    p = ring(output=str(tmp_path), origin=[17.5, -91.2], **{"save.formats": "tif"})
+    assert p.ask().success
+    truth = p.vehicle.create_publisher(PointCloud2, "terrain", LATCHED)
+    eventually(lambda: p.vehicle.get_publishers_info_by_topic("terrain"))
+    eventually(lambda: p.mapper.count_publishers("terrain"))
+    assert p.ask().success
+    p.vehicle.destroy_publisher(truth)
+    eventually(lambda: not p.mapper.count_publishers("terrain"))
+    assert p.ask().success
+    for folder, simulated in zip(
+        sorted((tmp_path / "saved").iterdir()), (False, True, True), strict=True
+    ):
+        assert is_simulated(folder) == simulated
+        with rasterio.open(folder / "map.tif") as raster:
+            assert any("SIMULATED" in text for text in raster.tags().values()) == simulated
 
 
 def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):

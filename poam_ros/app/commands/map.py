@@ -261,8 +261,8 @@ def _map(
     cell = cell_size(workspace, np.inf if outline is None else outline.area)
     grid = map_grid(workspace, args.resolution or survey.resolution or cell)
     held_out, extrapolate = None, args.extrapolate
-    if extrapolate is None:  # the same as on the vehicle
-        extrapolate = outline is not None or soundings.pings is not None
+    if extrapolate is None:
+        extrapolate = outline is not None
     if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:

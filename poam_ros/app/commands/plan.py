@@ -19,6 +19,8 @@ from ..graph import ROBOT_ROWS, place_in_metres
 if TYPE_CHECKING:
     from ...planning.forecast import Bottom
 
+#: Seconds.
+DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
 
 
@@ -50,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--turning-radius", type=float, default=0.67, metavar="M",
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
     add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
+    add("--max-duration", type=float, default=1.0, metavar="DAYS",
+        help="Longest survey that is a useful answer (days; default: 1).")  # fmt: skip
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
 
 
@@ -64,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.pilot not in PILOTS:
         raise InputError(f"pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
-    for name, low, high in (("share", 0, 1), ("speed", 0, 1e3), ("turning_radius", -1e-9, 1e5)):
+    limits = ("share", 0, 1), ("speed", 0, 1e3), ("max_duration", 0, 1e4)
+    for name, low, high in (*limits, ("turning_radius", -1e-9, 1e5)):
         if not low < getattr(args, name) <= high:
             raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
     bottom, areas, goals = _bottom(args)
@@ -77,6 +82,16 @@ def run(args: argparse.Namespace) -> int:
     routes = Routes(areas)
     there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
     found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
+    days = found.length / args.speed / DAY
+    if days > args.max_duration:
+        at_most = f"{args.max_duration:g} day" + ("" if args.max_duration == 1 else "s")
+        raise InputError(
+            f"target: {args.order} in {args.share:.0%} of the workspace needs {found.lines} lines "
+            f"{found.spacing:.3g} m apart, {found.length / 1000:,.0f} km: {days:,.1f} days at "
+            f"{args.speed:g} m/s, expected at most {at_most}; give a smaller workspace, a target "
+            "that is easier to meet (--target-tvu, --target-share), or "
+            f"--max-duration {np.ceil(days):g}"
+        )
     print(
         f"bottom:  {len(bottom.depth)} part(s), depth {bottom.depth.min():.1f} to "
         f"{bottom.depth.max():.1f} m; standard deviation of a ping {bottom.noise:.2g} m"

@@ -242,6 +242,24 @@ class Chart:
         return f'COMPD_CS["{system.name} + {self.datum.name}",{wkt},{self.datum.wkt}]'
 
 
+def read_shown(folder: Path) -> tuple[ElevationMap, dict[str, np.ndarray]]:
+    """The map of a run's folder, and the columns of its samples.csv for the pings in the map.
+
+    A map of `poam map` has values where it was decided to show some. One of a mission has values
+    everywhere, for planners; here it is NaN where the pings say nothing about the bottom.
+
+    Raises:
+        InputError: a file is missing or broken.
+    """
+    drawn = read_map(folder / "map.npz")
+    table = read_table(folder / "samples.csv", ("x", "y"))
+    # Later pings are not in the map.
+    pings = {name: values[: drawn.samples or None] for name, values in table.items()}
+    if "z" in pings and "shown" not in _mapping(read_config(folder / "config.yaml")):
+        drawn = drawn.only(drawn.known(np.column_stack((pings["x"], pings["y"])), pings["z"]))
+    return drawn, pings
+
+
 def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Chart:
     """The map of a run's folder (map.npz, samples.csv, config.yaml), ready for export.
 
@@ -250,10 +268,8 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
     Raises:
         InputError: if a file is missing or broken, or the vertical datum does not fit.
     """
-    drawn = read_map(folder / "map.npz")
-    pings = read_table(folder / "samples.csv", ("x", "y"))
+    drawn, pings = read_shown(folder)
     track = np.column_stack((pings["x"], pings["y"]))
-    track = track[: drawn.samples or None]  # later pings are not in the map
     code = settings.vertical_datum
     datum = None if code is None else vertical_datum(code, settings.depth)
     if settings.depth and datum and settings.water_level and not datum.is_water:
@@ -275,7 +291,7 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
         texts["missing"] = f"{missing}; the map of the whole journal: {pasted('map', folder)}"
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
-        crossings, pings.get("line", np.empty(0, dtype=str))[: drawn.samples or None],
+        crossings, pings.get("line", np.empty(0, dtype=str)),
         _outline(folder, place),
     )  # fmt: skip
 

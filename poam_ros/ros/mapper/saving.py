@@ -11,16 +11,20 @@ from typing import Any
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.task import Future
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from std_srvs.srv import Trigger
 
 from ...core.clock import Moment
 from ...core.errors import quantity
 from ...core.settings import instance
 from ...learning.session import SurveySession
+from ...outputs.exports.chart import is_simulated
 from ...outputs.saving import SaveSettings, save
 from ..common.node import ManagedNode
 
 BUSY = "another map is being saved"
+#: How often a simulator is looked for, in s.
+LOOK_PERIOD_S = 5.0
 
 
 class SaveService:
@@ -43,6 +47,8 @@ class SaveService:
         self._node, self._session, self._now = node, session, now
         self._settings = instance(SaveSettings, vars(node.values))
         self._writing: threading.Thread | None = None
+        self._simulated = False
+        self._looking = node.create_timer(LOOK_PERIOD_S, self._look_for_simulator)
         # A group of its own, so that other callbacks run while it waits.
         group = ReentrantCallbackGroup()
         service = node.create_service(Trigger, "~/save_map", self._answer, callback_group=group)
@@ -53,6 +59,21 @@ class SaveService:
                 send(*answer)
 
         service.send_response = send_if_possible
+
+    def _look_for_simulator(self) -> None:
+        """A node that publishes both ranges and the true terrain is a simulator: then the maps of
+        this mission say so, also when it has ended."""
+        ranges, truth = (
+            {(end.node_namespace, end.node_name) for end in self._publishers(topic)}
+            for topic in ("sonar/range", "terrain")
+        )
+        if ranges & truth:
+            self._simulated = True
+            self._looking.cancel()
+
+    def _publishers(self, topic: str) -> list[TopicEndpointInfo]:
+        name = self._node.resolve_topic_name(topic)
+        return list(self._node.get_publishers_info_by_topic(name))
 
     async def _answer(
         self, request: Trigger.Request, response: Trigger.Response
@@ -91,8 +112,11 @@ class SaveService:
             return False, "nothing is saved: there is no map yet"
         level = session.front_end.level(self._now())
         level = values["water.level"] if level is None else level
-        config = {"nodes": {"mapper": {**values, "water.level": level}}}
+        config: dict[str, Any] = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()
+        self._look_for_simulator()
+        if self._simulated or is_simulated(where):  # what was simulated stays so after a restart
+            config["simulated"] = True
         place, names, failed = save(where, self._settings, drawn, samples, level, config)
         text = f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"
         return not failed, "; not written: ".join([text, *([", ".join(failed)] if failed else [])])

@@ -50,6 +50,23 @@ def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
     assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
 
 
+def test_a_survey_of_days_is_refused_unless_asked_for(capsys, tmp_path):
+    far = [*STATED[:-4], "0", "3000", "0", "1200"]
+    table = tmp_path / "lines.csv"
+    assert main([*far, "--to", str(table)]) == 2
+    told = capsys.readouterr().err
+    assert "expected at most 1 day;" in told and not table.exists()
+    days = number(told, r": ([\d.]+) days at 1 m/s")
+    allowed = re.search(r"--max-duration (\d+)$", told.strip()).group(1)
+    assert days <= float(allowed) < days + 1
+    assert main([*far, "--max-duration", allowed]) == 0
+    assert number(capsys.readouterr().out, r"time: +(\d+) min") == pytest.approx(
+        days * 1440, rel=0.05
+    )
+    assert main([*far, "--max-duration", "0"]) == 2
+    assert "max_duration: expected more than 0" in capsys.readouterr().err
+
+
 def test_a_workspace_in_degrees(capsys):
     """Across the antimeridian, as one of the same sides in metres."""
     fiji = LocalFrame(-17.5, 179.9999)
