@@ -123,7 +123,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
     )  # fmt: skip
     apart = inside & ~((step > 0) & (step <= GAP))
-    false = impossible_positions(seconds, metres(np.column_stack(place)))
+    false = impossible_positions(str(path), seconds, metres(np.column_stack(place)))
     return found.without({
         **{why: reason == why for why in dict.fromkeys(reason.tolist()) if why},
         "no_position": ~inside, "position_gap": apart, "no_time": ~timed,
