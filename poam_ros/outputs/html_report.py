@@ -30,7 +30,7 @@ from .held_out import Validation
 from .plates import chart_plate, contour_levels, crossings_plate, uncertain, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
+from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
 
 FILE = "report.html"
 #: A larger share of the area beyond the outermost soundings is reported.
@@ -39,7 +39,6 @@ BEYOND = 0.1
 ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
-UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 STYLE = """
 @page{size:A4;margin:16mm}
 body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
@@ -128,11 +127,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if (folder / VOLUME).exists():
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
-            mean, low, high = water[name]
-            shown = rounded((mean, low, high))
-            found[name.replace("_", " ")] = (
-                f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
-            )
+            found[name.replace("_", " ")] = in_words(name, water[name].tolist())
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
@@ -141,7 +136,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             found["not sounded"] = (
                 f"{share:.0%} of the area lies beyond the outermost soundings, where the map "
                 "continues the bottom; the volume's interval holds this, and a bottom that rises "
-                f"evenly to the outline there ({rounded((0.0, smaller))[1]} m³ less)"
+                f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     if scores := Validation.read(folder / SCORES):
         found["held-out soundings"] = str(scores)
@@ -263,12 +258,12 @@ def _volume_table(water: WaterBelow, level: float) -> str:
         cells = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            cells += [mean, f"{low} to {high}"]
+            cells += [mean, f"{low} to {high}" if low != high else ""]
         bold = ' style="font-weight:650"' if water.level[index] == level else ""
         rows.append(f"<tr{bold}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     heads = ["level (m)"]
     for name in QUANTITIES:
-        heads += [f"{name.replace('_', ' ')} ({UNITS[name]})", "95 %"]
+        heads += [f"{name.replace('_', ' ')} ({UNITS[name][-1][0]})", "95 %"]
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
 
