@@ -62,7 +62,10 @@ class SoundingMapSettings(Settings):
     """How soundings become a map."""
 
     seed: int = setting(
-        0, "Seed of all random draws and of the folds", minimum=0, maximum=2**31 - 1
+        0,
+        "Start of the random numbers in training and folds; the same one gives the same map",
+        minimum=0,
+        maximum=2**31 - 1,
     )
     first_batch: int = setting(
         0, "Number of soundings in the first batch, which sets the scaling. 0: 600; for a "

@@ -39,7 +39,7 @@ from .plates import (
 )
 from .view.texts import Cell, numbers, table, wide_table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
+from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
 
 FILE = "report.html"
 #: A larger share of the area beyond the outermost soundings is reported.
@@ -48,7 +48,6 @@ BEYOND = 0.1
 ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
-UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 
 
 def write_report(folder: Path) -> Path:
@@ -111,11 +110,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if (folder / VOLUME).exists():
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
-            mean, low, high = water[name]
-            shown = rounded((mean, low, high))
-            found[name.replace("_", " ")] = (
-                f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
-            )
+            found[name.replace("_", " ")] = in_words(name, water[name].tolist())
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
@@ -124,7 +119,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             found["not sounded"] = (
                 f"{share:.0%} of the area lies beyond the outermost soundings, where the map "
                 "continues the bottom; the volume's interval holds this, and a bottom that rises "
-                f"evenly to the outline there ({rounded((0.0, smaller))[1]} m³ less)"
+                f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     if scores := Validation.read(folder / SCORES):
         found["held-out soundings"] = str(scores)
@@ -233,10 +228,12 @@ def _volume_table(water: WaterBelow, level: float) -> str:
         row: list[Cell] = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            row.append((mean, f"{low} to {high}"))
+            row.append((mean, f"{low} to {high}" if low != high else ""))
         rows.append(row)
     heads: list[Cell] = ["level (m)"]
-    heads += [(f"{name.replace('_', ' ')} ({UNITS[name]})", "95 % interval") for name in QUANTITIES]
+    heads += [
+        (f"{name.replace('_', ' ')} ({UNITS[name][-1][0]})", "95 % interval") for name in QUANTITIES
+    ]
     now = [row for row, index in enumerate(shown) if water.level[index] == level]
     return wide_table(heads, rows, range(1 + len(QUANTITIES)), now[0] if now else None)
 

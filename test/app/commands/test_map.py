@@ -252,7 +252,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     given = ["--outline", str(shore), "--resolution", "4", *QUICK]
     assert main(["map", str(log), "--output", str(out), *given]) == 0
     said = capsys.readouterr().out
-    assert "outline of 5481 m^2; " in said
+    assert "outline of 5,481 m²; " in said
     assert "of the area lies beyond the outermost soundings" in said
     drawn = read_map(out / "map.npz")
     x, y = drawn.grid.points.T
