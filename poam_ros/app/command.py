@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from typing import Any, NoReturn
 
-from ..core.errors import InputError
+from ..core.errors import InputError, needs_extra
 from ..core.extensions import Table
 from ..core.renames import RENAMED
 from ..core.settings import Setting, Value, rows
@@ -179,7 +179,7 @@ def figures(extra: str = "sim") -> Iterator[None]:
     try:
         yield
     except ImportError:
-        print(f"no figures: matplotlib is not installed (pip install 'poam_ros[{extra}]')")
+        print(f"no figures: {needs_extra('drawing', 'matplotlib', extra)}")
 
 
 def print_wrapped(text: str) -> None:

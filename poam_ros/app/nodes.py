@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from importlib import import_module
 
+from ..core.errors import needs_extra
 from ..models.native.loader import announce
 
 WRONG = 2  # exit status, as for wrong arguments
@@ -16,10 +17,8 @@ ROS = re.compile(r"rclpy|\w+_(msgs|srvs|interfaces)")
 
 def needs_ros(who: str, module: str = "rclpy") -> str:
     """The error text if a module of ROS 2 is missing."""
-    return (
-        f"{who} needs {module} of ROS 2, which is not installed: pip install 'poam_ros[ros]', or "
-        "source the setup file of a ROS 2 installation"
-    )
+    needed = needs_extra(who, f"{module} of ROS 2", "ros")
+    return f"{needed}, or source the setup file of a ROS 2 installation"
 
 
 #: The module of each node.

@@ -52,4 +52,10 @@ def requires_extra(what: str, package: str, extra: str = "geo") -> Iterator[None
     try:
         yield
     except ImportError:
-        raise InputError(f"{what} needs {package} (pip install 'poam_ros[{extra}]')") from None
+        raise InputError(needs_extra(what, package, extra)) from None
+
+
+def needs_extra(what: str, package: str, extra: str) -> str:
+    """The text of an error where an optional package is missing; arguments as of
+    ``requires_extra``. All messages and pages name an extra's command in this form."""
+    return f"{what} needs {package} (pip install 'poam_ros[{extra}]')"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ..core.errors import InputError
+from ..core.errors import InputError, needs_extra
 from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
 from ..journal.tables import OTHERS, read_only
 
@@ -209,4 +209,4 @@ def _sqlite(
 
 
 def _missing(file: Path) -> InputError:
-    return InputError(f"{file}: recordings need rosbags and mcap (pip install 'poam_ros[bags]')")
+    return InputError(needs_extra(f"{file}: a recording", "mcap and rosbags", "bags"))

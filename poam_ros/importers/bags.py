@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError
+from ..core.errors import InputError, requires_extra
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
@@ -67,12 +67,8 @@ class Decoder:
     """Decodes CDR bytes by the recording's message definitions, or else by those of Jazzy."""
 
     def __init__(self) -> None:
-        try:
+        with requires_extra("a recording", "rosbags", "bags"):
             from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-        except ImportError:
-            raise InputError(
-                "recordings need rosbags and mcap (pip install 'poam_ros[bags]')"
-            ) from None
         self._jazzy = get_typestore(Stores.ROS2_JAZZY)
         self._empty: Callable[[], Any] = lambda: get_typestore(Stores.EMPTY)
         self._parse = get_types_from_msg

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, PoamError
+from ..core.errors import InputError, PoamError, requires_extra
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.maps import ElevationMap
@@ -49,13 +49,9 @@ def cluster(
     Raises:
         InputError: dask is not installed, or there is no scheduler at the address.
     """
-    try:
+    with requires_extra("a map in several processes", "dask.distributed", "benchmark"):
         from dask.system import CPU_COUNT
         from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError(
-            "side by side needs dask.distributed (pip install 'poam_ros[benchmark]')"
-        ) from None
     # It logs every connection, through the root logger's handlers where there are any.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler is not None:

@@ -36,8 +36,7 @@ def run(node, env, missing="", words=()):
 def test_missing_ros_gives_one_line(node, ros_env):
     done = run(node, ros_env, "rclpy")
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith(f"{node} needs rclpy of ROS 2, which is not installed")
-    assert "pip install 'poam_ros[ros]'" in done.stderr
+    assert done.stderr.startswith(f"{node} needs rclpy of ROS 2 (pip install 'poam_ros[ros]'), or")
 
 
 @pytest.mark.ros
@@ -46,7 +45,7 @@ def test_a_missing_message_package_is_named(missing, ros_env):
     pytest.importorskip("rclpy")
     done = run("planner", ros_env, missing)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert f"needs {missing} of ROS 2," in done.stderr
+    assert f"needs {missing} of ROS 2 (" in done.stderr
 
 
 @pytest.mark.ros

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError, PoamError, requires_extra
+from ...core.errors import InputError, PoamError, needs_extra, requires_extra
 from ...outputs.exports.chart import ExportSettings
 from ...outputs.exports.formats import export_settings
 from ...outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
 from ..machine import Finding, problem
+from ..nodes import needs_ros
 from .doctor import NodeStatus, graph_findings, statuses
 from .export import add_water_level
 
@@ -245,11 +246,8 @@ def _notice(finding: Finding) -> Notice:
     )
 
 
-NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
-NO_RCLPY = (
-    "RUN: expected the folder of a run or mission; the live graph needs rclpy of ROS 2, which is "
-    "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
-)
+NO_BOKEH = needs_extra("poam view", "bokeh", "view")
+NO_RCLPY = f"RUN: expected the folder of a run or mission; {needs_ros('the live graph')}"
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
 _HOST = "Also serve the page under this host name, as behind a proxy. May be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError, TerrainError
+from ...core.errors import InputError, TerrainError, needs_extra
 from ...core.reading import open_geotiff, read_arrays, refuse_larger
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
@@ -102,7 +102,7 @@ def _read_numpy(path: Path) -> np.ndarray:
 
 def _read_geotiff(path: Path) -> np.ndarray:
     with (
-        requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"),
+        requires_package(path, needs_extra(": GeoTIFF", "rasterio", "geotiff")),
         open_geotiff(path, VALUE_BYTES) as source,
     ):
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
@@ -110,7 +110,7 @@ def _read_geotiff(path: Path) -> np.ndarray:
 
 def _read_image(path: Path) -> np.ndarray:
     """Grey values: 0..255, or the values of images with 16 bits or floats."""
-    with requires_package(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
+    with requires_package(path, needs_extra(": an image", "Pillow", "sim")):
         from PIL import Image
     with Image.open(path) as image:
         refuse_larger("its raster", image.width * image.height, VALUE_BYTES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError, TerrainError
+from ...core.errors import InputError, TerrainError, needs_extra
 from ...core.geometry import Extent, Grid
 from .rasters import (
     FORMATS,
@@ -253,8 +253,8 @@ def _fetch_tile(tile: str) -> Path:
         raise TerrainError(f"terrain {tile}: no such tile, expected N/S 00..90 and E/W 000..180")
     address = TILE_ADDRESS.format(row=tile[:3], tile=tile)
     by_hand = f"give a file instead, such as --terrain {tile}.hgt"
-    extra = "needs pooch (pip install 'poam_ros[download]')"
-    with requires_package(tile, f": fetching {address} {extra}; {by_hand}"):
+    needed = needs_extra(f"fetching {address}", "pooch", "download")
+    with requires_package(tile, f": {needed}; {by_hand}"):
         import pooch
     pooch.get_logger().setLevel("WARNING")  # one line is enough if it fails
     cache = Path(os.environ.get("POAM_CACHE") or pooch.os_cache("poam_ros"))
@@ -270,8 +270,7 @@ def _fetch_tile(tile: str) -> Path:
 
 def _jacksboro(seed: int) -> np.ndarray:
     """The Jacksboro fault, Tennessee: SRTM elevation that matplotlib ships as sample data."""
-    missing = "comes with matplotlib, which is not installed (pip install 'poam_ros[sim]')"
-    with requires_package("jacksboro", f" {missing}"):
+    with requires_package("jacksboro", needs_extra("", "matplotlib", "sim")):
         from matplotlib.cbook import get_sample_data
     with np.load(get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)) as data:
         elevation = data["elevation"]
