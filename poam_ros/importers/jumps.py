@@ -33,9 +33,12 @@ LEAST_STEP = 3.0
 #: Between positions farther apart in time than this (s), and than this many usual intervals,
 #: nobody knows what the vehicle did.
 GAP, GAPS = 10.0, 5.0
-#: So many steps around an impossible one, a step longer than this share of what is possible may be
-#: the way back.
-NEAR, SUSPECT = 10, 0.4
+#: Leaving out so little (s) of the end of one part or the begin of the next, so that they can
+#: follow each other, costs as much as leaving out positions of this time (s).
+TRIM, TRIM_COST = 10.0, 30.0
+#: So many s before and after an impossible step, a step longer than this share of what is possible
+#: may be the way back.
+NEAR, SUSPECT = 10.0, 0.4
 #: Going on at the other end of a jump costs as much as leaving out positions of this time (s), or
 #: of this share of the log.
 STAY, STAY_SHARE = 600.0, 0.25
@@ -115,6 +118,7 @@ class _Track:
         longest = max(GAP, GAPS * interval)
         # A receiver may repeat a position for a while; so long the vehicle may have moved on.
         self.left = np.maximum(times, seen - longest)
+        self.spent = np.append(0.0, np.cumsum(seen - times + interval))  # before each position
         elapsed, length = times[1:] - self.left[:-1], np.hypot(*np.diff(places, axis=0).T)
         self.gap = ~((elapsed >= 0) & (times[1:] - seen[:-1] <= longest))
         # Positions of the same time are apart by what the times do not resolve.
@@ -141,7 +145,9 @@ class _Track:
         if not self.jump.any() or self.several:
             return wrong
         ends = [0, *(np.flatnonzero(self.gap) + 1).tolist(), len(wrong)]
-        near = np.convolve(self.jump, np.ones(2 * NEAR + 1), "same") > 0.5
+        begins = self.times[1:]
+        jumps = np.sort(begins[self.jump])
+        near = np.searchsorted(jumps, begins + NEAR) > np.searchsorted(jumps, begins - NEAR)
         divides = self.jump | (self.long & near)
         for begin, end in pairwise(ends):
             if not self.jump[begin : end - 1].any():
@@ -165,27 +171,48 @@ class _Track:
 
     def _choose(self, ends: list[int], wrong: np.ndarray) -> None:
         """Mark what is left out between the gaps; ``ends`` of the parts that jumps divide."""
-        stay = min(STAY / self.interval, STAY_SHARE * len(self.times))
+        most = STAY_SHARE * self.spent[-1]
+        stay, trim = min(STAY, most), min(TRIM_COST, most)
         parts = list(pairwise(ends))
-        best: list[tuple[float, int, int]] = []  # of the chain to each part: gain, before, begin
+        # Of the chain to each part: gain, part before, its end, begin.
+        best: list[tuple[float, int, int, int]] = []
         for number, (begin, end) in enumerate(parts):
-            found = (float(end - begin), -1, begin)
+            found = (self.spent[end] - self.spent[begin], -1, 0, begin)
             for before in range(max(0, number - LOOK_BACK), number):
-                last = parts[before][1] - 1
-                start = self._later(last, begin, end)
-                cost = stay if start > begin else 0.0
-                gain = best[before][0] + end - start - cost
-                if start < end and gain > found[0]:
-                    found = gain, before, start
+                first, last = best[before][3], parts[before][1]
+                start, until = self._later(last - 1, begin, end), last
+                if start > begin:
+                    earlier = self._earlier(first, last, begin)  # the false ones may be before
+                    if earlier > first and self.times[last - 1] - self.times[earlier] <= TRIM:
+                        start, until = begin, earlier
+                cost = 0.0
+                if start == end:
+                    continue
+                if start > begin or until < last:
+                    late = self.times[start] - self.times[begin]
+                    cost = trim if late <= TRIM else stay
+                gain = best[before][0] + self.spent[end] - self.spent[start]
+                gain -= self.spent[last] - self.spent[until] + cost
+                if gain > found[0]:
+                    found = gain, before, until, start
             best.append(found)
         number = max(range(len(parts)), key=lambda each: best[each][0])
         wrong[ends[0] : ends[-1]] = True
+        end = parts[number][1]
         while number >= 0:
-            _, before, start = best[number]
-            wrong[start : parts[number][1]] = False
+            _, before, until, start = best[number]
+            wrong[start:end] = False
             if start > parts[number][0]:
-                self.stays.append((parts[before][1] - 1, start))
-            number = before
+                self.stays.append((parts[number][0] - 1, parts[number][0]))
+            number, end = before, until
+
+    def _earlier(self, begin: int, end: int, index: int) -> int:
+        """The end of what the vehicle can have left for the position ``index``, of a part;
+        ``begin`` if nothing."""
+        away = np.hypot(*(self.places[begin:end] - self.places[index]).T)
+        limit = np.maximum(self.local[index], self.local[begin:end])
+        there = away <= self._reach(self.times[index] - self.left[begin:end], limit)
+        return end - int(there[::-1].argmax()) if there.any() else begin
 
     def _later(self, last: int, begin: int, end: int) -> int:
         """The first position of a part that the vehicle can have reached; ``end`` if none."""

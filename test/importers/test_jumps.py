@@ -108,6 +108,15 @@ def test_a_way_back_that_is_possible_costs_no_more_than_the_excursion():
     assert 1 <= len(out) <= 3 and set(out) <= {200, 201, 202}
 
 
+def test_an_excursion_from_a_stop_costs_little(caplog):
+    """The way out is possible, as the position had been repeated; the way back is not."""
+    times, xy = np.arange(0.0, 400.0, 0.2), np.zeros((2000, 2))
+    xy[:, 0] = 1.5 * np.clip(times - 100, 0, None)
+    xy[400:405, 1] += 25
+    out = np.flatnonzero(impossible_positions(times, xy))
+    assert set(range(400, 405)) >= set(out) and "stay there" not in caplog.text
+
+
 def test_without_times_or_with_those_of_another_order_nothing_is_refused():
     rng = np.random.default_rng(0)
     times, xy = survey(rng, 1, 1.5)
