@@ -110,7 +110,7 @@ class WaterLevels:
         apart = np.diff(known, append=known[-1:])[after - 1][inside]
         if (apart > GAP).any():
             log.warning(
-                "%s: %s between readings up to %.0f days apart",
+                "%s: the water level of %s is interpolated between readings up to %.0f days apart",
                 self.path, quantity(int((apart > GAP).sum()), "sounding"), apart.max() / DAY,
             )  # fmt: skip
         if not self.daily:

@@ -111,7 +111,7 @@ class SoundingMapSettings(Settings):
         if not (self.screening.enabled and reason):
             return settings
         if say:
-            log.warning("no screening: %s", reason)
+            log.warning("no screening for false echoes: %s", reason)
         return replace(settings, screening=replace(self.screening, enabled=False))
 
 
@@ -125,7 +125,10 @@ def _beside(samples: Samples) -> float:
 
 def _apart(beside: float) -> str:
     """In words, that a record is no track."""
-    return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
+    return (
+        f"only {100 * beside:.0f} % of the soundings are next to the previous one, so the file is "
+        "not in the order of a track"
+    )
 
 
 def _on_lines(line: np.ndarray) -> bool:
@@ -138,8 +141,8 @@ def _against_screening(samples: Samples, water_level: float, no_track: str) -> s
     dry = int((samples.range < 0).sum())
     if dry > DRY * len(samples):
         return (
-            f"{dry} of {len(samples)} soundings are above the water's surface at "
-            f"{water_level:g} m (water.level)"
+            f"{dry} of {len(samples)} soundings are above the water level of {water_level:g} m "
+            "(--water-level)"
         )
     return no_track
 

@@ -100,7 +100,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if known.any():
         depth, half = chart.depth[known], chart.uncertainty[known]
         found["depth"] = (
-            f"{depth.min():.2f} to {depth.max():.2f} m under a water level of "
+            f"{depth.min():.2f} to {depth.max():.2f} m below a water level of "
             f"{round(chart.settings.water_level, 3):g} m"
         )
         found["uncertainty (95 %)"] = (
@@ -117,9 +117,9 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         if share > BEYOND:
             smaller = float(higher.sum() * chart.grid.cell_area)
             found["not sounded"] = (
-                f"{share:.0%} of the area lies beyond the outermost soundings, where the map "
-                "continues the bottom; the volume's interval holds this, and a bottom that rises "
-                f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
+                f"{share:.0%} of the area lies beyond the outermost soundings, where the map is "
+                "extrapolated; the interval of the volume includes a bottom that rises evenly to "
+                f"the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     if scores := Validation.read(folder / SCORES):
         found["held-out soundings"] = str(scores)
@@ -301,7 +301,7 @@ def _chart_caption(chart: Chart) -> str:
         doubtful = ", dashed where the 95 % uncertainty is over half of that"
         apart += f"{doubtful if uncertain(chart).any() else ''}. "
     return (
-        f"Depth under a water level of {round(chart.settings.water_level, 3):g} m. {apart}"
+        f"Depth below a water level of {round(chart.settings.water_level, 3):g} m. {apart}"
         f"Dots: soundings in the map. {_coordinates(chart)}"
     )
 

@@ -332,7 +332,7 @@ def test_a_gauge_s_file_that_does_not_say_the_level_is_refused(write, text, said
 def test_readings_far_apart_are_said(write, caplog):
     levels = WaterLevels.read(write("2026-05-01 08:00,1\n2026-05-09 08:00,2\n"))
     levels.at((levels.stamp_ns[:1] + levels.stamp_ns[1:]) // 2)
-    assert "1 sounding between readings up to 8 days apart" in caplog.text
+    assert "of 1 sounding is interpolated between readings up to 8 days apart" in caplog.text
 
 
 def test_daily_levels_hold_for_their_days(write):

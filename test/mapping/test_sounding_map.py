@@ -194,7 +194,7 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     usual = SoundingMapSettings()
     with caplog.at_level(logging.WARNING):
         settings = usual.screened(shuffled.samples(0.0))
-    assert not settings.screening.enabled and "lie beside the one before" in caplog.text
+    assert not settings.screening.enabled and "are next to the previous one" in caplog.text
     assert settings == usual.screened(shuffled.samples(0.0), table=True)
     assert settings.model.options.max_residual == settings.model.options.max_position_error == 0.0
     assert settings.model.options.neighbour_spacing == 0.2

@@ -84,7 +84,7 @@ def test_a_report_is_complete_in_its_file(run):
     for source in page.sources:
         assert b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
     assert "Bathymetry of pond & <b>" in words and "<script>" in words
-    assert "1.10 to 5.30 m under a water level of 1 m" in words  # depth of x = 59 and of x = 17
+    assert "1.10 to 5.30 m below a water level of 1 m" in words  # depth of x = 59 and of x = 17
     assert "excluded: not a number" in words and "excluded: false echoes" in words
     assert re.search(r"area\s+1,760 m² ", words)  # 22 of 30 columns
     assert "Errors at held-out soundings" not in words

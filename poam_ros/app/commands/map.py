@@ -225,7 +225,8 @@ def _print_soundings(soundings: Soundings) -> None:
         + (f"; refused: {refused}" if refused else "")
     )
     # The only lines that show a mirrored position or an unnamed unit.
-    print(f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m")
+    low, high = soundings.z.min(), soundings.z.max()
+    print(f"elevations from {low:.2f} to {high:.2f} m (positive up)")
     if (origin := soundings.projection) is not None:
         print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
 
@@ -248,7 +249,7 @@ def _with_outline(
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {in_words('area', [outline.area] * 3)}"
-        + (f"; {quantity(beyond, 'sounding')} outside it, also in the map" if beyond else "")
+        + (f"; {quantity(beyond, 'sounding')} outside it used, too" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))

@@ -260,13 +260,12 @@ class NeighbourGP:
         if level > self._logged:
             self._logged = level
             if count:
-                log.log(
-                    level, "soundings that contradict those around them and count less: %d", count
-                )
+                log.log(level, "%d soundings contradict those around them and count less", count)
             if limited:
                 log.log(
                     level,
-                    "%d of %d predictions are limited to the range of the soundings near them",
+                    "%d of %d predicted elevations were far outside the range of the soundings "
+                    "around them: limited to it, with a larger uncertainty",
                     limited, places,
                 )  # fmt: skip
 

@@ -69,7 +69,7 @@ def numbers(chart: Chart) -> dict[str, str]:
                 f"{100 * share:.1f} % of the cells under water"
             )
     if not np.isfinite(list(wet.values())).any():
-        found["TVU"] = f"no cell is under a water level of {chart.settings.water_level:g} m"
+        found["TVU"] = f"no cell is below a water level of {chart.settings.water_level:g} m"
     return found
 
 

@@ -218,7 +218,8 @@ def test_a_map_that_leaves_the_range_of_its_soundings_says_so(caplog, monkeypatc
     with caplog.at_level(logging.INFO):
         for _ in range(2):
             learned.predict(x)
-    said = "3 of 200 predictions are limited to the range of the soundings near them"
+    said = "3 of 200 predicted elevations were far outside the range of the soundings around them"
+    said += ": limited to it, with a larger uncertainty"
     assert [(r.levelno, r.getMessage()) for r in caplog.records] == [(logging.WARNING, said)]
 
 

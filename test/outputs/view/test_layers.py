@@ -34,7 +34,7 @@ def test_every_layer_with_its_values(chart):
 def test_dry_land_has_no_tvu_and_is_labelled(chart):
     dry = chart(water_level=-100.0)
     assert "tvu" not in [layer.key for layer in layers.layers(dry)]
-    assert texts.numbers(dry)["TVU"] == "no cell is under a water level of -100 m"
+    assert texts.numbers(dry)["TVU"] == "no cell is below a water level of -100 m"
 
 
 def test_depths_are_named_and_coloured_as_depths(chart):
