@@ -244,8 +244,8 @@ def _left_out(change: Change, area: float) -> dict[str, str]:
     left = change.grid.cell_area * int(change.extrapolated.sum())
     return {
         "not compared": f"{left:,.0f} m\u00b2 ({left / (area + left):.0%} of what both maps show), "
-        "grey in the figure: not between soundings of both surveys, as beside shores and islands; "
-        "there the maps extrapolate"
+        "grey in the figure: not between soundings of both surveys (beside shores and islands, "
+        "in gaps much wider than usual), where the maps extrapolate"
     }
 
 

@@ -242,7 +242,8 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
     those of a mission from its journal."""
     found = {"file": str(config["log"])} if "log" in config else {}
-    found |= {name: str(config[name]) for name in ("said", "layout") if config.get(name)}
+    told = {"said": "columns or messages", "layout": "layout"}
+    found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
     for name, count in dict(config.get("samples") or {}).items():
         found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
     if "samples" not in config:
