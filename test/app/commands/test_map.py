@@ -50,7 +50,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     by = ["--hold-out", "0.15", "--by", "line", "--resolution", "4"]
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "240 soundings on 58.5 x 40.0 m in 6 groups" in said and "40 soundings held out" in said
+    assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
     assert "so these figures are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
