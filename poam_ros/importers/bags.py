@@ -19,7 +19,9 @@ from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
 from ..frontend.front_end import FrontEnd
 from ..frontend.placing import WaterLevel
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
+from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
@@ -111,7 +113,9 @@ def read_bag(
     events = _Events(path, settings, reach)
     batches: list[Samples] = []
     now: Moment | None = None
+    left_out: list[RefusedPing] = []
     for now, event in events:
+        left_out += front_end.ledger.refused.take_new()
         for each in (event, Tick()):
             handled = front_end.handle(each, now, queue.full)
             queue.add(handled.samples, now.ros_ns)
@@ -122,6 +126,7 @@ def read_bag(
         later = Moment(now.ros_ns, now.steady_s + 2 * placing.odometry_wait)
         queue.add(front_end.handle(Tick(), later).samples, now.ros_ns)
         batches.append(queue.take())
+    left_out += front_end.ledger.refused.take_new()
     refused = +(front_end.ledger.rejected + events.refused)
     samples = Samples.joined(batches)
     if not len(samples):
@@ -138,8 +143,10 @@ def read_bag(
         "gate": nested(plain),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
-    return Soundings.of(samples, refused=refused, refused_pings=front_end.ledger.refused.newest(),
-        source=source, batch=batch), reach  # fmt: skip
+    return Soundings.of(
+        samples, refused=refused, refused_pings=front_end.ledger.refused.newest(), source=source,
+        batch=batch, left_out=LeftOut.of(RefusedPings.of(left_out)),
+    ), reach  # fmt: skip
 
 
 def read_recording(path: Path, options: ReadOptions) -> Soundings:

@@ -15,6 +15,7 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
 from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
+from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
 from ..outputs.exports.chart import is_simulated
 from .raw import ReadOptions
@@ -108,9 +109,13 @@ def placed_as_recorded(
     agreement = RecordingMatch(*numbers, float(np.abs(apart).max()))
     refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
     source = {**recorded.source, **_source(past)}
-    beyond = taken[np.setdiff1d(np.arange(len(taken)), found)]
+    beyond = recorded.left(~np.isin(np.arange(len(taken)), found), NOT_IN_MISSION)
+    beyond = beyond._replace(row=np.full(len(beyond.row), -1))  # rows are those of the log
     aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, beyond.xyz)
-    return replace(_soundings(past, placed, aside), refused=+refused, source=source), agreement
+    return replace(
+        _soundings(past, placed, aside), refused=+refused, source=source,
+        left_out=(*recorded.left_out, beyond),
+    ), agreement  # fmt: skip
 
 
 def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> Soundings:
@@ -123,7 +128,7 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
     source = _source(past)
     return Soundings.of(
         pings, source=source, batch=batch, steps=steps, refused_pings=refused,
-        withdrawn=np.isin(pings.number, withdrawn_after(steps)),
+        withdrawn=np.isin(pings.number, withdrawn_after(steps)), left_out=LeftOut.of(refused),
     )  # fmt: skip
 
 

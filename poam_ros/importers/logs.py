@@ -1,22 +1,20 @@
-"""Logs in which positions and depths come at different times; the reader of NMEA 0183."""
+"""Logs in which positions and depths come at different times."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, quantity, requires_extra, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.reading import MemoryMeter
-from .raw import RawSoundings, ReadOptions
+from .jumps import POSITION_JUMP, impossible_positions, metres, placed_by
+from .raw import RawSoundings
 
 #: Bytes of memory that a position, a depth or a kind of message takes.
 ROW_BYTES = 200
@@ -27,23 +25,16 @@ DAY = 86_400.0
 EARTH_M = 6_371_000.0
 #: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
-#: Sentences with positions and with depths, the preferred first; and those with the date.
-FIXES, DEPTHS, DATES = ("GGA", "RMC"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
-#: Where depths count from, if that is not the surface.
-FROM = {"DBT": " below the transducer; --draught adds its depth"}
-LONGEST_SENTENCE = 4096  # of a line, with the text before the sentence
-_SENTENCE = re.compile(r"\$[A-Z]{2}([A-Z]{3}),[^$*]*\*[0-9A-Fa-f]{2}")
-_BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
 
 
 @dataclass
 class PositionsAndDepths:
     """Positions and depths of a log by kind of message: time (s), latitude and longitude (degrees);
-    time (s) and depth (m). ``beams``: time (s), and the
+    time (s), depth (m) and why it is left out, empty where it is not. ``beams``: time (s), and the
     sonar's direction as north, east, down; without them depths are vertical."""
 
     positions: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
-    depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    depths: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
     beams: list[tuple[float, float, float, float]] = field(default_factory=list)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -54,6 +45,10 @@ class PositionsAndDepths:
         if wanted or kind not in self.heard:
             self.memory.add(ROW_BYTES)
         self.heard[kind] += 1
+
+    def has_depths(self, kind: str) -> bool:
+        """Whether there is a depth of this kind that is not left out."""
+        return any(not out for _, _, out in self.depths.get(kind, ()))
 
     def soundings(
         self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
@@ -70,7 +65,7 @@ class PositionsAndDepths:
             InputError: there are no positions or no depths; the message lists what there is.
         """
         fix = next((kind for kind in fixes if self.positions.get(kind)), None)
-        sounder = next((kind for kind in sounders if self.depths.get(kind)), None)
+        sounder = next((kind for kind in sounders if self.has_depths(kind)), None)
         if fix is None or sounder is None:
             heard = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in self.heard.most_common(12))
             missing = [
@@ -80,16 +75,21 @@ class PositionsAndDepths:
                 )
                 if kind is None
             ]  # fmt: skip
-            refused = ", ".join(f"{n} {reason}" for reason, n in self.refused.items())
+            counts = self.refused + Counter(d[2] for each in self.depths.values() for d in each)
+            refused = ", ".join(f"{n} {reason}" for reason, n in counts.items() if reason)
             raise InputError(
                 f"{path}: expected {' and '.join(missing)}, got none; the file has "
                 f"{heard or 'no message'}" + (f" (left out: {refused})" if refused else "")
             )
-        seconds, depth = np.array(self.depths[sounder]).T
+        seconds, depth = np.array([each[:2] for each in self.depths[sounder]]).T
+        out = np.array([each[2] for each in self.depths[sounder]])
         timed = (seconds >= 0) & (seconds < LAST)
         stamp_ns = np.round(np.where(timed, seconds, 0) * SECOND).astype(np.int64)
         fixed = np.array(self.positions[fix])
-        place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
+        fixed = fixed[np.isfinite(fixed).all(1)]
+        fixed = fixed[np.argsort(fixed[:, 0], kind="stable")]
+        place, near = interpolated(seconds, fixed)
+        false = impossible_positions(str(path), fixed[:, 0], metres(fixed[:, 1:]))
         inside = np.isfinite(place).all(1)
         beams = np.array(sorted(self.beams)).reshape(-1, 4)
         if len(beams := beams[np.isfinite(beams).all(-1)]):
@@ -101,11 +101,15 @@ class PositionsAndDepths:
             place[:, 0] += north / degree
             depth = down
         found = RawSoundings(
-            place, depth, stamp_ns=stamp_ns,
-            said=f"positions {fix}, depths {sounder} (m{FROM.get(sounder, '')}), {said}",
+            place, depth, stamp_ns=stamp_ns, fixed=True,
+            said=f"positions {fix}, depths {sounder} (m), {said}",
             layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
-        return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
+        return found.without({
+            **{reason: out == reason for reason in dict.fromkeys(out.tolist()) if reason},
+            "no_time": ~timed, "no_position": ~inside, "position_gap": ~near,
+            POSITION_JUMP: placed_by(false, fixed[:, 0], seconds),
+        })  # fmt: skip
 
 
 def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -130,141 +134,3 @@ def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np
     if len(times) == 1:
         return place, np.ones(len(seconds), dtype=bool)
     return place, (times[after] - times[after - 1] <= GAP) | np.isin(seconds, times)
-
-
-def is_nmea(path: Path, head: bytes) -> bool:
-    """Whether most of a file's first lines hold an NMEA sentence."""
-    lines = [line for line in head.decode("latin-1").splitlines()[:200] if line.strip()]
-    return bool(lines) and sum(bool(_BEGIN.search(line)) for line in lines) > len(lines) / 2
-
-
-def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
-    """Read a log of NMEA 0183 sentences: GGA, RMC, ZDA; DBS, DPT, DBT.
-
-    A depth has no time of its own: its time is interpolated by line number between the position
-    sentences before and after. The offset of DPT to the surface is added. Text before the $ is
-    skipped.
-
-    Raises:
-        InputError: the file cannot be read, pynmeagps is not installed, or there are no positions
-            or depths.
-    """
-    found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
-    fixes: dict[str, list[tuple[int, float, float, float]]] = {kind: [] for kind in FIXES}
-    depths: dict[str, list[tuple[int, float]]] = {kind: [] for kind in DEPTHS}
-    days: list[tuple[int, float]] = []  # the line, and the date in s since 1970
-    for line, kind, message in _sentences(path, found):
-        try:
-            if kind in DATES and (day := _day(message)) is not None:
-                days.append((line, day))
-            if kind in FIXES:
-                if (fix := _fix(kind, message)) is None:
-                    found.refused["no_fix"] += 1
-                else:
-                    fixes[kind].append((line, *fix))
-            elif kind in DEPTHS:
-                if (depth := _depth(kind, message)) is None:
-                    found.refused["no_reading"] += 1
-                else:
-                    depths[kind].append((line, depth))
-        except (AttributeError, TypeError, ValueError):  # fields that are missing, or no numbers
-            found.refused["bad_sentence"] += 1
-    best = next((kind for kind in FIXES if fixes[kind]), None)
-    if best is not None:
-        lines, clock, latitude, longitude = np.array(fixes[best]).T
-        seconds = _dated(lines, clock, days)
-        found.positions[best] = list(
-            zip(seconds.tolist(), latitude.tolist(), longitude.tolist(), strict=True)
-        )
-        for sounder, every in depths.items():
-            if every:
-                at, depth = np.array(every).T
-                times = np.interp(at, lines, seconds)
-                times[(at < lines[0]) | (at > lines[-1])] = np.nan
-                outside = np.isnan(times)
-                times[outside] = np.where(at[outside] < lines[0], seconds[0] - 1, seconds[-1] + 1)
-                found.depths[sounder] = list(zip(times.tolist(), depth.tolist(), strict=True))
-    else:
-        found.depths = {sounder: [(0.0, d) for _, d in every] for sounder, every in depths.items()}
-    said = f"time UTC{'' if days else ' of day without a date'}"
-    return found.soundings(path, FIXES, DEPTHS, said)
-
-
-def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str, Any]]:
-    """Line number, kind and content of every sentence that is needed."""
-    with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
-        from pynmeagps import NMEAReader
-    wanted = {*FIXES, *DEPTHS, *DATES}
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while text := file.readline(LONGEST_SENTENCE).decode("latin-1"):
-                number += 1
-                begin = _BEGIN.search(text)
-                if begin is None:
-                    continue
-                found.hear(begin.group(1), begin.group(1) in wanted)
-                if begin.group(1) not in wanted:
-                    continue
-                sentence = _SENTENCE.search(text)
-                try:
-                    if sentence is None:
-                        raise ValueError("no checksum")
-                    yield number, sentence.group(1), NMEAReader.parse(sentence.group(0))
-                except Exception:  # of the library, and what malformed fields make it raise
-                    found.refused["bad_checksum"] += 1
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _fix(kind: str, message: Any) -> tuple[float, float, float] | None:
-    """Time of day (s), latitude and longitude; None without a fix."""
-    known = message.quality not in (0, "") if kind == "GGA" else message.status == "A"
-    if not known or "" in (message.time, message.lat, message.lon):
-        return None
-    clock, latitude, longitude = message.time, float(message.lat), float(message.lon)
-    if abs(latitude) > 90 or abs(longitude) > 180:
-        return None
-    seconds = clock.hour * 3600 + clock.minute * 60 + clock.second + clock.microsecond / 1e6
-    return seconds, latitude, longitude
-
-
-def _day(message: Any) -> float | None:
-    """The date in s since 1970."""
-    if message.msgID == "RMC":
-        day = message.date
-    else:
-        day = "" if "" in (message.year, message.month, message.day) else date(
-            message.year, message.month, message.day
-        )  # fmt: skip
-    return None if day == "" else (day - date(1970, 1, 1)).days * DAY
-
-
-def _depth(kind: str, message: Any) -> float | None:
-    """Depth in m, below the surface; below the transducer if nothing else is known."""
-    if kind == "DBS":
-        text = message.field_03
-    elif kind == "DPT":
-        text = message.depth
-    else:
-        text = message.depthm
-    if text == "":
-        return None
-    offset, depth = getattr(message, "offset", ""), float(text)
-    if depth <= 0:  # what sounders write that have lost the bottom
-        return None
-    return depth + (max(0.0, float(offset)) if offset != "" else 0.0)
-
-
-def _dated(lines: np.ndarray, clock: np.ndarray, days: list[tuple[int, float]]) -> np.ndarray:
-    """Times of day [N] with the date of the last date sentence before each; before any, with the
-    first date; without any, days count from 0. A clock that goes back by more than half a day has
-    passed midnight."""
-    midnights = np.cumsum(np.diff(clock, prepend=clock[:1]) < -DAY / 2) * DAY
-    if not days:
-        return clock + midnights
-    at, day = np.array(days).T
-    index = np.maximum(np.searchsorted(at, lines, side="right") - 1, 0)
-    # At midnight the position may come before the date.
-    known = day[index] + clock
-    return known + DAY * np.round((np.maximum.accumulate(known) - known) / DAY)

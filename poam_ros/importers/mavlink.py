@@ -150,19 +150,22 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
             elif kind in DEPTHS:
                 sonar = fields.get("id", fields.get("Instance", 0))
                 facing = _number(fields.get("orientation", fields.get("Orient", DOWN)))
+                depth, out = DEPTHS[kind](fields), ""
                 if facing != DOWN:
-                    found.refused["not_downward"] += 1
-                elif (depth := DEPTHS[kind](fields)) is None:
-                    found.refused["no_reading"] += 1
+                    found.refused["not_downward"] += 1  # as of an obstacle: no depth
+                    continue
+                if depth is None:
+                    out = "no_reading"
                 elif sonars.setdefault((vehicle, kind), sonar) != sonar:
-                    found.refused["other_sonar"] += 1
-                else:
-                    found.depths.setdefault(kind, []).append((seconds, depth))
+                    out = "other_sonar"
+                found.depths.setdefault(kind, []).append((seconds, depth or math.nan, out))
         except (KeyError, TypeError, ValueError):
             every.refused["bad_message"] += 1
     *others, own = sorted(vehicles.values(), key=_depth_count) or [every]
-    if left := sum(map(_depth_count, others)):
-        every.refused["other_vehicle"] += left
+    for other in others:
+        for kind, depths in other.depths.items():
+            aside = [(seconds, depth, out or "other_vehicle") for seconds, depth, out in depths]
+            own.depths.setdefault(kind, []).extend(aside)
     said = "below the sonar, time UTC where the log knows it"
     if own.beams:
         said += ", roll and pitch applied"
@@ -170,7 +173,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def _depth_count(found: PositionsAndDepths) -> int:
-    return sum(map(len, found.depths.values()))
+    return sum(not out for depths in found.depths.values() for _, _, out in depths)
 
 
 def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:

@@ -13,19 +13,15 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
 from ..core.geometry import MAX_COORDINATE
-from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
+from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels, Soundings
-from .dialect import NO_READING, UNITS
+from .dialect import UNITS
+from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
+from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
-
-#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
-FAR_TIMES, FAR_M = 20.0, 50_000.0
-#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
-LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
-DEGREE_M = 111_320.0  # of latitude
 
 
 @dataclass(frozen=True)
@@ -84,17 +80,18 @@ class RawSoundings:
         unit: of the heights, a key of ``UNITS``.
         crs: of x and y, as pyproj takes it; empty: metres of no known place.
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
-            counts from; None where it has none.
+            counts from; 0 where one is unknown, None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
         group: index of each one's group [N], where ``names`` has their names.
         labels: values of further columns, by the column.
         said: what was understood, in some words: columns or messages, units, times.
         layout: of the file, in some words.
         refused: how many rows or messages are no soundings, by reason.
-        refused_pings: the newest of them, place and height as above.
+        left_out: those of them that are soundings, with place and height as above for ``xyz``.
         question: of places and heights, as above: what contradicts the file's names, with the
             option that answers it; empty where nothing does.
         source: for the record, as plain values.
+        fixed: whether places are interpolated between positions that were judged themselves.
     """
 
     place: np.ndarray
@@ -111,12 +108,15 @@ class RawSoundings:
     said: str = ""
     layout: str = ""
     refused: Counter[str] = field(default_factory=Counter)
-    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
+    left_out: tuple[LeftOut, ...] = ()
     question: Callable[[np.ndarray, np.ndarray], str] = field(default=_nothing, compare=False)
     source: Mapping[str, Any] = field(default_factory=dict)
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         count = len(self.height)
+        if self.row is None:
+            object.__setattr__(self, "row", np.arange(count))
         labels = (column.code for column in self.labels.values())
         every = (self.stamp_ns, self.row, self.group, *labels)
         rows = [each for each in every if each is not None]
@@ -139,15 +139,34 @@ class RawSoundings:
 
     def without(self, wrong: Mapping[str, np.ndarray]) -> RawSoundings:
         """Refuse soundings, by reason: boolean [N]; the first of several reasons counts."""
-        refused, pings, kept = self.refused.copy(), self.refused_pings, np.ones(len(self), bool)
-        stamps = np.zeros(len(self), np.int64) if self.stamp_ns is None else self.stamp_ns
-        found = np.column_stack((self.place, self.height))
+        refused, parts, kept = self.refused.copy(), [], np.ones(len(self), bool)
         for reason, every in wrong.items():
             these = every & kept
             refused[reason] += int(these.sum())
-            pings = pings.more(reason, stamps[these], found[these])
+            parts.append(self._left(np.flatnonzero(these), reason))
             kept &= ~these
-        return replace(self[np.flatnonzero(kept)], refused=+refused, refused_pings=pings)
+        left_out = (*self.left_out, *(part for part in parts if len(part.row)))
+        return replace(self[np.flatnonzero(kept)], refused=+refused, left_out=left_out)
+
+    def _left(self, index: np.ndarray, reason: str) -> LeftOut:
+        count = len(index)
+        stamps = np.zeros(count, np.int64) if self.stamp_ns is None else self.stamp_ns[index]
+        line = np.full(count, "", dtype=object)
+        if LINE in self.labels:
+            code, names = self.labels[LINE].at(index)
+            line = np.array(names, dtype=object)[code]
+        assert self.row is not None
+        found = np.column_stack((self.place[index], self.height[index]))
+        return LeftOut(reason, self.row[index], stamps, found, np.full(count, np.nan), line)
+
+    def jumps(self, where: str, crs: str = "") -> np.ndarray:
+        """Which are at positions that the vehicle cannot have reached [N], boolean; ``where``
+        begins warnings, ``crs`` goes before its own. None without times."""
+        if self.fixed or self.stamp_ns is None:
+            return np.zeros(len(self), dtype=bool)
+        code = "" if self.degrees else crs or self.crs
+        xy = metres(_degrees(self.place, code)) if self.degrees or code else self.place
+        return impossible_positions(where, seconds_of(self.stamp_ns), xy)
 
     def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
         """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
@@ -160,8 +179,10 @@ class RawSoundings:
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
         if options.crs and self.degrees:
             raise InputError(f"{path}: --crs: expected x and y with it, got degrees ({self.said})")
-        kept = self.without(_impossible(self))
-        kept = kept.without(_no_readings(kept)) if len(kept) else kept
+        kept = self.without(impossible(self.place, self.height, self.degrees, self.unit))
+        if len(kept):
+            kept = kept.without(no_readings(kept.place, kept.height, kept.degrees))
+        kept = kept.without({POSITION_JUMP: kept.jumps(str(path), options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
@@ -208,8 +229,6 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         )
     projection = None
     places = [raw.place for raw in raws]
-    refused_places = (raw.refused_pings.xyz[:, :2] for raw in raws)
-    aside = [np.where(np.abs(each) <= MAX_COORDINATE, each, np.nan) for each in refused_places]
     if geographic[0]:
         degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
         for each, raw, code in zip(degrees, raws, crs, strict=True):
@@ -221,24 +240,20 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         _near(dict(zip(files, degrees, strict=True)))
         projection = LocalProjection.about(*np.concatenate(degrees).T)
         places = [projection.metres(*each.T) for each in degrees]
-        aside = [
-            projection.metres(*_degrees(each, code).T)
-            for each, code in zip(aside, crs, strict=True)
-        ]
-    z, depth, pings, refused = [], [], RefusedPings.none(), Counter[str]()
-    for (raw, level), xy in zip(checked.values(), aside, strict=True):
+    z, depth, refused = [], [], Counter[str]()
+    for raw, level in checked.values():
         z.append(_elevation(raw.height, level, raw, options))
         depth.append(level - z[-1])
-        low = _elevation(raw.refused_pings.xyz[:, 2], options.water_level, raw, options)
-        xyz = np.column_stack((xy, low))
-        if not len(pings):
-            pings = replace(raw.refused_pings, xyz=xyz)
-        else:
-            for reason in np.unique(raw.refused_pings.reason):
-                these = raw.refused_pings.reason == reason
-                pings = pings.more(reason, raw.refused_pings.stamp_ns[these], xyz[these])
         refused += raw.refused
     row, begins = _rows(raws)
+    left_out = tuple(
+        _placed(part, raw, code, begin, projection, options)
+        for raw, code, begin in zip(raws, crs, begins, strict=True)
+        for part in raw.left_out
+    )
+    pings = RefusedPings.none()
+    for part in left_out:
+        pings = pings.more(part.reason, part.stamp_ns, part.xyz)
     group, names = Labels(row, ())
     if all(raw.names for raw in raws):
         group, names = _joined([(raw.group, raw.names) for raw in raws])
@@ -258,19 +273,35 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,
         depth=None if options.levels is None else np.concatenate(depth),
         files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
-        labels=_labels(raws),
+        labels=_labels(raws), left_out=left_out,
     )  # fmt: skip
     found = found.between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
+
+
+def _placed(
+    part: LeftOut, raw: RawSoundings, crs: str, begin: int, projection: LocalProjection | None,
+    options: ReadOptions,
+) -> LeftOut:  # fmt: skip
+    """What is left out of a file, in m, numbered from its first row."""
+    xy = np.where(np.abs(part.xyz[:, :2]) <= MAX_COORDINATE, part.xyz[:, :2], np.nan)
+    if projection is not None:
+        xy = projection.metres(*_degrees(xy, crs).T)
+    z = _elevation(part.xyz[:, 2], options.water_level, raw, options)
+    depth = options.water_level - z
+    if options.levels is not None:  # whose level at these times may be unknown
+        z = np.full(len(z), np.nan)
+    return part._replace(row=part.row + begin, xyz=np.column_stack((xy, z)), depth=depth)
 
 
 def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:
     """Numbers of all rows, those of each file after those of the one before; and their begins."""
     begins, rows = [0], []
     for raw in raws:
-        own = np.arange(len(raw)) if raw.row is None else raw.row
-        rows.append(begins[-1] + own)
-        begins.append(int(rows[-1][-1]) + 1)
+        assert raw.row is not None
+        rows.append(begins[-1] + raw.row)
+        last = max(int(each[-1]) for each in (raw.row, *(part.row for part in raw.left_out)))
+        begins.append(begins[-1] + last + 1)
     return np.concatenate(rows), begins[:-1]
 
 
@@ -308,62 +339,6 @@ def _near(degrees: Mapping[Path, np.ndarray]) -> None:
             raise InputError(
                 f"{path}: expected the same water as {first}, got one {apart / 1000:.0f} km away"
             )
-
-
-def _impossible(raw: RawSoundings) -> dict[str, np.ndarray]:
-    """What can be no sounding, whatever the others are: boolean [N] by reason."""
-    limits = (90.0, 360.0) if raw.degrees else (MAX_COORDINATE, MAX_COORDINATE)
-    return {
-        "not_a_number": ~(np.isfinite(raw.place).all(1) & np.isfinite(raw.height)),
-        "impossible_place": ~(np.abs(raw.place) <= limits).all(1),
-        "wild_elevation": ~(np.abs(raw.height) * UNITS[raw.unit] <= MAX_ELEVATION),
-    }
-
-
-def _no_readings(raw: RawSoundings) -> dict[str, np.ndarray]:
-    """What instruments write where they have no reading, and places that cannot be of this survey:
-    boolean [N] by reason."""
-    place, height, wrong = raw.place, raw.height, {}
-    kept = np.ones(len(height), dtype=bool)
-
-    def refuse(reason: str, these: np.ndarray) -> None:
-        nonlocal kept
-        wrong[reason] = these & kept
-        kept = kept & ~these
-
-    size = np.abs(height)
-    bulk = np.quantile(size, 0.99)
-    sentinel = np.isin(size, NO_READING)
-    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
-    other_side = np.sign(height) != np.sign(np.median(height))
-    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
-    if one_way:
-        others = size[~sentinel] if (~sentinel).any() else np.array([bulk])
-        least, typical = np.quantile(others, (0.01, 0.99))
-        apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
-        refuse("no_reading", (sentinel & (other_side | apart)) | (height == 0))
-    if kept.any():
-        deepest = size[kept].max()
-        below = size[kept & (size < deepest)]
-        repeated = int((size[kept] == deepest).sum())
-        if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
-            refuse("sonar_limit", size == deepest)
-    scale = np.ones(2)
-    if raw.degrees:
-        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
-    nowhere = (place == 0).all(1)
-    if raw.degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
-        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
-        refuse("null_position", nowhere & elsewhere)
-    if kept.sum() >= 20:
-        middle = np.median(place[kept], axis=0)
-        off = place - middle
-        if raw.degrees:
-            off[:, 1] = (off[:, 1] + 180) % 360 - 180
-        away = np.hypot(*(off * scale).T)
-        reach = np.quantile(away[kept], 0.9)
-        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
-    return wrong
 
 
 def _degrees(place: np.ndarray, crs: str) -> np.ndarray:

@@ -15,11 +15,12 @@ from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bag_files import is_bag
 from .bags import read_recording
+from .features import is_features, read_features
 from .journals import read_journal
-from .logs import is_nmea, read_nmea
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
+from .nmea import is_nmea, read_nmea
 from .raw import RawSoundings, ReadOptions, place
-from .tables import is_features, is_table, read_features, read_table
+from .tables import is_table, read_table
 
 log = logging.getLogger(__name__)
 

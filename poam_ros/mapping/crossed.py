@@ -63,14 +63,15 @@ class Crossed:
         table = replace(self.table, left_out=refused[ends].any(1))
         return replace(self, refused=refused, table=table)
 
-    def write(self, folder: Path) -> None:
-        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
+    def write(self, folder: Path, order: str) -> None:
+        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings. ``order``: of S-44,
+        whose limit the differences are compared with."""
         if not len(self.found.row):
             return
-        self.table.write(folder)
+        self.table.write(folder, order)
         lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines()]
         parts = self._parts()
-        by_day = [("", bias.name, bias, 0, _verdict(bias)) for kind, bias in parts if kind == DAY]
+        by_day = [("", bias.name, bias, 0, _verdict(bias, DAY)) for k, bias in parts if k == DAY]
         write_lines(folder, lines + by_day)
 
     def _parts(self) -> list[tuple[str, Bias]]:
@@ -93,7 +94,7 @@ class Crossed:
             factors = self.found.multiple[(self.line.code == number) & self.refused]
             counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
             parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
-            yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
+            yield bias, int(out[number]), "; ".join(parts) or _verdict(bias, LINE)
 
     def sentences(self, order: str) -> list[str]:
         """The survey's statistics, a sentence for each line that something is left out of, and for
@@ -104,11 +105,11 @@ class Crossed:
         told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
         names = {self.line.names[code] for code in told}
         said = [spoken(table_statistics(self.table, order), order)]
-        said += [_sentence("line", bias, text, 1) for bias, _, text in lines if bias.name in names]
-        offsets = [("line", bias) for bias, out, _ in lines if bias.offset and not out]
+        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in names]
+        offsets = [(LINE, bias) for bias, out, _ in lines if bias.offset and not out]
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
-            _sentence(kind, bias, _verdict(bias), 2)
+            _sentence(kind, bias, _verdict(bias, kind), 2)
             for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:SAID]
         ]
         if len(offsets) > SAID:
@@ -116,20 +117,23 @@ class Crossed:
         return said
 
 
-def _verdict(bias: Bias) -> str:
+def _verdict(bias: Bias, kind: str) -> str:
+    """Of what nothing is left out of: a line, a day, or other parts."""
+    others = "the lines it crosses" if kind == LINE else f"the other {kind}s"
     if not bias.crossings:
-        return "no crossings with others"
+        return "crosses no other line"
     if bias.offset:
-        return f"{'higher' if bias.median > 0 else 'lower'} than what it crosses"
-    return "agrees" if bias.crossings > 1 else "one crossing only"
+        return f"{'shallower' if bias.median > 0 else 'deeper'} than {others}"
+    return f"agrees with {others}" if bias.crossings > 1 else "one crossing, which tells no offset"
 
 
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
-    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}"
-    if bias.crossings:
-        text += f", median {bias.median:+.{digits}f} m"
-        if digits > 1:
-            text += f" ({bias.low:+.2f} to {bias.high:+.2f})"
+    if not bias.crossings:
+        return f"{kind} {bias.name} crosses no other; its neighbours show {verdict}"
+    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}, median "
+    text += f"{bias.median:+.{digits}f} m"
+    if digits > 1:
+        text += f" (95 %: {bias.low:+.2f} to {bias.high:+.2f})"
     return f"{text}: {verdict}"
 
 

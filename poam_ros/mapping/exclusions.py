@@ -5,27 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import logging
-import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
+from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import TEXT_FACTOR, read_whole
-from ..core.samples import Samples
-from ..core.settings import flat
-from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.exports.chart import read_config
-from ..outputs.folder import unquoted, write_table
+from ..outputs.folder import unquoted
 from ..planning.polygons import inside, ring
-from ..screening.screen import FALSE_ECHO
-from .soundings import LINE, Excluded, Labels, Soundings
+from .left_out import Excluded
+from .soundings import LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +27,10 @@ log = logging.getLogger(__name__)
 EDITS = "edits.csv"
 WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
-FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
-KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
-#: The file of soundings that are not in the map, and its columns.
-LEFT_OUT = "left_out.csv"
-LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
+FILE, DAY, ROW, POLYGON, DEGREES = "file", "day", "row", "polygon", "polygon_degrees"
+KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
+#: In ``source``: where the lines come from, if no column says.
+LINES_OF, TRACK = "lines_of", "track"
 #: Why these soundings are not in the map.
 EXCLUDED = "excluded"
 #: Times before this (ns) are no dates but counted from some begin.
@@ -126,61 +119,6 @@ def read_edits(path: Path) -> list[Exclusion]:
     return found
 
 
-class Edits:
-    """The ``edits.csv`` of a run that `poam map` made, to be changed.
-
-    Args:
-        folder: of the run.
-
-    Attributes:
-        path: of the ``edits.csv``: beside the log, or in the folder where the log is gone.
-        command: for the next run, as a shell takes it.
-
-    Raises:
-        InputError: its ``config.yaml`` does not say of which log it is.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        config = flat(read_config(folder / "config.yaml"))
-        source = config.get("log")
-        if not isinstance(source, str):
-            raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
-        log = Path(source)
-        self.path = ((log if log.is_dir() else log.parent) if log.exists() else folder) / EDITS
-        self.command = _of_map(str(config.get("command", "")))
-
-    def rows(self) -> list[Exclusion]:
-        """What is left out. Raises as ``read_edits``."""
-        return read_edits(self.path)
-
-    def leave_out(self, column: str, value: str, who: str, why: str) -> None:
-        """Add a row. Raises as ``read_edits``; OSError: the file cannot be written."""
-        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        who, why = (" ".join(text.split()) for text in (who, why))
-        self._write([*self.rows(), Exclusion(((column, value),), "", who, when, why)])
-
-    def take_back(self, row: Exclusion) -> None:
-        """Remove a row, if it is still there. Raises as ``leave_out``."""
-        self._write([each for each in self.rows() if each != row])
-
-    def _write(self, rows: list[Exclusion]) -> None:
-        columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
-        cells = [
-            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
-            for each in rows
-        ]
-        write_table(self.path, [*WORDS, *columns], cells)
-
-
-def _of_map(command: str) -> str:
-    """A recorded command, to be pasted: that of `poam map` alone, whatever the file says."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    return shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
-
-
 def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:
     """Columns of a log that exclusions need, if it has them."""
     return frozenset(column for each in exclusions for column, _ in each.which)
@@ -196,38 +134,34 @@ def exclude(
     Raises:
         InputError: a column or a value of an option is unknown, or nothing is left.
     """
-    kept, left_out, columns = np.ones(len(soundings), dtype=bool), [], {}
+    kept, left_out, counts, columns = np.ones(len(soundings), dtype=bool), [], [], {}
     for each in exclusions:
         these = np.ones(len(soundings), dtype=bool)
-        for column, value in each.which:
+        # What names another file says nothing of these, and may have columns that they lack.
+        for column, value in sorted(each.which, key=lambda pair: pair[0] != FILE):
+            if not these.any():
+                break
             if column == ROW:
-                these &= _rows(each, value, _own_rows(soundings))
+                these &= _rows(each, value, own_rows(soundings))
             elif column == POLYGON:
-                these &= _within(_corners(each, value), soundings.xy)
+                these &= within(_corners(each, POLYGON, value), soundings.xy)
+            elif column == DEGREES:
+                these &= within(_in_metres(each, value, soundings), soundings.xy)
             else:
                 if column not in columns:
                     columns[column] = _values(soundings, column, each, logs)
                 these &= _equal(columns[column], column, value, each)
         these &= kept
         kept &= ~these
-        index = np.flatnonzero(these)
-        left_out.append(Excluded(
-            each.words, each.source, each.who, each.when, each.why, soundings.row[index],
-            soundings.xyz[index],
+        left_out.append(
+            soundings.left(these, EXCLUDED, each.why or each.words, each.who, each.when)
+        )
+        counts.append(Excluded(
+            each.words, each.source, each.who, each.when, each.why, int(these.sum())
         ))  # fmt: skip
     if not kept.any():
         raise InputError(f"{logs[0]}: all soundings are excluded")
-    stamps = soundings.stamp_ns
-    stamps = np.zeros(len(soundings), dtype=np.int64) if stamps is None else stamps
-    if kept.all():
-        return replace(soundings, excluded=tuple(left_out))
-    places = soundings.xyz[~kept]
-    return replace(
-        soundings[np.flatnonzero(kept)],
-        refused=soundings.refused + Counter({EXCLUDED: int((~kept).sum())}),
-        refused_pings=soundings.refused_pings.more(EXCLUDED, stamps[~kept], places),
-        excluded=tuple(left_out),
-    )
+    return replace(soundings.without(*left_out), excluded=tuple(counts))
 
 
 def with_lines(soundings: Soundings) -> Soundings:
@@ -236,7 +170,8 @@ def with_lines(soundings: Soundings) -> Soundings:
         return soundings
     line = soundings.lines()
     names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    return replace(soundings, labels={**soundings.labels, LINE: Labels(line, names)})
+    source = {**soundings.source, LINES_OF: TRACK}
+    return replace(soundings, labels={**soundings.labels, LINE: Labels(line, names)}, source=source)
 
 
 def days(soundings: Soundings) -> Labels:
@@ -260,7 +195,7 @@ def _values(
         return found
     if column == FILE:
         return Labels(files(soundings).code, tuple(path.name for path in logs))
-    known = [*soundings.labels, LINE, FILE, ROW, POLYGON]
+    known = [*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES]
     raise InputError(
         f"{exclusion.source}: expected a column of the log ({', '.join(dict.fromkeys(known))}, or "
         f"{DAY} where times are known), got '{column}'"
@@ -274,10 +209,20 @@ def files(soundings: Soundings) -> Labels:
     return Labels(code, tuple(Path(path).name for path, _ in soundings.files) or ("",))
 
 
-def _own_rows(soundings: Soundings) -> np.ndarray:
+def own_rows(soundings: Soundings) -> np.ndarray:
     """The row of each sounding in its own file [N], from 0."""
     begins = np.array([first for _, first in soundings.files] or [0])
     return soundings.row - begins[files(soundings).code]
+
+
+def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
+    """Columns of a table: the row of each sounding in its file [N], and where there are several
+    its file [N]."""
+    columns = {ROW: own_rows(soundings)}
+    if soundings.files:
+        paths = np.array([path for path, _ in soundings.files], dtype=object)
+        columns[FILE] = paths[files(soundings).code]
+    return columns
 
 
 def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.ndarray:
@@ -302,18 +247,33 @@ def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
     return (row >= int(first)) & (row <= int(last or first))
 
 
-def _corners(exclusion: Exclusion, text: str) -> np.ndarray:
+def _corners(exclusion: Exclusion, column: str, text: str) -> np.ndarray:
     try:
         values = np.array([float(word) for word in text.replace(",", " ").split()])
-        return ring(values.reshape(-1, 2), POLYGON)
+        return ring(values.reshape(-1, 2), column)
     except ValueError:
+        form = {POLYGON: "x1 y1 x2 y2 x3 y3 ... in m of the map"}
         raise InputError(
-            f"{exclusion.source}: expected a {POLYGON} as x1 y1 x2 y2 x3 y3 ... in m of the map, "
-            f"got {shown(text)}"
+            f"{exclusion.source}: expected a {column} as "
+            f"{form.get(column, 'latitude1 longitude1 latitude2 longitude2 ...')}, got "
+            f"{shown(text)}"
         ) from None
 
 
-def _within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
+def _in_metres(exclusion: Exclusion, text: str, soundings: Soundings) -> np.ndarray:
+    """The corners of a polygon in degrees, in m of the map [K, 2]."""
+    corners = _corners(exclusion, DEGREES, text)
+    place = GeoReference.given(soundings.source.get("origin"), soundings.source.get("heading"))
+    if place is None:
+        raise InputError(
+            f"{exclusion.source}: {DEGREES}: expected soundings whose place on the Earth is known, "
+            "got metres"
+        )
+    return place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
+
+
+def within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Which places [N, 2] lie in a polygon [K, 2]; boolean [N]."""
     near = ((xy >= corners.min(0)) & (xy <= corners.max(0))).all(1)
     near[near] = inside(corners, xy[near])
     return near
@@ -325,43 +285,5 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
     for each in excluded:
         said = ", ".join(word for word in (each.why, each.who, each.when) if word)
         by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
-        sentences.append(f"{quantity(len(each.row), 'sounding')} excluded: {each.which} ({by})")
+        sentences.append(f"{quantity(each.number, 'sounding')} excluded: {each.which} ({by})")
     return sentences
-
-
-def write_left_out(
-    folder: Path,
-    soundings: Soundings,
-    echoes: Samples,
-    withdrawn: Samples,
-    multiples: np.ndarray,
-) -> None:
-    """Write ``left_out.csv``: soundings that are not in the map, each with its reason.
-
-    Args:
-        folder: of the run.
-        soundings: that were to be mapped.
-        echoes: that were refused as false echoes.
-        withdrawn: that were accepted, and withdrawn.
-        multiples: rows of the echoes that crossing lines show to be multiples.
-    """
-
-    def rows() -> Iterator[list[Any]]:
-        for each in soundings.excluded:
-            for row, place in zip(each.row.tolist(), each.xyz.tolist(), strict=True):
-                by = (EXCLUDED, each.why or each.which, each.who, each.when)
-                yield [*own_row(row, soundings.files), *place, *by]
-        for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
-            by_lines = (np.isin(pings.number, multiples) | (reason == WITHDRAWN)).tolist()
-            places = pings.xyz.tolist()
-            for row, place, crossing in zip(pings.number.tolist(), places, by_lines, strict=True):
-                why = "crossing lines" if crossing else "track"
-                yield [*own_row(row, soundings.files), *place, reason, why, "", ""]
-
-    write_table(folder / LEFT_OUT, LEFT_OUT_COLUMNS, rows())
-
-
-def own_row(row: int, files: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The file (empty where there is only one) and the row in it, of a row of all files."""
-    path, first = next((each for each in reversed(files) if each[1] <= row), ("", 0))
-    return path, row - first

@@ -19,7 +19,7 @@ from ..core.reading import parse_json
 from ..core.vectors import Rings, read_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
-from ..outputs.folder import write_table
+from ..outputs.folder import millimetres, write_table
 from ..planning import polygons as plane
 
 #: Points, and pairs of points and sides, that are looked at together at most.
@@ -59,7 +59,7 @@ class Outline:
     def write(self, folder: Path) -> None:
         """Write outline.csv: a row per corner, in m of the map."""
         rows = (
-            (polygon, ring, *corner)
+            (polygon, ring, *map(millimetres, corner))
             for polygon, rings in enumerate(self.polygons)
             for ring, corners in enumerate(rings)
             for corner in corners.tolist()

@@ -1,5 +1,5 @@
-"""A map of soundings that are placed already: batches in the order of the record, as a vehicle's
-mapper would have learned them, screen and retries included; then the grid, tile by tile."""
+"""A map of placed soundings: batches in the order of the record, as a vehicle's mapper would have
+learned them, screening and retries included; then the grid, tile by tile."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
 from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
+from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
-from .exclusions import LEFT_OUT, described, write_left_out
+from .exclusions import described, rows_and_files
+from .left_out_file import FILE as LEFT_OUT
+from .left_out_file import left_out, write_left_out
 from .outline import Outline, land
 from .soundings import SoundingMapSettings, Soundings
 
@@ -48,29 +51,14 @@ log = logging.getLogger(__name__)
 TILE = 20_000
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
-#: A mapper's map on a grid; see ``draw``.
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
-#: Rows and columns of a grid.
 Part = tuple[slice, slice]
-#: Cells along a map's longer side, about, where nobody says how large they are.
-CELLS = 256
+CELLS = 256  # along a map's longer side, about, where nobody says how large they are
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
-    "validation.json",
-    "held_out.csv",
-    "validation.png",
-    "maps.png",
-    "volume.csv",
-    "hypsometry.png",
-    "report.html",
-    OUTLINE,
-    "map.npz",
-    "samples.csv",
-    FILE,
-    CROSSINGS,
-    LEFT_OUT,
-    LINES,
-)
+    SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
+    "report.html", OUTLINE, "map.npz", "samples.csv", FILE, CROSSINGS, LEFT_OUT, LINES,
+)  # fmt: skip
 
 
 def learn(
@@ -110,8 +98,8 @@ def learn(
     if soundings.is_table:
         out = (crossed or cross(soundings, settings)).refused
     if out is not None and out.any():
-        left_out = refused if soundings.withdrawn is None else withdrawn
-        left_out.append(samples[np.flatnonzero(out)])
+        aside = refused if soundings.withdrawn is None else withdrawn
+        aside.append(samples[np.flatnonzero(out)])
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew of none
@@ -227,7 +215,7 @@ def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
-    """Predict held-out soundings, as they were recorded: they are never screened.
+    """Predict held-out soundings, as they were recorded: they are never screened, all are accepted.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -236,7 +224,8 @@ def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldO
     learned = mapper.z
     naive = log_loss(held.z, float(learned.mean()), float(learned.var()))
     std, number = np.sqrt(found.variance), np.full(len(held), fold)
-    return HeldOut(held.row, held.xy, held.z, found.mean, std, number, naive)
+    every = np.ones(len(held), dtype=bool)
+    return HeldOut(held.row, held.xy, held.z, found.mean, std, number, naive, every)
 
 
 def validate_fold(
@@ -255,14 +244,30 @@ def validate_fold(
 @dataclass(frozen=True)
 class MappingResult:
     """What became of a record: soundings in the map, those refused as false echoes, those
-    withdrawn, those held out, where some were, and what the crossings of lines say, in
-    sentences."""
+    withdrawn, those held out, where some were, what the crossings of lines say, in sentences, and
+    which soundings of the record a map of all of them takes [N], boolean."""
 
     samples: int
     false_echoes: int
     withdrawn: int
     held_out: HeldOut | None
     sentences: list[str]
+    accepted: np.ndarray
+
+    def judged(self, held: HeldOut, soundings: Soundings) -> HeldOut:
+        """Held-out soundings of the record, with what the map of all of them takes."""
+        return replace(held, accepted=self.accepted[np.searchsorted(soundings.row, held.row)])
+
+
+def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSettings) -> np.ndarray:
+    """Which soundings a map of all of them takes [N], boolean."""
+    if soundings.is_table:
+        return ~cross(soundings, settings).refused
+    if soundings.withdrawn is not None:
+        return ~soundings.withdrawn
+    if not settings.screening.enabled:
+        return np.ones(len(soundings), dtype=bool)
+    return np.isin(soundings.row, learn(soundings, workspace, settings)[0].data.number)
 
 
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
@@ -318,11 +323,12 @@ def map_soundings(
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
     multiples = taken.row[crossed.refused]
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
-    crossed.write(folder)
+    crossed.write(folder, order)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
     write_samples(
-        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
-    )
+        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],
+        **rows_and_files(taken[index]),
+    )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
     shown = np.isfinite(drawn.mean) if within is None else within
@@ -338,14 +344,13 @@ def map_soundings(
     if len(withdrawn):
         counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)
-    write_left_out(folder, soundings, echoes, withdrawn, multiples)
+    out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, multiples)
+    write_left_out(folder, log, soundings, out, settings.water_level)
     write_map(folder / "map.npz", drawn)
     if shown.any():
         surface = soundings.surface(settings.water_level)
-        levels, sample = (
-            levels_of(drawn.mean[shown], surface),
-            partial(mapper.sample, seed=settings.seed),
-        )
+        levels = levels_of(drawn.mean[shown], surface)
+        sample = partial(mapper.sample, seed=settings.seed)
         banks = None if outline is None else beyond(counted.mean, grid, mapper.xy, surface)[1]
         write_water(folder, measure(counted, sample, levels, banks))  # with draws of its shore
     if taken.steps is None:
@@ -367,8 +372,11 @@ def map_soundings(
         config["excluded"] = described(soundings.excluded)
     config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
-    checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences)
+    checked, accepted = None, np.isin(soundings.row, mapper.data.number)
+    if held is not None:
+        checked = validate(mapper, soundings[np.flatnonzero(held)])
+        accepted = _accepted(soundings, workspace, settings)
+    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted)
 
 
 def describe(

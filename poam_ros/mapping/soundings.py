@@ -25,6 +25,7 @@ from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
+from .left_out import Excluded, LeftOut
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
@@ -61,7 +62,10 @@ class SoundingMapSettings(Settings):
     """How soundings become a map."""
 
     seed: int = setting(
-        0, "Seed of all random draws and of the folds", minimum=0, maximum=2**31 - 1
+        0,
+        "Start of the random numbers in training and folds; the same one gives the same map",
+        minimum=0,
+        maximum=2**31 - 1,
     )
     first_batch: int = setting(
         0, "Number of soundings in the first batch, which sets the scaling. 0: 600; for a "
@@ -156,19 +160,6 @@ class Labels(NamedTuple):
         return Labels(self.code[index], self.names)
 
 
-class Excluded(NamedTuple):
-    """What a person left out: the conditions, in words; the option or file that says so; who, when
-    and why; row [M] and place [M, 3], in m, of the soundings."""
-
-    which: str
-    source: str
-    who: str
-    when: str
-    why: str
-    row: np.ndarray
-    xyz: np.ndarray
-
-
 #: In ``source``: how many lines were found in the track.
 FOUND = "lines_found"
 #: Minimum mean number of soundings of a line; a record with fewer is not a track.
@@ -200,6 +191,7 @@ class Soundings:
             from file to file.
         labels: values of columns, by the column; ``line`` among them where there is one.
         excluded: what a person left out.
+        left_out: everything that is left out so far, with what a person did.
         land: across which they say nothing of the bottom; None where no outline tells.
     """
 
@@ -221,6 +213,7 @@ class Soundings:
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
     excluded: tuple[Excluded, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     land: Land | None = None
 
     @classmethod
@@ -337,10 +330,35 @@ class Soundings:
         ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), len(self)]
         return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
-    def _only(self, kept: np.ndarray, reason: str) -> Soundings:
-        if kept.all():
+    def left(
+        self, these: np.ndarray, reason: str, why: str = "", who: str = "", when: str = ""
+    ) -> LeftOut:
+        """Some of the soundings [N], boolean, as what is left out."""
+        index, count = np.flatnonzero(these), int(these.sum())
+        stamps = np.zeros(count, dtype=np.int64) if self.stamp_ns is None else self.stamp_ns[index]
+        depth = np.full(count, np.nan) if self.depth is None else self.depth[index]
+        line = np.full(count, "", dtype=object)
+        if LINE in self.labels:
+            code, names = self.labels[LINE].at(index)
+            line = np.array(names, dtype=object)[code]
+        return LeftOut(
+            reason, self.row[index], stamps, self.xyz[index], depth, line, why, who, when
+        )
+
+    def without(self, *parts: LeftOut) -> Soundings:
+        """These without parts of them, which are counted by reason."""
+        parts = tuple(part for part in parts if len(part.row))
+        if not parts:
             return self
-        refused = self.refused + Counter({reason: int((~kept).sum())})
-        stamps = np.zeros(len(self), dtype=np.int64) if self.stamp_ns is None else self.stamp_ns
-        pings = self.refused_pings.more(reason, stamps[~kept], self.xyz[~kept])
-        return replace(self[np.flatnonzero(kept)], refused=refused, refused_pings=pings)
+        refused, pings = self.refused.copy(), self.refused_pings
+        for part in parts:
+            refused[part.reason] += len(part.row)
+            pings = pings.more(part.reason, part.stamp_ns, part.xyz)
+        kept = ~np.isin(self.row, np.concatenate([part.row for part in parts]))
+        return replace(
+            self[np.flatnonzero(kept)], refused=refused, refused_pings=pings,
+            left_out=self.left_out + parts,
+        )  # fmt: skip
+
+    def _only(self, kept: np.ndarray, reason: str) -> Soundings:
+        return self.without(self.left(~kept, reason))

@@ -12,13 +12,14 @@ import numpy as np
 from ..core.errors import InputError, quantity
 from ..core.geodesy import GeoReference
 from ..planning.tvu import CONFIDENCE_95, allowed
-from .folder import read_records, write_table
+from .folder import millimetres, read_records, write_table
 
 #: The file of a run's crossings, and its columns. ``left_out``: 1 where a sounding of one of the
 #: two lines there is left out of the map as a multiple.
 FILE = "crossings.csv"
 COLUMNS = (
     "line", "other", "day", "x", "y", "difference", "depth", "other_depth", "other_day", "left_out",
+    "verdict",
 )  # fmt: skip
 #: The file of what crossings say of each line and day, and its columns.
 LINES = "lines.csv"
@@ -50,16 +51,24 @@ class CrossingTable:
     depth: np.ndarray
     left_out: np.ndarray
 
-    def write(self, folder: Path) -> None:
-        """Write ``crossings.csv``."""
+    def verdicts(self, order: str) -> list[str]:
+        """Of each crossing, by the limit of an S-44 order; in words."""
+        limits = np.sqrt(2) * allowed(order, self.depth.mean(1))
+        rows = zip(
+            self.lines.tolist(), self.difference.tolist(), limits.tolist(), self.left_out.tolist(),
+            strict=True,
+        )  # fmt: skip
+        return [_verdict(lines, by, limit, out, order) for lines, by, limit, out in rows]
+
+    def write(self, folder: Path, order: str = "1a") -> None:
+        """Write ``crossings.csv``; ``order``: as of ``verdicts``."""
         rows = zip(
             self.lines.tolist(), self.days.tolist(), self.xy.tolist(), self.depth.tolist(),
-            self.difference.tolist(), self.left_out.tolist(), strict=True,
+            self.difference.tolist(), self.left_out.tolist(), self.verdicts(order), strict=True,
         )  # fmt: skip
         write_table(folder / FILE, COLUMNS, (
-            [*line, day[0], f"{x:.3f}", f"{y:.3f}", f"{by:.3f}", *(f"{d:.3f}" for d in depth),
-             day[1], int(out)]
-            for line, day, (x, y), depth, by, out in rows
+            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out), verdict]
+            for line, day, place, depth, by, out, verdict in rows
         ))  # fmt: skip
 
     def to_projected(self, place: GeoReference | None) -> CrossingTable:
@@ -97,6 +106,19 @@ class CrossingTable:
             words[:, :2], words[:, 2:], numbers[:, :2], numbers[:, 2], numbers[:, 3:5],
             numbers[:, 5].astype(bool),
         )  # fmt: skip
+
+
+def _verdict(lines: list[str], by: float, limit: float, out: bool, order: str) -> str:
+    line, other = lines
+    if out:
+        return f"a false echo, left out of the map: {line} and {other} differ by {abs(by):.2f} m"
+    if np.isnan(limit):  # depths are not known
+        return ""
+    if abs(by) <= limit:
+        return f"agrees within {limit:.2f} m (order {order})"
+    name = f"{line} is" if line != other else "the first pass is"
+    deeper = f"{name} {abs(by):.2f} m {'shallower' if by > 0 else 'deeper'}"
+    return f"{deeper}, more than {limit:.2f} m (order {order})"
 
 
 class CrossingStatistics(NamedTuple):
@@ -200,13 +222,9 @@ def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -
             verdict.
     """
     write_table(folder / LINES, LINE_COLUMNS, (
-        [line, day, bias.crossings, *(_metres(v) for v in bias[2:5]), out, verdict]
+        [line, day, bias.crossings, *map(millimetres, bias[2:5]), out, verdict]
         for line, day, bias, out, verdict in rows
     ))  # fmt: skip
-
-
-def _metres(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}"
 
 
 def spoken(found: CrossingStatistics | None, order: str) -> str:

@@ -295,13 +295,15 @@ def draw_hypsometry(folder: Path) -> Path:
 
 def draw_validation(folder: Path) -> Path:
     """Draw predicted against measured depths (or elevations), and the errors on a map:
-    validation.png.
+    validation.png; of the soundings that the map accepts, unless it accepts none.
 
     Raises:
         InputError: if held_out.csv is missing or broken.
         ImportError: if matplotlib is not installed.
     """
     held = read_table(folder / "held_out.csv", COLUMNS)
+    if (taken := held["accepted"] == 1).any():  # of the others the map says nothing
+        held = {name: values[taken] for name, values in held.items()}
     some = slice(None, None, _stride(len(held["row"])))
     x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
     level = float(recorded(folder).get("water_level", 0.0))

@@ -94,9 +94,14 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]
             file.write((",".join(map(_cell, row)) + "\n").encode())
 
 
+def millimetres(value: float) -> str:
+    """A length in m to the millimetre, without a sign before zero; empty if unknown."""
+    return "" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
+
+
 def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.9g}"
+    if isinstance(value, float):  # nine digits; of an easting in m more, and no -0
+        return f"{value:.3f}" if 1e6 <= abs(value) < 1e12 else f"{value + 0.0:.9g}"
     text = str(value)
     if isinstance(value, str) and text.startswith(FORMULA) and not _is_number(text):
         text = f"'{text}"
@@ -214,19 +219,30 @@ def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.
 
 
 def write_samples(
-    path: Path, xy: np.ndarray, z: np.ndarray, line: np.ndarray | None = None
+    path: Path,
+    xy: np.ndarray,
+    z: np.ndarray,
+    line: np.ndarray | None = None,
+    **others: np.ndarray,
 ) -> None:
-    """Write the pings, x, y, z in m, in order; exact to the last bit of a double.
+    """Write the pings, x, y, z in m, in order, to the millimetre.
 
-    ``line``: the names of their survey lines [N], written as ``line``; None: not known.
+    ``line``: the names of their survey lines [N], written as ``line``; None: not known. ``others``:
+    further columns [N], by name.
     """
-    parts = (np.column_stack((xy[i : i + ROWS], z[i : i + ROWS])) for i in range(0, len(z), ROWS))
-    rows = ([repr(value) for value in row] for part in parts for row in part.tolist())
-    if line is None:
-        write_table(path, ("x", "y", "z"), rows)
-    else:
-        lined = ([*row, name] for row, name in zip(rows, line.tolist(), strict=True))
-        write_table(path, ("x", "y", "z", "line"), lined)
+    labels = {**({} if line is None else {"line": line}), **others}
+
+    def rows() -> Iterator[list[Any]]:
+        for begin in range(0, len(z), ROWS):
+            part = slice(begin, begin + ROWS)
+            places = np.round(np.column_stack((xy[part], z[part])), 3) + 0.0  # no -0.0
+            columns = (column[part].tolist() for column in labels.values())
+            yield from (
+                [*map(repr, place), *more]
+                for place, *more in zip(places.tolist(), *columns, strict=True)
+            )
+
+    write_table(path, ("x", "y", "z", *labels), rows())
 
 
 def write_map(path: Path, drawn: ElevationMap) -> None:

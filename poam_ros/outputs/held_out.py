@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import atomic_write
+from ..core.reading import parse_json
 from ..planning.tvu import CONFIDENCE_95
 from .folder import write_table
 from .scoring import log_loss
 
-COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold")
+#: The scores, in a run's folder.
+FILE = "validation.json"
+COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class HeldOut:
         mean, std: of the prediction, with noise, in m.
         fold: number of the map made without the sounding.
         naive: log loss of each under the mean and variance of its map's training targets.
+        accepted: whether a map of all soundings takes it [N], boolean; screening leaves out others.
     """
 
     row: np.ndarray
@@ -38,14 +42,17 @@ class HeldOut:
     std: np.ndarray
     fold: np.ndarray
     naive: np.ndarray
+    accepted: np.ndarray
+
+    def __getitem__(self, index: np.ndarray) -> HeldOut:
+        return HeldOut(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
         """All of them, by row."""
-        names = ("row", "xy", "z", "mean", "std", "fold", "naive")
-        arrays = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
-        order = np.argsort(arrays[0], kind="stable")
-        return cls(*(array[order] for array in arrays))
+        names = (field.name for field in fields(cls))
+        every = cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return every[np.argsort(every.row, kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,73 @@ class ValidationScores:
     coverage95: float
 
 
-def score(held: HeldOut) -> ValidationScores:
+@dataclass(frozen=True)
+class Validation:
+    """Scores of the held-out soundings that the map accepts, or None where it accepts none; and of
+    all that were held out, with those that the screening leaves out."""
+
+    accepted: ValidationScores | None
+    every: ValidationScores
+
+    @property
+    def left_out(self) -> int:
+        """How many of the held-out soundings the screening leaves out."""
+        return self.every.count - (self.accepted.count if self.accepted else 0)
+
+    def write(self, path: Path) -> None:
+        """Write validation.json: scores of the accepted ones, and of all under ``all``."""
+        scores = asdict(self.accepted) if self.accepted else {"count": 0}
+        text = json.dumps({**scores, "all": asdict(self.every)}, indent=2) + "\n"
+        with atomic_write(path) as file:
+            file.write(text.encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Validation | None:
+        """From validation.json; None if there is no such file.
+
+        Raises:
+            InputError: the file is broken.
+        """
+        if not path.exists():
+            return None
+        try:
+            content = parse_json(path)
+            every = ValidationScores(**content.pop("all", content))  # one set in older files
+            return cls(ValidationScores(**content) if content["count"] else None, every)
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise InputError(f"{path}: expected scores ({error})") from None
+
+    def __str__(self) -> str:
+        best = self.accepted or self.every
+        text = _said(best) if self.accepted else f"none that the map accepts; all {_said(best)}"
+        return text if not self.accepted or not self.left_out else f"{text} ({self.beside})"
+
+    @property
+    def beside(self) -> str:
+        """The scores with the soundings that the screening leaves out, in words."""
+        every = self.every
+        return (
+            f"with the {self.left_out:,} that the screening leaves out of the map among them: mean "
+            f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, "
+            f"{every.coverage95:.1%} within the 95 % interval"
+        )
+
+
+def _said(scores: ValidationScores) -> str:
+    return (
+        f"{scores.count:,}: mean absolute error {scores.mae:.2f} m, RMSE {scores.rmse:.2f} m, "
+        f"{scores.coverage95:.1%} within the 95 % interval"
+    )
+
+
+def validation(held: HeldOut) -> Validation:
     """All scores, pooled over the folds."""
+    accepted = held[np.flatnonzero(held.accepted)]
+    return Validation(score(accepted) if len(accepted.row) else None, score(held))
+
+
+def score(held: HeldOut) -> ValidationScores:
+    """Scores of these soundings, whether accepted or not."""
     error = held.mean - held.z
     loss = log_loss(held.z, held.mean, held.std**2)
     return ValidationScores(
@@ -77,7 +149,7 @@ def score(held: HeldOut) -> ValidationScores:
 
 def write_validation(
     folder: Path, held: HeldOut, files: tuple[tuple[str, int], ...] = ()
-) -> ValidationScores:
+) -> Validation:
     """Write validation.json and held_out.csv; returns the scores.
 
     Args:
@@ -86,7 +158,6 @@ def write_validation(
         files: path and first row of each, where there are several: held_out.csv then has a column
             ``file`` before ``row``, which counts from 0 in each.
     """
-    scores = score(held)
     row, names = held.row, []
     if files:
         begins = np.array([first for _, first in files])
@@ -94,12 +165,12 @@ def write_validation(
         row, names = row - begins[index], [[files[i][0] for i in index.tolist()]]
     table = zip(
         *names, row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
-        held.std.tolist(), held.fold.tolist(), strict=True,
+        held.std.tolist(), held.fold.tolist(), held.accepted.astype(int).tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
-    with atomic_write(folder / "validation.json") as file:
-        file.write((json.dumps(asdict(scores), indent=2) + "\n").encode())
-    return scores
+    found = validation(held)
+    found.write(folder / FILE)
+    return found
 
 
 def split_folds(group: np.ndarray, folds: int, seed: int) -> np.ndarray:

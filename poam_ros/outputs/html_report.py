@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..core.errors import InputError, quantity
+from ..core.errors import quantity
 from ..core.geodesy import place_said
-from ..core.reading import parse_json
 from ..planning.tvu import ORDERS, said
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import (
@@ -25,6 +24,8 @@ from .exports.chart import (
     settings_of,
 )
 from .folder import read_records
+from .held_out import FILE as SCORES
+from .held_out import Validation
 from .html import SIMULATED, figure, section, write_page
 from .plates import (
     chart_plate,
@@ -38,7 +39,7 @@ from .plates import (
 )
 from .view.texts import Cell, numbers, table, wide_table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, WaterBelow, beyond, read_water, rounded
+from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
 
 FILE = "report.html"
 #: A larger share of the area beyond the outermost soundings is reported.
@@ -47,7 +48,6 @@ BEYOND = 0.1
 ROWS = 20
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
-UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 
 
 def write_report(folder: Path) -> Path:
@@ -110,11 +110,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if (folder / VOLUME).exists():
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
-            mean, low, high = water[name]
-            shown = rounded((mean, low, high))
-            found[name.replace("_", " ")] = (
-                f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
-            )
+            found[name.replace("_", " ")] = in_words(name, water[name].tolist())
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
@@ -123,26 +119,14 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             found["not sounded"] = (
                 f"{share:.0%} of the area lies beyond the outermost soundings, where the map is "
                 "extrapolated; the interval of the volume includes a bottom that rises evenly to "
-                f"the outline there ({rounded((0.0, smaller))[1]} m³ less)"
+                f"the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
-    if scores := _scores(folder):
-        found["held-out soundings"] = (
-            f"{scores['count']}: mean absolute error {scores['mae']:.2f} m, RMSE "
-            f"{scores['rmse']:.2f} m, {scores['coverage95']:.1%} within the 95 % interval"
-        )
+    if scores := Validation.read(folder / SCORES):
+        found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:
         found["place"] = place_said(chart.place.latitude, chart.place.longitude)
     return found
-
-
-def _scores(folder: Path) -> dict[str, Any]:
-    """The contents of validation.json; empty if nothing was held out."""
-    path = folder / "validation.json"
-    try:
-        return parse_json(path) if path.exists() else {}
-    except ValueError as error:
-        raise InputError(f"{path}: expected scores ({error})") from None
 
 
 def _dated(chart: Chart) -> str:
@@ -153,15 +137,18 @@ def _dated(chart: Chart) -> str:
 
 def _held_out(folder: Path) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
-    if not (scores := _scores(folder)):
+    if not (found := Validation.read(folder / SCORES)):
         return ()
+    scores = found.accepted or found.every
     words = {
-        "soundings": f"{scores['count']:,}",
-        "mean absolute error": f"{scores['mae']:.3f} m",
-        "RMSE": f"{scores['rmse']:.3f} m",
-        "within the 95 % interval": f"{scores['coverage95']:.1%}",
-        "MSLL": f"{scores['msll']:.3f} (below 0: better than the mean of all soundings)",
+        "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
+        "mean absolute error": f"{scores.mae:.3f} m",
+        "RMSE": f"{scores.rmse:.3f} m",
+        "within the 95 % interval": f"{scores.coverage95:.1%}",
+        "MSLL": f"{scores.msll:.3f} (below 0: better than the mean of all soundings)",
     }
+    if found.accepted and found.left_out:
+        words["all soundings"] = found.beside
     picture = folder / "validation.png"
     caption = "Predicted against measured values, and the errors on a map."
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
@@ -241,10 +228,12 @@ def _volume_table(water: WaterBelow, level: float) -> str:
         row: list[Cell] = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            row.append((mean, f"{low} to {high}"))
+            row.append((mean, f"{low} to {high}" if low != high else ""))
         rows.append(row)
     heads: list[Cell] = ["level (m)"]
-    heads += [(f"{name.replace('_', ' ')} ({UNITS[name]})", "95 % interval") for name in QUANTITIES]
+    heads += [
+        (f"{name.replace('_', ' ')} ({UNITS[name][-1][0]})", "95 % interval") for name in QUANTITIES
+    ]
     now = [row for row, index in enumerate(shown) if water.level[index] == level]
     return wide_table(heads, rows, range(1 + len(QUANTITIES)), now[0] if now else None)
 

@@ -23,7 +23,7 @@ from ..journal.folder import DATABASE, is_journal
 from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
-from .folder import make_folder, read_records, write_map, write_samples, write_table
+from .folder import make_folder, millimetres, read_records, write_map, write_samples, write_table
 
 if TYPE_CHECKING:
     from ..learning.session import SurveySession
@@ -60,10 +60,7 @@ class UnmappedPings:
 
 def write_refused(folder: Path, refused: RefusedPings) -> None:
     """Write refused.csv: ``reason, number, stamp_ns, x, y, z``, the newest of each reason."""
-    rows = (
-        [*row[:2], row.stamp_ns or "", *("" if v != v else repr(v) for v in row[3:])]
-        for row in refused.rows
-    )
+    rows = ([*row[:2], row.stamp_ns or "", *map(millimetres, row[3:])] for row in refused.rows)
     write_table(folder / FILE, COLUMNS, rows)
 
 

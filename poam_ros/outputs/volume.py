@@ -26,6 +26,14 @@ DRAWS, BLOCKS, CELLS = 400, 2500, 100_000
 LEVELS = 25
 #: Quantiles at the ends of a 95 % interval.
 ENDS = (0.025, 0.975)
+#: An interval this much narrower than its values is none.
+WIDTH = 1e-6
+#: Units of each quantity, from which value on, and how large they are, in m, m^2 or m^3.
+UNITS = {
+    "area": (("km\u00b2", 1e7, 1e6), ("ha", 1e4, 1e4), ("m\u00b2", 0.0, 1.0)),
+    "volume": (("km\u00b3", 1e9, 1e9), ("million m\u00b3", 1e6, 1e6), ("m\u00b3", 0.0, 1.0)),
+    "mean_depth": (("m", 0.0, 1.0),),
+}
 #: Draws of the bottom's elevation at places [N, 2], without noise [draws, N], in m.
 Draws = Callable[[np.ndarray, int], np.ndarray]
 
@@ -164,10 +172,23 @@ def beyond(
 
 
 def rounded(values: Sequence[float]) -> list[str]:
-    """Values rounded to three digits of their range, and to 0.01 at the finest."""
-    apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
-    digits = min(2 - int(np.floor(np.log10(apart))), 2)
+    """Values rounded to two digits of half their range, to four of their size where they have
+    none, and to 0.01 at the finest."""
+    half, size = (max(values) - min(values)) / 2, max(map(abs, values))
+    estimated = half > WIDTH * size
+    last = np.floor(np.log10(half)) - 1 if estimated else np.floor(np.log10(size or 1e3)) - 3
+    digits = min(-int(last), 2)
     return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
+
+
+def in_words(name: str, values: Sequence[float]) -> str:
+    """A quantity's mean and 95 % interval (m, m^2 or m^3) as text, in a unit of its size; without
+    an interval where there is none, as of the area of a map that ends at its outline."""
+    size = max(map(abs, values))
+    unit, scale = next((text, k) for text, least, k in UNITS[name] if size >= least)
+    shown = rounded([value / scale for value in values])
+    text = f"{shown[0]} {unit}"
+    return text if shown[1] == shown[2] else f"{text} (95 %: {shown[1]} to {shown[2]})"
 
 
 def write_water(folder: Path, water: WaterBelow) -> None:

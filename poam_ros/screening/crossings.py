@@ -26,6 +26,7 @@ from .hypotheses import (
     Rates,
     likeliest,
     steps_scatter,
+    usual_slope,
 )
 
 MIN_SOUNDINGS = 20  # a shorter record is not tested
@@ -33,6 +34,7 @@ DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that i
 MAX_ITERATIONS = 4
 CONFIRMED = 0.25  # relative difference from the other lines' prediction that confirms a sounding
 DEEPEST = 0.995  # quantile of the confirmed ranges that counts as the deepest
+LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 FIRST_RATES = Rates(0.1, 1e-3, 1e-4, nonsense_ranges=np.empty(0), bottom_ranges=np.empty(0))
 
@@ -107,21 +109,23 @@ def _screen(
     step = np.hypot(*np.diff(xy, axis=0).T)
     share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
     for _ in range(MAX_ITERATIONS):
-        mean, std, away = (values[others.of] for values in others.predict(z, used))
+        mean, std, bank, away = (values[others.of] for values in others.predict(z, used))
         known = np.isfinite(mean) & np.isfinite(away)
         weight = np.where(known, np.minimum(share / (2 * np.where(known, away, 0.0) + block), 1), 0)
         forecast = Forecast(
             np.where(known, np.maximum(surface - mean, MIN_RANGE_M), 1.0),
             np.where(known, std, 1.0),
+            np.where(known, bank, 0.0),
             weight,
         )
         scatter = steps_scatter(ranges, multiple == 1)
+        slope = usual_slope(xy, ranges, line, multiple == 1)
         agrees = used & known & (np.abs(ranges - forecast.mean) <= CONFIRMED * ranges)
         deepest = np.quantile(ranges[agrees], DEEPEST) if agrees.sum() >= MIN_SOUNDINGS else np.inf
-        found, rates = likeliest(xy, ranges, line, forecast, scatter, rates, float(deepest))
+        found, rates = likeliest(xy, ranges, line, forecast, scatter, slope, rates, float(deepest))
         before, multiple = multiple, np.where((found < 0) | (found == RUN), FALSE_ECHO, found + 1)
         used = multiple == 1
-        if not used.any():
+        if used.sum() < LEAST_BOTTOM * (ranges > NO_READING).sum():
             return np.ones_like(multiple)  # nothing tells what the bottom is
         if (multiple == before).all():
             break

@@ -3,13 +3,16 @@
 Soundings of other passes predict each block of a line by simple kriging around an almost unknown
 level (Cressie 1993, section 3.2). The covariance is fitted to differences between lines, so it
 includes errors of position and of water level. The standard deviation is widened to the residuals.
-Work grows as N log N. Metres everywhere; z is up.
+Beside a bank it is still too small: the other lines may all lie on one side of it, or on both, and
+see nothing of the slope between. So what a bank may add is given apart. Work grows as N log N.
+Metres everywhere; z is up.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -19,6 +22,7 @@ POOL, ASKED = 24, 64  # candidate neighbours of a node; nodes searched at each l
 COARSER, TREES = 4, 4  # nodes joined into one of the next level; levels
 NEIGHBOURS = 10  # nodes that predict one
 COMMON = 0.5  # share of the noise variance that is common to all soundings of a line
+STEEP, BANK = 0.95, 0.5  # slope of the record's banks: quantile of those along lines, at least
 PRIOR = 8.0  # weight of the record's roughness in that around a node, in nodes
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
@@ -64,6 +68,17 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
                 least, best = loss, Covariance(noise, float(both[1]), length)
             break
     return best
+
+
+class Prediction(NamedTuple):
+    """Of each node [M], in m: mean and standard deviation of its soundings; the standard deviation
+    that a bank adds; and the distance to the nearest node that predicts it, inf where nothing is
+    said."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    bank: np.ndarray
+    away: np.ndarray
 
 
 class OtherLines:
@@ -140,16 +155,12 @@ class OtherLines:
         order = np.argsort(rank, axis=1, kind="stable")[:, :POOL]
         self.pool[ask, : order.shape[1]] = np.take_along_axis(i, order, 1)
 
-    def predict(self, z: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def predict(self, z: np.ndarray, used: np.ndarray) -> Prediction:
         """Predict all nodes.
 
         Args:
             z: elevations of the soundings [N], in m.
             used: those that predict [N], boolean.
-
-        Returns:
-            Mean and standard deviation of soundings of each node [M], and the distance to the
-            nearest node that predicts it [M], in m; inf where nothing is said.
         """
         m = self.nodes
         values = np.concatenate([
@@ -164,9 +175,10 @@ class OtherLines:
         h = np.hypot(*(self.xy[mine] - self.xy[others]).T)
         covariance = fit_covariance(h, values[mine] - values[others])
         mean, std, away = np.full(m, np.nan), np.full(m, np.nan), np.full(m, np.inf)
+        bank = np.zeros(m)
         if covariance is None:
-            return mean, std, away
-        rough = self._roughness(values)
+            return Prediction(mean, std, bank, away)
+        rough, slope = self._roughness(values), self._steep_slope(values)
         for begin in range(0, m, CHUNK):
             rows = np.flatnonzero(known[begin : begin + CHUNK].any(1)) + begin
             order = np.argsort(~known[rows], axis=1, kind="stable")[:, :NEIGHBOURS]
@@ -175,14 +187,17 @@ class OtherLines:
             delta = self.xy[pool] - self.xy[rows, None]
             h = np.where(use, np.hypot(delta[..., 0], delta[..., 1]), np.inf)
             away[rows] = h.min(1)
-            mean[rows], q = self._krige(covariance, pool, use, h, values)
+            mean[rows], q, w = self._krige(covariance, pool, use, h, values)
             std[rows] = np.sqrt(q) * rough[rows]
+            # A slope shifts the mean by as much as it rises to the weighted middle of the others.
+            beyond = slope * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
+            bank[rows] = np.hypot(self._spread(use, h, values[pool]), beyond)
         checked = good[:m] & np.isfinite(mean)
         if checked.any():  # a normal error's median is 0.6745; Student's with 4 degrees 0.741
             std *= max(
                 1.0, float(np.median(np.abs(values[:m] - mean)[checked] / std[checked])) / 0.741
             )
-        return mean, std, away
+        return Prediction(mean, std, bank, away)
 
     def _krige(
         self,
@@ -191,8 +206,9 @@ class OtherLines:
         use: np.ndarray,
         h: np.ndarray,
         values: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance [n] from the nodes ``pool`` [n, k] at distances h, where used."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and variance [n] from the nodes ``pool`` [n, k] at distances h, where used; and
+        their weights [n, k]."""
         level = 4 * (covariance.sill + covariance.noise)  # variance of the unknown level
         own = (1 - COMMON) * covariance.noise
         at = self.xy[pool]
@@ -208,20 +224,41 @@ class OtherLines:
         middle = z.sum(1) / use.sum(1)
         mean = middle + (w * np.where(use, z - middle[:, None], 0.0)).sum(1)
         q = covariance.sill + covariance.noise + level - (w * c).sum(1)
-        return mean, np.maximum(q, own)
+        return mean, np.maximum(q, own), w
+
+    def _spread(self, use: np.ndarray, h: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Standard deviation of the values [n, k] around each node [n], the nearest weighing most:
+        a bank between two lines may lie anywhere between them."""
+        weight = np.where(use, 1 / (h + self.block) ** 2, 0.0)
+        weight /= weight.sum(1, keepdims=True)
+        z = np.where(use, values, 0.0)
+        middle = (weight * z).sum(1, keepdims=True)
+        return np.sqrt((weight * (z - middle) ** 2).sum(1))
+
+    def _steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Nodes that another of their line follows [S]; the step of the values [S]; its length."""
+        n = self.nodes
+        h = np.hypot(*np.diff(self.xy[:n], axis=0).T)
+        step = np.diff(values[:n])
+        rows = np.flatnonzero((np.diff(self.line[:n]) == 0) & (h > 0) & np.isfinite(step))
+        return rows, step[rows], h[rows]
+
+    def _steep_slope(self, values: np.ndarray) -> float:
+        """The slope of the record's banks. Lines that run along a bank do not see it, so that
+        it is ``BANK`` at least."""
+        _, step, h = self._steps(values)
+        return max(BANK, float(np.quantile(np.abs(step) / h, STEEP))) if len(h) else BANK
 
     def _roughness(self, values: np.ndarray) -> np.ndarray:
         """Standard deviation of the bottom around each node relative to the whole record's [M].
 
         From steps along lines, which are not affected by offsets or by whole lines of echoes."""
-        n = self.nodes
-        h = np.hypot(*np.diff(self.xy[:n], axis=0).T)
-        same = (np.diff(self.line[:n]) == 0) & (h > 0) & np.isfinite(np.diff(values[:n]))
-        if not same.any():
-            return np.ones(n)
+        rows, step, h = self._steps(values)
+        if not len(rows):
+            return np.ones(self.nodes)
         square = np.full(len(values), np.nan)
-        step = np.diff(values[:n])[same] ** 2 / h[same]
-        square[: n - 1][same] = step
+        step = step**2 / h
+        square[rows] = step
         usual = float(np.mean(np.sort(step)[: max(1, int(0.9 * len(step)))]))
         about = np.where(self.pool >= 0, square[np.maximum(self.pool, 0)], np.nan)
         count = 0.9 * np.isfinite(about).sum(1)  # trimmed: without the largest tenth

@@ -30,6 +30,7 @@ MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
 LEAST_STEP = 0.05  # m: this is added to both
+STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
@@ -60,15 +61,18 @@ JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 BIN = 0.1  # width of the classes of ranges, in their logarithm
 PRIOR = 20  # soundings for which a uniform density of the ranges of nonsense stands
+JOINED = 4000  # soundings of lines that are joined where the track goes on
+JOINED_STEP = 1 / 3  # of a gap, at most, is the step between lines that are joined
 WINDOW = 20  # steps that give the scatter around a sounding
 
 
 class Forecast(NamedTuple):
-    """What other lines say of the ranges [N]: mean and standard deviation, in m, and the number of
-    independent predictions that a sounding stands for; 0: none."""
+    """What other lines say of the ranges [N]: mean, standard deviation, and that which a bank adds,
+    in m, and the number of independent predictions that a sounding stands for; 0: none."""
 
     mean: np.ndarray
     std: np.ndarray
+    bank: np.ndarray
     weight: np.ndarray
 
 
@@ -89,6 +93,7 @@ def likeliest(
     line: np.ndarray,
     forecast: Forecast,
     scatter: np.ndarray,
+    slope: float,
     rates: Rates,
     confirmed: float,
 ) -> tuple[np.ndarray, Rates]:
@@ -100,16 +105,17 @@ def likeliest(
         line: of each; the soundings of a line are in one row [N].
         forecast: by other lines.
         scatter: standard deviation of the steps around each sounding [N].
+        slope: standard deviation of the bottom's slope.
         rates: assumed.
         confirmed: the depth to which other lines confirm the bottom.
 
     Returns:
         Index into ``FACTORS``, or -1 for nonsense [N].
     """
+    line = join_lines(xy, ranges, line)
     begin = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
     length = np.diff(np.r_[begin, len(line)])
     order = np.argsort(-length, kind="stable")
-    slope = usual_slope(xy, ranges, line)
     paths = _Paths(xy, ranges, forecast, scatter, slope, rates, begin[order], length[order])
     found, rates = paths.find()
     step = np.hypot(*np.diff(xy, axis=0).T)
@@ -216,7 +222,7 @@ class _Paths:
         now, past = self.depth[rows][:, None, None, :], self.depth[near][..., None]
         low = np.minimum(now, past)
         same = np.eye(len(FACTORS), dtype=bool)
-        grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP
+        grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP / FACTORS
         away = away[..., None, None]
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
@@ -245,8 +251,9 @@ class _Paths:
 
 def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     """Log likelihood of each hypothesis [N, S] by other lines, relative to a range that has nothing
-    to do with the bottom."""
-    mean, std, weight = (each[:, None] for each in forecast)
+    to do with the bottom; but a smooth run of something else must explain its ranges better than a
+    bank that the other lines do not see."""
+    mean, std, bank, weight = (each[:, None] for each in forecast)
     std = np.hypot(std, LEVEL * mean)
     scale = np.maximum(mean, depth[:, :1]) / 2 + std
 
@@ -255,8 +262,10 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
         return -np.log(scale) - 2.5 * np.log1p((error / scale) ** 2 / 4)
 
     found = density(depth - mean, std) - np.log(FACTORS) - density(depth[:, :1] - mean, scale)
-    found = np.logaddexp(found, np.log(UNSEEN))
-    found[:, RUN] = 0.0
+    error = depth[:, :1] - mean
+    on_bank = density(error, np.hypot(std, bank)) - density(error, scale)
+    found, on_bank = np.logaddexp(found, np.log(UNSEEN)), np.logaddexp(on_bank, np.log(UNSEEN))
+    found[:, RUN] = np.minimum(found[:, 0] - on_bank[:, 0], 0.0)
     return weight * found
 
 
@@ -273,6 +282,25 @@ def _nonsense_density(rates: Rates, ranges: np.ndarray, uniform: float) -> np.nd
     return np.maximum(found / (BIN * ranges), uniform)
 
 
+def join_lines(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """Lines between which the track goes on without a gap, as one: the bottom goes on in a turn.
+    Of at most ``JOINED`` soundings, unless a line is longer [N]."""
+    step = np.hypot(*np.diff(xy, axis=0).T)
+    usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+    reach = np.maximum(np.minimum(ranges[1:], ranges[:-1]) / 2, GAP_STEPS * usual)
+    ends = np.flatnonzero(np.diff(line) != 0)
+    gap = step[ends] > reach[ends] * JOINED_STEP
+    first, cuts = 0, []
+    for i, end in enumerate(ends.tolist()):
+        following = ends[i + 1] if i + 1 < len(ends) else len(line) - 1
+        if gap[i] or following + 1 - first > JOINED:
+            cuts.append(end)
+            first = end + 1
+    found = np.zeros(len(line), dtype=np.int64)
+    found[np.array(cuts, dtype=np.int64) + 1] = 1
+    return np.cumsum(found)
+
+
 def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """Scatter of the steps between bottom soundings around each sounding [N], from medians of those
     that are no jumps."""
@@ -287,15 +315,26 @@ def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     return near[np.clip(middle - width // 2, 0, len(near) - 1)]
 
 
-def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> float:
-    """Standard deviation of the bottom's slope over ``GAP_STEPS`` soundings of a line, by the
-    median; ``SLOPE`` at most, and where most of these are farther apart than the depth: there a
-    median says nothing of the banks and cliffs between them."""
-    back = int(GAP_STEPS)
-    away = np.hypot(*(xy[back:] - xy[:-back]).T)
-    same = (line[back:] == line[:-back]) & (away > 0)
-    use = same & (away <= ranges[back:])
-    if 2 * use.sum() <= same.sum():
+def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np.ndarray) -> float:
+    """Slope that ``STEEPEST`` of the bottom does not exceed along its lines, over half its depth or
+    a step between soundings; ``SLOPE`` at most.
+
+    Args:
+        xy: places [N, 2] in the order of the record, in m.
+        ranges: measured there [N], in m.
+        line: of each [N].
+        bottom: which soundings are of the bottom [N], boolean.
+    """
+    rows = np.flatnonzero(bottom)
+    if len(rows) < 2:
         return SLOPE
-    rise = np.abs(ranges[back:] - ranges[:-back])[use] / away[use]
-    return min(SLOPE, float(np.median(rise)) / 0.6745)
+    step = np.hypot(*np.diff(xy[rows], axis=0).T)
+    usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+    back = max(1, round(float(np.median(ranges[rows])) / 2 / usual))
+    now, past = rows[back:], rows[:-back]
+    away = np.hypot(*(xy[now] - xy[past]).T)
+    use = (line[now] == line[past]) & (away > 0) & (away <= 2 * back * usual)
+    if not use.any():
+        return SLOPE
+    rise = np.abs(ranges[now] - ranges[past])[use] / away[use]
+    return min(SLOPE, float(np.quantile(rise, STEEPEST)))

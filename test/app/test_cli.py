@@ -12,6 +12,7 @@ from poam_ros.app import graph
 from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.command import Parser, add_settings
 from poam_ros.app.commands import run, sim
+from poam_ros.app.commands.map import add_arguments as add_map_arguments
 from poam_ros.app.commands.run import COMMON_OPTIONS
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
@@ -226,3 +227,19 @@ def test_every_mission_setting_has_an_option():
         "target",
     }  # fmt: skip
     assert vars(MissionSettings()).keys() - own == parts
+
+
+def test_map_s_options_say_unit_and_default():
+    """What `poam map --help` shows of each option; flags say what they do by default, too."""
+    parser = Parser(prog="poam map")
+    add_map_arguments(parser)
+    own = {
+        action.option_strings[0]: " ".join(action.help.split())
+        for group in parser._action_groups
+        if group.title in ("map", "chart", "validation")
+        for action in group._group_actions
+    }
+    silent = {name for name, text in own.items() if "default" not in text}
+    assert silent == {"--exclude", "--workspace-degrees", "--folds", "--scheduler"}  # none given
+    assert "Side of a cell of the map, in m" in own["--resolution"]
+    assert "256 cells" in own["--resolution"]

@@ -34,11 +34,12 @@ from poam_ros.core.reading import (
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.dialect import Times, angle, value_with_unit
+from poam_ros.importers.features import read_features
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.mavlink import read_mavlink
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
-from poam_ros.importers.tables import _chunks, read_features
+from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model

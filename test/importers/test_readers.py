@@ -318,7 +318,9 @@ def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
     pytest.importorskip("pynmeagps")
     lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
     (tmp_path / "log.nmea").write_text("".join(line for line in lines if left in line))
-    missing = {"GGA": r"depths \(DBS or DPT or DBT\)", "DPT": r"positions \(GGA or RMC\)"}[left]
+    missing = {"GGA": r"depths \(DBS or DPT or DBT\)", "DPT": r"positions \(GGA or RMC or GLL\)"}[
+        left
+    ]
     with pytest.raises(InputError, match=f"expected {missing}, got none; the file has 60 {left}"):
         read_soundings(tmp_path / "log.nmea")
 

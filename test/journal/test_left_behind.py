@@ -42,8 +42,11 @@ def of_log(folder, tmp_path):
 
 
 def compare(found, expected):
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.variance, expected.variance, rtol=0, atol=1e-6)
+    """`poam map` leaves cells blank where the pings say nothing."""
+    shown = np.isfinite(expected.mean)
+    assert shown.mean() > 0.1
+    np.testing.assert_allclose(found.mean[shown], expected.mean[shown], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.variance[shown], expected.variance[shown], rtol=0, atol=1e-6)
     assert found.samples == expected.samples
 
 

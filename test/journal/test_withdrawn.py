@@ -156,6 +156,7 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         )
         assert mapped.samples + mapped.withdrawn == len(soundings)
         assert (mapped.false_echoes, mapped.withdrawn) == (0, len(false))
+        np.testing.assert_array_equal(mapped.accepted, ~np.isin(soundings.row, false))
         left_out = read_records(out / "left_out.csv", ("row", "reason", "why"))
         assert [int(row["row"]) for row in left_out] == false.tolist()
         assert {(row["reason"], row["why"]) for row in left_out} == {
@@ -166,6 +167,13 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         table = CrossingTable.read(out / "crossings.csv")
         assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
         assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
+    # Nor in the headline of a validation, though nothing that is held out is withdrawn by itself.
+    held = np.arange(len(whole)) % 2 == 0
+    mapped = map_soundings(
+        s.session.journal.folder, whole, map_grid(workspace, 4.0), workspace, settings, out, held
+    )
+    assert np.isin(false, whole.row[held]).any()
+    np.testing.assert_array_equal(mapped.accepted, ~np.isin(whole.row, false))
 
 
 @pytest.mark.slow
@@ -182,6 +190,12 @@ def test_pings_withdrawn_from_a_recording_s_map_do_not_count_at_crossings(crosse
         s.session.journal.folder, pings, map_grid(workspace, 4.0), workspace, settings, out
     )
     assert mapped.withdrawn > 50 and read_unmapped(out).refused.counts["withdrawn"] > 50
+    assert mapped.accepted.sum() == mapped.samples
+    held, grid, everything = np.arange(len(pings)) < 30, map_grid(workspace, 4.0), mapped.accepted
+    mapped = map_soundings(
+        s.session.journal.folder, pings, grid, workspace, settings, tmp_path / "held", held
+    )
+    np.testing.assert_array_equal(mapped.accepted, everything)
     table = CrossingTable.read(out / "crossings.csv")
     assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
 

@@ -71,7 +71,9 @@ def test_a_line_of_doubles_is_left_out_and_said(tmp_path):
         row["line"]: row["verdict"] for row in read_records(tmp_path / "lines.csv", ("verdict",))
     }
     assert verdicts.pop("L3") == f"double echoes, {count} soundings left out"
-    assert set(verdicts) == set(survey.names) - {"L3"} and set(verdicts.values()) == {"agrees"}
+    assert set(verdicts) == set(survey.names) - {"L3"} and set(verdicts.values()) == {
+        "agrees with the lines it crosses"
+    }
     lines = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()
     assert tuple(lines[0].split(",")) == COLUMNS and len(lines) == 16
     assert all(line.split(",")[2] == "2023-11-14" for line in lines[1:])
@@ -90,7 +92,7 @@ def test_lines_without_names_are_found_and_days_without_times_are_empty(tmp_path
     survey = replace(lake(), names=(), group=np.arange(len(lake())), stamp_ns=None)
     crossed = cross(survey, SETTINGS)
     assert crossed.refused.sum() > 60 and "double echoes" in crossed.sentences("1a")[1]
-    crossed.write(tmp_path)
+    crossed.write(tmp_path, "1a")
     rows = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert all(row.split(",")[2] == "" and row.split(",")[0].isdigit() for row in rows)
 
@@ -104,7 +106,7 @@ def test_recordings_lose_nothing_but_have_crossings(attribute, tmp_path):
         else replace(Samples.of(survey.xy, survey.z), range=-survey.z)
     )
     crossed = cross(replace(survey, **{attribute: value}), SETTINGS)
-    crossed.write(tmp_path)
+    crossed.write(tmp_path, "1a")
     assert (
         not crossed.refused.any() and len(CrossingTable.read(tmp_path / "crossings.csv").xy) >= 15
     )
@@ -126,10 +128,10 @@ def test_an_offset_line_and_day_are_said_with_their_intervals(tmp_path):
     stamps = survey.stamp_ns + np.where(late, 86_400_000_000_000, 0)
     z = survey.z + 0.4 * (survey.group == 1) - 0.2 * late
     crossed = cross(replace(survey, z=z, stamp_ns=stamps), SETTINGS)
-    crossed.write(tmp_path)
+    crossed.write(tmp_path, "1a")
     rows = read_records(tmp_path / "lines.csv", ("line", "day", "median", "low", "high"))
     lines = {row["line"]: row for row in rows if row["line"]}
-    assert lines["L2"]["verdict"] == "higher than what it crosses"
+    assert lines["L2"]["verdict"] == "shallower than the lines it crosses"
     assert float(lines["L2"]["low"]) < 0.6 < float(lines["L2"]["high"])
     said = crossed.sentences("1a")
     assert any(text.startswith("day 2023-11-14: 15 crossings, median +0.") for text in said), said
@@ -148,7 +150,7 @@ def test_of_two_boats_on_one_day_the_offset_is_said_once():
     )
     said = cross(two, SETTINGS).sentences("1a")
     found = [text for text in said if text.startswith("file two.csv: 15 crossings, median +0.2")]
-    assert len(found) == 1 and found[0].endswith("higher than what it crosses"), said
+    assert len(found) == 1 and found[0].endswith("shallower than the other files"), said
     alike = replace(two, labels={"boat": Labels(second.astype(np.int64), ("Ann", "Bo"))})
     assert cross(alike, SETTINGS).sentences("1a") == said
     sound = cross(replace(two, z=survey.z), SETTINGS).sentences("1a")
@@ -179,3 +181,35 @@ def test_intervals_of_biases_hold():
     found = [b for b in biases(names, difference, np.zeros(len(names), bool)) if b.name[0] == "L"]
     assert 0.88 < np.mean([b.low < 0.1 < b.high for b in found]) < 0.99
     assert sum(b.offset for b in found) < 60
+
+
+def test_the_verdict_of_a_crossing_says_which_line_is_deeper(tmp_path):
+    names = np.array([["A", "B"], ["A", "B"], ["A", "B"], ["A", "A"], ["A", "B"]], dtype=object)
+    difference = np.array([0.1, -2.0, -12.0, 2.0, 0.1])
+    depth = np.full((5, 2), 10.0)
+    depth[4] = np.nan
+    left_out = np.array([False, False, True, False, False])
+    table = CrossingTable(names, names, np.zeros((5, 2)), difference, depth, left_out)
+    table.write(tmp_path, "1b")
+    said = [row["verdict"] for row in read_records(tmp_path / "crossings.csv", ("verdict",))]
+    assert said == [
+        "agrees within 0.73 m (order 1b)",
+        "A is 2.00 m deeper, more than 0.73 m (order 1b)",
+        "a false echo, left out of the map: A and B differ by 12.00 m",
+        "the first pass is 2.00 m shallower, more than 0.73 m (order 1b)",
+        "",
+    ]
+
+
+def test_a_line_of_false_echoes_that_crosses_no_other_is_said_to():
+    survey = lake()
+    keep = np.flatnonzero(survey.group < 5)  # those north alone
+    said = [text for text in cross(survey[keep], SETTINGS).sentences("1a") if "L3" in text]
+    assert not said  # without crossings nothing is said of the survey
+    crossed = cross(survey, SETTINGS)
+    alone = replace(crossed, table=crossed.table.none(), parts={})
+    [(bias, count, verdict)] = list(alone._lines())
+    assert (bias.crossings, count) == (0, 67) and verdict == "double echoes, 67 soundings left out"
+    assert "line L3 crosses no other; its neighbours show double echoes, 67 " in "".join(
+        alone.sentences("1a")
+    )

@@ -51,13 +51,13 @@ def left(log: Path, *texts: str, edits: str = "") -> Soundings:
 def test_what_an_option_names_is_left_out(log, text, rows):
     found = left(log, text)
     assert set(found.row) == set(range(40)) - set(rows)
-    assert found.refused["excluded"] == len(rows) and set(found.excluded[0].row) == set(rows)
+    assert found.refused["excluded"] == len(rows) and set(found.left_out[0].row) == set(rows)
     assert len(found.refused_pings) == len(rows)
 
 
 def test_options_add_up_and_each_sounding_counts_once(log):
     found = left(log, "line=L2", "boat=Bo")
-    assert [len(each.row) for each in found.excluded] == [10, 10]
+    assert [each.number for each in found.excluded] == [10, 10]
     assert found.refused["excluded"] == 20 and len(found) == 20
 
 
@@ -66,7 +66,7 @@ def test_options_add_up_and_each_sounding_counts_once(log):
     [
         ("line=L9", r"--exclude: expected a line of the log \(L0, L1, L2, L3\), got 'L9'"),
         ("file=other.csv", r"expected a file of the log \(log.csv\), got 'other.csv'"),
-        ("colour=red", r"expected a column of the log \(line, file, row, polygon, or day"),
+        ("colour=red", r"a column of the log \(line, file, row, polygon, polygon_degrees, or day"),
         ("L2", "expected COLUMN=VALUE, as in line=L7, got L2"),
         ("row=a-b", "expected a row as 120, or rows as 120-164, got 'a-b'"),
         ("polygon=1 2 3", "expected a polygon as x1 y1 x2 y2 x3 y3"),
@@ -85,7 +85,7 @@ def test_edits_are_applied_where_all_their_conditions_hold(log, caplog):
         "Bo,2026-01-03,another survey,,5,other.csv\n"
     )
     found = left(log, edits=edits)
-    assert set(found.excluded[0].row) == set(range(12, 20)) and not len(found.excluded[1].row)
+    assert set(found.left_out[0].row) == set(range(12, 20)) and not found.excluded[1].number
     assert found.excluded[0].why == "fish, a school" and "got 'other.csv'" in caplog.text
 
 
@@ -128,5 +128,5 @@ def test_rows_count_in_each_of_several_files(log):
     second.write_text(TABLE)
     exclusion = [read_option("row=39")]
     both = with_lines(read_soundings([log, second]))
-    assert set(exclude(both, exclusion, [log, second]).excluded[0].row) == {39, 79}
+    assert set(exclude(both, exclusion, [log, second]).left_out[0].row) == {39, 79}
     assert set(exclude(both, [read_option("file=second.csv")], [log, second]).row) == set(range(40))

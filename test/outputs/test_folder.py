@@ -32,13 +32,18 @@ def test_map_survives_the_file(tmp_path):
         np.testing.assert_array_equal(read.fields[name], values)
 
 
-def test_samples_survive_the_file_to_the_last_bit(tmp_path):
+def test_samples_are_written_to_the_millimetre(tmp_path):
     xy, z = np.random.default_rng(0).normal(size=(50, 2)), np.random.default_rng(1).normal(size=50)
     results.write_samples(tmp_path / "samples.csv", xy, z)
-    assert (tmp_path / "samples.csv").read_text().startswith("x,y,z\n")
+    assert (tmp_path / "samples.csv").read_text().startswith("x,y,z\n0.126,-0.132,")
     table = results.read_table(tmp_path / "samples.csv")
-    np.testing.assert_array_equal(np.column_stack((table["x"], table["y"])), xy)
-    np.testing.assert_array_equal(table["z"], z)
+    found = np.column_stack((table["x"], table["y"], table["z"]))
+    np.testing.assert_array_equal(found, np.round(np.column_stack((xy, z)), 3))
+    far = np.array([[5801136.0794, -0.0004]])
+    line = {"line": np.array(["L7"]), "row": np.array([12])}
+    results.write_samples(tmp_path / "samples.csv", far, np.array([-0.0]), **line)
+    text = (tmp_path / "samples.csv").read_text()
+    assert text == "x,y,z,line,row\n5801136.079,0.0,0.0,L7,12\n"
 
 
 def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
@@ -112,3 +117,16 @@ def test_a_raster_is_read_row_by_row_from_the_lower_left(tmp_path):
         path.write_text("\n".join(broken) + "\n")
         with pytest.raises(InputError, match=r"map\.csv.*grid"):
             results.read_raster(path, ("v",))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-0.0, "0.000"), (-0.0004, "0.000"), (5801136.0794, "5801136.079"), (float("nan"), "")],
+)
+def test_lengths_are_written_to_the_millimetre(value, text):
+    assert results.millimetres(value) == text
+
+
+def test_tables_have_no_sign_before_zero_and_whole_eastings(tmp_path):
+    results.write_table(tmp_path / "a.csv", ("a", "b"), [(-0.0, 5801136.0794), (1 / 3, -12.5)])
+    assert (tmp_path / "a.csv").read_text() == "a,b\n0,5801136.079\n0.333333333,-12.5\n"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict, replace
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
+from poam_ros.outputs import figures
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.held_out import (
     COLUMNS,
     HeldOut,
+    Validation,
     score,
     split_folds,
     split_off,
@@ -30,7 +33,8 @@ def held():
     mean = z + std * rng.standard_normal(count)
     naive = log_loss(z, -10.0, 9.0)
     place = rng.uniform(0, 10, (count, 2))
-    return HeldOut(np.arange(count), place, z, mean, std, np.arange(count) % 5, naive)
+    every = np.ones(count, dtype=bool)
+    return HeldOut(np.arange(count), place, z, mean, std, np.arange(count) % 5, naive, every)
 
 
 def test_scores_are_those_of_a_normal_distribution(held):
@@ -49,21 +53,69 @@ def test_scores_are_those_of_a_normal_distribution(held):
 
 
 def test_files_have_the_documented_columns(held, tmp_path):
-    scores = write_validation(tmp_path, held)
+    scores = write_validation(tmp_path, held).accepted
     found = json.loads((tmp_path / "validation.json").read_text())
-    assert list(found) == ["count", "rmse", "mae", "msll", "nlpd", "coverage95"]
-    assert found["rmse"] == scores.rmse and found["count"] == 4000
-    assert (tmp_path / "held_out.csv").read_text().startswith("row,x,y,z,mean,std,fold\n0,")
+    assert list(found) == ["count", "rmse", "mae", "msll", "nlpd", "coverage95", "all"]
+    assert found["rmse"] == scores.rmse and found["count"] == found["all"]["count"] == 4000
+    header = "row,x,y,z,mean,std,fold,accepted"
+    assert (tmp_path / "held_out.csv").read_text().startswith(f"{header}\n0,")
     table = read_table(tmp_path / "held_out.csv", COLUMNS)
     np.testing.assert_allclose(table["std"], held.std, rtol=1e-8)
     np.testing.assert_array_equal(table["fold"], held.fold)
 
 
-def test_parts_are_joined_by_row(held):
-    def part(index):
-        return HeldOut(*(a[index] for a in vars(held).values()))
+def test_the_headline_is_of_what_the_map_accepts(held, tmp_path):
+    """False echoes that the screening leaves out are named beside it."""
+    z, false = held.z.copy(), np.arange(4000) % 20 == 0
+    z[false] -= 40.0
+    found = write_validation(tmp_path, replace(held, z=z, accepted=~false))
+    sound = score(held[np.flatnonzero(~false)])
+    assert found.accepted == sound and found.left_out == 200
+    assert found.every.mae > sound.mae + 1.5
+    written = json.loads((tmp_path / "validation.json").read_text())
+    assert written["mae"] == sound.mae and written["all"]["mae"] == found.every.mae
+    assert Validation.read(tmp_path / "validation.json") == found
+    assert str(found).startswith(f"3,800: mean absolute error {sound.mae:.2f} m, RMSE ")
+    assert "with the 200 that the screening leaves out of the map among them: mean" in str(found)
+    table = read_table(tmp_path / "held_out.csv", COLUMNS)
+    np.testing.assert_array_equal(table["accepted"], ~false)
+    assert "screening" not in str(write_validation(tmp_path, held))
 
-    joined = HeldOut.joined([part(np.arange(1, 4000, 2)), part(np.arange(0, 4000, 2))])
+
+def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr(
+        figures, "save_figure", lambda figure, path, dpi: drawn.append(figure) or path
+    )
+    for accepted in (np.arange(4000) >= 40, np.zeros(4000, dtype=bool)):
+        write_validation(tmp_path, replace(held, accepted=accepted))
+        figures.draw_validation(tmp_path)
+    counts = [len(figure.axes[1].collections[0].get_offsets()) for figure in drawn]
+    assert counts == [3960, 4000]  # all where none is accepted
+
+
+def test_nothing_accepted_is_said(held, tmp_path):
+    none = replace(held, accepted=np.zeros(4000, dtype=bool))
+    found = write_validation(tmp_path, none)
+    assert found.accepted is None and found.left_out == 4000
+    assert str(found).startswith("none that the map accepts; all 4,000: mean absolute error")
+    assert Validation.read(tmp_path / "validation.json") == found
+
+
+def test_scores_of_earlier_versions_are_read(held, tmp_path):
+    path = tmp_path / "validation.json"
+    assert Validation.read(path) is None
+    old = asdict(score(held))
+    path.write_text(json.dumps(old))
+    assert asdict(Validation.read(path).accepted) == old
+    path.write_text('{"count": 3}')
+    with pytest.raises(InputError, match=r"validation\.json: expected scores"):
+        Validation.read(path)
+
+
+def test_parts_are_joined_by_row(held):
+    joined = HeldOut.joined([held[np.arange(1, 4000, 2)], held[np.arange(0, 4000, 2)]])
     for name, values in vars(held).items():
         np.testing.assert_array_equal(getattr(joined, name), values)
 

@@ -5,7 +5,16 @@ import pytest
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.outputs.volume import beyond, levels_of, measure, read_water, round_step, write_water
+from poam_ros.outputs.volume import (
+    beyond,
+    in_words,
+    levels_of,
+    measure,
+    read_water,
+    round_step,
+    rounded,
+    write_water,
+)
 
 GRID = Grid.cells(Extent(0, 100, 0, 60), 2.0)
 
@@ -125,3 +134,30 @@ def test_intervals_hold_95_percent_of_400_lakes():
     held = sum(lake.held for lake in found)
     print(f"{held} of {len(found)} volumes within the 95 % interval")
     assert 0.93 <= held / len(found) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        ("area", (1_075_000.0,) * 3, "107.5 ha"),  # no interval was estimated
+        ("area", (1_249_012.0, 1_217_000.0, 1_259_700.0), "124.9 ha (95 %: 121.7 to 126.0)"),
+        ("area", (31_234_567.0,) * 3, "31.23 km\u00b2"),
+        ("area", (1760.0,) * 3, "1,760 m\u00b2"),
+        ("area", (0.0,) * 3, "0 m\u00b2"),
+        ("volume", (18_731_234.0, 17_771_000.0, 19_801_000.0),
+         "18.7 million m\u00b3 (95 %: 17.8 to 19.8)"),
+        ("volume", (5481.3, 5312.9, 5644.2), "5,480 m\u00b3 (95 %: 5,310 to 5,640)"),
+        ("volume", (2.31e9, 2.29e9, 2.33e9), "2.31 km\u00b3 (95 %: 2.29 to 2.33)"),
+        ("mean_depth", (14.991, 14.389, 15.752), "14.99 m (95 %: 14.39 to 15.75)"),
+        ("mean_depth", (14.9912, 14.9905, 14.9917), "14.99 m"),
+        ("mean_depth", (3450.2, 3301.0, 3599.0), "3,450 m (95 %: 3,300 to 3,600)"),
+    ],
+)  # fmt: skip
+def test_figures_have_the_digits_that_their_intervals_allow(name, values, text):
+    assert in_words(name, values) == text
+
+
+def test_numbers_without_a_range_have_four_digits():
+    assert rounded([1_075_000.0] * 3) == ["1,075,000"] * 3
+    assert rounded([0.0, -0.0, 0.0]) == ["0"] * 3
+    assert rounded([12_345.678] * 3) == ["12,350"] * 3

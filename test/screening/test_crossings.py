@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from crossing_lines import ground, lake
 from planted import Record, plant, refused, simulated
+from random_lakes import counts, random_survey
+from random_lakes import refused as multiples_of
 
 from poam_ros.outputs.held_out import split_off
 from poam_ros.screening.crossings import find_crossings
@@ -156,6 +158,22 @@ def test_a_terrace_on_all_lines_stays():
     assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
+@pytest.mark.parametrize("first", [12.0, 14.0, 16.0])
+@pytest.mark.parametrize("curve", [0.0, 4.0, 8.0])
+def test_lines_along_a_bank_that_nothing_crosses_stay(first, curve):
+    """The others see no slope: all lie in deep water, or on both sides of the bank."""
+    y = np.arange(0, 300, 1.5)
+    xy = np.concatenate([
+        np.column_stack((np.full(len(y), first + 12 * i), y[:: 1 - 2 * (i % 2)])) for i in range(12)
+    ])  # fmt: skip
+    edge = 18 + curve * np.sin(xy[:, 1] / 60)
+    basin = 14 + np.sin(xy[:, 0] / 25) + np.sin(xy[:, 1] / 35)
+    depth = np.clip(1.2 + xy[:, 0] - edge, 1.2, basin)
+    z = np.random.default_rng(1).normal(0, 0.05, len(xy)) - depth
+    line = np.repeat(np.arange(12), len(y))
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
+
+
 def test_lines_that_differ_by_a_constant_stay():
     xy, z, line = lake()
     z[line % 2 == 0] -= 1.0
@@ -204,3 +222,12 @@ def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     assert len(z) > 45_000
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()
+
+
+@pytest.mark.parametrize("seed", [12, 72, 135, 137, 160, 200, 206])
+def test_random_lakes_keep_their_true_soundings_and_lose_their_double_echoes(seed):
+    """Sparse lines, lines that begin with double echoes in a turn, shallow water."""
+    survey = random_survey(seed)
+    lost, true, found, double, *_ = counts(survey, multiples_of(survey))
+    assert lost <= 0.01 * true
+    assert double < 40 or found >= 0.9 * double

@@ -55,44 +55,58 @@ def add_arguments(parser: Parser) -> None:
         "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
     group = parser.add_argument_group("map")
     add = group.add_argument
-    add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
+    add("--output", type=Path, metavar="DIR",
+        help="Folder for the results; those of an earlier run in it are replaced (default: "
+        "runs/map- and the name of the first LOG).")  # fmt: skip
     add("--reader", default="", metavar="NAME",
         help="Reader for the files: a built-in name, one of an installed package, or module:name "
         "(default: the first that recognises the file).")  # fmt: skip
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
-        "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+        help="Which columns of a table are what, as in latitude=LAT longitude=LON depth=D. "
+        "Meanings: x (east), y (north) or latitude, longitude; z (elevation, positive up) or depth "
+        "(positive down); time. Columns without a header are called 1, 2, ... (default: found by "
+        "their names, or by their values).")  # fmt: skip
     add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
-        help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
-        "repeated (also read from edits.csv beside the log).")  # fmt: skip
+        help="Leave out the soundings with this value, as in line=L7, file=monday.csv or "
+        "day=2025-01-12; may be given several times. What edits.csv beside LOG names is left out, "
+        "too.")  # fmt: skip
     add("--calibrate", action="store_true",
-        help="Correct constant errors that crossings show: each day's water level and sound "
-        "speed, latency or antenna offset, each line's level.")  # fmt: skip
+        help="Estimate constant errors where survey lines cross, and correct them: each day's "
+        "water level and sound speed, the sonar's latency or the antenna's offset, each line's "
+        "level (default: correct nothing).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
-        "all soundings, with --margin).")  # fmt: skip
+        help="Limits of the map, in m, in the coordinates of the soundings; soundings outside are "
+        "left out (default: the box around all soundings, widened by --margin).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="The same around these limits, for tables of soundings in degrees (deg).")  # fmt: skip
+        help="Limits of the map in degrees, for soundings in degrees; see "
+        "--workspace.")  # fmt: skip
     add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
-        help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
+        help="How far the map extends beyond the outermost soundings, in m (default: a hundredth "
+        "of the longer side of the box around them).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
-        help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
+        help="Side of a cell of the map, in m: the map has one depth for each square cell of this "
+        "size. Half the size means four times as many cells, which take longer and larger files; "
+        "soundings and their errors stay the same (default: 1, 2 or 5 times a power of ten, such "
+        "that the map is about 256 cells long; finer within the outline of a narrow "
+        "water).")  # fmt: skip
     add("--units", metavar="UNIT",
-        help="Unit of depths and elevations: m, ft, fathom, cm or mm (default: as the header says, "
-        "else m).")  # fmt: skip
+        help="Unit of the depths or elevations in a table: m, ft, fathom, cm or mm (default: the "
+        "one that the header names, else m).")  # fmt: skip
     add("--crs", default="", metavar="EPSG:N",
-        help="Coordinate reference system of x and y, as in EPSG:25833 (extra `geo`; default: "
-        "local metres).")  # fmt: skip
+        help="Coordinate reference system of x and y in a table, as in EPSG:25833 for UTM zone 33 "
+        "(needs the extra `geo`; default: metres from an unknown origin).")  # fmt: skip
     add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
         type=_level, metavar="FILE|M",
-        help="Water level above the datum (m, or as in 1482.6ft), or a gauge file with times "
-        "and levels (default: 0).")  # fmt: skip
+        help="Elevation of the water's surface: a number in m, or with its unit as in 1482.6ft; or "
+        "the file of a gauge with times and levels. Elevation = water level - depth (default: "
+        "0, so that elevations are negative depths).")  # fmt: skip
     add(
         "--draught",
         type=float,
         default=0.0,
         metavar="M",
-        help="Depth of the sonar, added to depths that count from it (default: 0).",
+        help="Depth of the transducer below the water's surface, in m. It is added to all depths: "
+        "give it only if they count from the transducer (default: 0).",
     )
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
@@ -101,39 +115,44 @@ def add_arguments(parser: Parser) -> None:
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
     group.add_argument("--mission", type=Path, metavar="DIR",
-        help="Mission folder that belongs to the recording, to reproduce the vehicle's "
-        "map.")  # fmt: skip
+        help="Folder of the mission that a recording belongs to: with its settings the map becomes "
+        "the vehicle's.")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, FRONT_END)
 
 
 def _add_chart(group: Any) -> None:
     group.add_argument("--outline", type=Path, metavar="FILE",
-        help="Polygons that bound the map, with or without islands: GeoJSON (degrees); GeoPackage, "
-        "Shapefile, KML (extra `geo`).")  # fmt: skip
+        help="The shore: a file of polygons, with or without islands, where the map ends. "
+        "GeoJSON (degrees); GeoPackage, Shapefile, KML (extra `geo`) (default: the map ends "
+        "where the soundings say nothing more).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="Show cells about which the soundings say nothing (default: only within an "
-        "outline).")  # fmt: skip
+        help="Fill the map also where it is too far from all soundings to know the depth "
+        "(default: only within an outline).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
-        help="S-44 order whose limit applies to depth differences at crossings (default: "
-        "1a).")  # fmt: skip
+        help="Order of the IHO's S-44 whose limit depth differences at crossings are compared with "
+        "(default: 1a).")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:
     add = group.add_argument
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
-        help="Hold out this share of the soundings to validate the map.")  # fmt: skip
+        help="Keep this share of the soundings, as in 0.2, out of the map, and measure its errors "
+        "there (default: 0, no errors are measured).")  # fmt: skip
     kind.add_argument("--folds", type=int, metavar="K",
-        help="Cross-validate: hold out every sounding once, in K more maps.")  # fmt: skip
+        help="Measure errors at all soundings: divide them into K parts, and make K further maps, "
+        "each without one part, which it is compared with. 5 is usual.")  # fmt: skip
     add("--by", metavar="COLUMN",
-        help="Hold out whole groups (recommended), those of this column. Without a column `line`, "
-        "`line` means the survey lines found in the track.")  # fmt: skip
+        help="With --hold-out or --folds: keep soundings with the same value in this column "
+        "together. `--by line` is recommended: whole survey lines, those of a column `line`, or "
+        "else those found in the track (default: single soundings, whose neighbours give the "
+        "answer away).")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N",
-        help="Processes that predict bands of the map and compute folds (default: 1; more need "
-        "dask).")  # fmt: skip
+        help="Number of processes that share the work (default: 1; more need dask).")  # fmt: skip
     add("--scheduler", metavar="ADDRESS",
-        help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.")  # fmt: skip
+        help="Address of a dask scheduler that shares out the work, as in "
+        "tcp://10.0.0.5:8786.")  # fmt: skip
 
 
 def _level(text: str) -> Any:
@@ -201,7 +220,7 @@ def _print_soundings(soundings: Soundings) -> None:
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
     kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
     print(
-        f"{quantity(len(soundings), 'sounding')} on {width:,.1f} x {height:,.1f} m"
+        f"{quantity(len(soundings), 'sounding')} on {_length(width)} x {_length(height)} m"
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
@@ -212,6 +231,10 @@ def _print_soundings(soundings: Soundings) -> None:
         print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
 
 
+def _length(metres: float) -> str:
+    return f"{metres:,.0f}" if metres >= 1000 else f"{metres:.3g}"
+
+
 def _with_outline(
     args: argparse.Namespace, survey: MappingJob
 ) -> tuple[MappingJob, Outline | None]:
@@ -219,12 +242,13 @@ def _with_outline(
     if args.outline is None:
         return survey, None
     from ...mapping.outline import read_outline
+    from ...outputs.volume import in_words
 
     soundings = survey.soundings
     outline = read_outline(args.outline, soundings.projection, soundings.xy)
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
-        f"outline of {outline.area:,.0f} m²"
+        f"outline of {in_words('area', [outline.area] * 3)}"
         + (f"; {quantity(beyond, 'sounding')} outside it used, too" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
@@ -289,12 +313,16 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, checked, soundings.files)
+        found = write_validation(folder, mapped.judged(checked, soundings), soundings.files)
+        scores = found.accepted or found.every
         print(
             f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
             f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
             f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+            + ("" if found.accepted else "; the screening leaves all of them out of the map")
         )
+        if found.accepted and found.left_out:
+            print(found.beside)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
 

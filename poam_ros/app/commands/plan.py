@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the survey and its length; returns the exit status."""
     from ...mavlink.plans import routed
-    from ...outputs.folder import write_table
+    from ...outputs.folder import millimetres, write_table
     from ...planning.forecast import forecast
     from ...planning.pilots import PILOTS, path_length
     from ...planning.routes import Routes
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         f"--target.tvu {args.order} --target.share {args.share:g}"
     )
     if args.to is not None:
-        write_table(args.to, ("x", "y"), found.path.tolist())
+        write_table(args.to, ("x", "y"), [[*map(millimetres, xy)] for xy in found.path.tolist()])
         print(f"lines:   {args.to}")
     return 0
 

@@ -27,7 +27,7 @@ from .export import add_water_level
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-    from ...mapping.exclusions import Edits
+    from ...mapping.edits import Edits
 
 #: ms between two polls of the scene; changes are sent to the browsers at once.
 PERIOD_MS = 250
@@ -256,7 +256,7 @@ _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default:
 
 
 def _edits(run: Path) -> Edits:
-    from ...mapping.exclusions import Edits
+    from ...mapping.edits import Edits
 
     return Edits(run)
 

@@ -16,6 +16,8 @@ from . import texts
 from .picture import MapPicture
 from .scene import BAD, NOTE, Notice, Scene
 
+#: Conditions that are areas, and their units.
+AREAS = {"polygon": "m", "polygon_degrees": "degrees"}
 #: Maximum number of corners of a lasso, and characters of a text.
 CORNERS, LONGEST = 200, 200
 
@@ -48,7 +50,8 @@ class Edits(Protocol):
 class EditPanel:
     """A selection on the map becomes a row of ``edits.csv``, and a row is taken back.
 
-    A box or a lasso is a ``polygon`` in m of the map; a tap on a sounding is its ``line``.
+    A box or a lasso is a ``polygon`` in m of the map, which the file has in degrees where they are
+    known; a tap on a sounding is its ``line``.
 
     Attributes:
         root: Bokeh's model.
@@ -142,7 +145,7 @@ class EditPanel:
 def _words(row: Edit) -> str:
     """A row in a list: what, why, who and when."""
     which = ", ".join(
-        f"area at {value.split()[0]} {value.split()[1]} m" if column == "polygon" else
+        f"area at {' '.join(value.split()[:2])} {AREAS[column]}" if column in AREAS else
         f"{column} {value}" for column, value in row.which
     )  # fmt: skip
     return " · ".join(part for part in (which, row.why, row.who, row.when) if part)

@@ -50,12 +50,32 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     by = ["--hold-out", "0.15", "--by", "line", "--resolution", "4"]
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "240 soundings on 58.5 x 40.0 m in 6 groups" in said and "40 soundings held out" in said
+    assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
     assert "so these figures are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
     held = read_table(out / "held_out.csv", ("row", "z"))
     assert len(set(held["row"] // 40)) == 1  # a whole line
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("kind", [("--folds", "3"), ("--hold-out", "0.5")])
+def test_validation_is_of_what_the_map_accepts(kind, tmp_path, capsys):
+    """In folds and with a share held out; the false echoes are named beside it."""
+    log, out = write_survey(tmp_path / "log.csv", echoes=8), tmp_path / "out"
+    by = [*kind, "--by", "line", "--resolution", "4"]
+    assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
+    said = capsys.readouterr().out
+    scores = json.loads((out / "validation.json").read_text())
+    left_out = scores["all"]["count"] - scores["count"]
+    assert left_out >= 7 if kind[0] == "--folds" else left_out >= 1
+    assert scores["mae"] < 0.6 * scores["all"]["mae"] and scores["rmse"] < 2
+    assert f"{scores['count']} soundings held out" in said
+    beside = f"with the {left_out} that the screening leaves out of the map among them"
+    assert said.count(beside) == 2  # where it is made and in the summary
+    held = read_table(out / "held_out.csv", ("z", "accepted"))
+    assert (held["accepted"] == 0).sum() == left_out
+    assert held["z"][held["accepted"] == 1].min() > -20
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -91,7 +111,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     rows = read_records(out / "refused.csv", ("reason", "number", "stamp_ns", "x", "y", "z"))
     assert said >= 7 and [row["reason"] for row in rows].count("false_echo") == said
     odd = [row for row in rows if row["reason"] == "not_a_number"]
-    assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.5", "3.5", ""), ("", "", "")]
+    assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.500", "3.500", ""), ("", "", "")]
     soundings = read_table(tmp_path / "out" / "samples.csv")
     taken = set(zip(soundings["x"], soundings["y"], strict=True))
     echoes = {(float(r["x"]), float(r["y"])) for r in rows if r["reason"] == "false_echo"}

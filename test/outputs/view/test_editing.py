@@ -10,7 +10,8 @@ from bokeh.document import Document
 from bokeh.events import SelectionGeometry, Tap
 
 from poam_ros.core.errors import InputError
-from poam_ros.mapping.exclusions import Edits, exclude, read_edits
+from poam_ros.mapping.edits import Edits
+from poam_ros.mapping.exclusions import exclude, read_edits
 from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings
@@ -66,7 +67,8 @@ def test_a_box_becomes_a_row_that_the_next_map_applies(page, run):
     assert (row.who, row.why) == ("Ann", "a school of fish") and row.when.endswith("Z")
     table = files.read_table(run / "samples.csv")
     xy = np.column_stack((table["x"], table["y"]))
-    left = exclude(Soundings(np.arange(40), xy, table["z"], np.arange(40)), [row], [run])
+    log = run.parent / "logs" / "lake.csv"
+    left = exclude(Soundings(np.arange(40), xy, table["z"], np.arange(40)), [row], [log])
     assert len(left) == (~(xy < 6).all(1)).sum() < 40
     assert "poam map " in page.editing.root.children[0].text
 
@@ -78,7 +80,9 @@ def test_a_tap_selects_the_whole_line(page, run):
     assert source.selected.indices == list(range(20)) and "=A" in page.editing.out.label
     leave_out(page)
     (row,) = read_edits(run.parent / "logs" / "edits.csv")
-    assert row.which == (("line", "=A"),), "as it was, whatever a spreadsheet would make of it"
+    assert dict(row.which) == {"line": "=A", "file": "lake.csv"}, (
+        "as it was, whatever a spreadsheet would make of it"
+    )
     assert not source.selected.indices and page.editing.out.disabled
 
 

@@ -1,0 +1,74 @@
+"""Values that are no readings: what no sounding can be, and what instruments write without one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.geometry import MAX_COORDINATE
+from ..frontend.placing import MAX_ELEVATION
+from .dialect import NO_READING, UNITS
+
+#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
+FAR_TIMES, FAR_M = 20.0, 50_000.0
+#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
+LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
+DEGREE_M = 111_320.0  # of latitude
+
+
+def impossible(
+    place: np.ndarray, height: np.ndarray, degrees: bool, unit: str
+) -> dict[str, np.ndarray]:
+    """What can be no sounding, whatever the others are: boolean [N] by reason. Arguments as the
+    attributes of ``RawSoundings``."""
+    limits = (90.0, 360.0) if degrees else (MAX_COORDINATE, MAX_COORDINATE)
+    return {
+        "not_a_number": ~(np.isfinite(place).all(1) & np.isfinite(height)),
+        "impossible_place": ~(np.abs(place) <= limits).all(1),
+        "wild_elevation": ~(np.abs(height) * UNITS[unit] <= MAX_ELEVATION),
+    }
+
+
+def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[str, np.ndarray]:
+    """What instruments write where they have no reading, and places that cannot be of this survey:
+    boolean [N] by reason. Arguments as the attributes of ``RawSoundings``."""
+    wrong: dict[str, np.ndarray] = {}
+    kept = np.ones(len(height), dtype=bool)
+
+    def refuse(reason: str, these: np.ndarray) -> None:
+        nonlocal kept
+        wrong[reason] = these & kept
+        kept = kept & ~these
+
+    size = np.abs(height)
+    bulk = np.quantile(size, 0.99)
+    sentinel = np.isin(size, NO_READING)
+    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
+    other_side = np.sign(height) != np.sign(np.median(height))
+    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
+    if one_way:
+        others = size[~sentinel] if (~sentinel).any() else np.array([bulk])
+        least, typical = np.quantile(others, (0.01, 0.99))
+        apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
+        refuse("no_reading", (sentinel & (other_side | apart)) | (height == 0))
+    if kept.any():
+        deepest = size[kept].max()
+        below = size[kept & (size < deepest)]
+        repeated = int((size[kept] == deepest).sum())
+        if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
+            refuse("sonar_limit", size == deepest)
+    scale = np.ones(2)
+    if degrees:
+        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
+    nowhere = (place == 0).all(1)
+    if degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
+        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
+        refuse("null_position", nowhere & elsewhere)
+    if kept.sum() >= 20:
+        middle = np.median(place[kept], axis=0)
+        off = place - middle
+        if degrees:
+            off[:, 1] = (off[:, 1] + 180) % 360 - 180
+        away = np.hypot(*(off * scale).T)
+        reach = np.quantile(away[kept], 0.9)
+        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
+    return wrong

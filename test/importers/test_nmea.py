@@ -1,0 +1,424 @@
+"""Logs of NMEA 0183 as loggers write them: each sounding at its place and time, or none."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import random
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.importers.nmea import is_nmea
+from poam_ros.importers.readers import find_reader, read_soundings
+
+pytest.importorskip("pynmeagps")
+
+COUNT = 200
+BEGIN = datetime(2025, 6, 1, 10, 0, 0, tzinfo=timezone.utc)
+NOON, NIGHT = BEGIN, datetime(2025, 6, 1, 23, 58, 20, tzinfo=timezone.utc)
+INDEX = np.arange(COUNT)
+LATITUDE, LONGITUDE = 53.1 + 2e-5 * INDEX, -8.6 + 4e-5 * np.sin(INDEX / 20)
+#: A depth of its own for each, so that a sounding is known by its depth.
+DEPTH = np.round(5.0 + 0.01 * (INDEX * 77 % COUNT), 2)
+
+
+def sentence(body):
+    return f"${body}*{functools.reduce(operator.xor, body.encode()):02X}\r\n"
+
+
+def spelt(degrees, sides):
+    size = abs(degrees)
+    text = f"{int(size):0{2 if 'N' in sides else 3}d}{60 * (size % 1):08.5f}"
+    return f"{text},{sides[int(degrees < 0)]}"
+
+
+def place(i, north=0.0):
+    """``north``: so many metres beside it."""
+    return f"{spelt(LATITUDE[i] + north / 111_320, 'NS')},{spelt(LONGITUDE[i], 'EW')}"
+
+
+def gga(i, when, talker="GP", quality=1, north=0.0):
+    where = place(i, north)
+    return sentence(f"{talker}GGA,{when:%H%M%S}.00,{where},{quality},08,0.9,5,M,46,M,,")
+
+
+def rmc(i, when, talker="GP", status="A", north=0.0):
+    where = place(i, north)
+    return sentence(f"{talker}RMC,{when:%H%M%S}.00,{status},{where},2,84,{when:%d%m%y},3,W")
+
+
+def gll(i, when, talker="GP"):
+    return sentence(f"{talker}GLL,{place(i)},{when:%H%M%S}.00,A,A")
+
+
+def zda(i, when, talker="GP"):
+    return sentence(f"{talker}ZDA,{when:%H%M%S}.00,{when:%d,%m,%Y},00,00")
+
+
+def dpt(i, when, talker="SD", offset="0.0"):
+    return sentence(f"{talker}DPT,{DEPTH[i]:.2f},{offset}")
+
+
+def dbt(i, when, talker="SD"):
+    return sentence(f"{talker}DBT,{DEPTH[i] / 0.3048:.2f},f,{DEPTH[i]:.2f},M,,F")
+
+
+USUAL = (gga, dpt, rmc)
+
+
+def sentences(*kinds, begin=BEGIN, rows=INDEX):
+    every = kinds or USUAL
+    return [[kind(i, begin + timedelta(seconds=int(i))) for kind in every] for i in rows]
+
+
+def joined(epochs):
+    return "".join(text for epoch in epochs for text in epoch)
+
+
+def read(tmp_path, text, begin=BEGIN, **options):
+    path = tmp_path / "log.nmea"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("latin-1"))
+    found = read_soundings(path, **options)
+    check(found, begin)
+    return found
+
+
+def check(found, begin=BEGIN, offset=0.0, dated=True):
+    """Each sounding has a depth of the log, is where that was measured, and when."""
+    depth = -found.z - offset
+    which = np.abs(depth[:, None] - DEPTH).argmin(1)
+    np.testing.assert_allclose(depth, DEPTH[which], atol=0.006)
+    origin = found.projection
+    true = origin.metres(LATITUDE, LONGITUDE)[which]
+    assert np.hypot(*(found.xy - true).T).max() < 4.5  # at 2.2 m/s
+    since = found.stamp_ns / 1e9 - which
+    assert np.ptp(since) < 2.1
+    if dated:
+        assert np.abs(since - begin.timestamp()).max() < 2.1
+
+
+def doubled(epochs):
+    return [[text for each in epoch for text in (each, each)] for epoch in epochs]
+
+
+def lost(found):
+    return sum(found.refused.values())
+
+
+WHOLE = {
+    "plain": sentences(),
+    "GLL": sentences(gll, dpt, zda),
+    "RMC": sentences(rmc, dpt),
+    "depth first": sentences(dpt, gga, rmc),
+    "DBT": sentences(gga, dbt, rmc),
+    "talkers": sentences(
+        functools.partial(gga, talker="GN"), functools.partial(dpt, talker="II"),
+        functools.partial(rmc, talker="GN"),
+    ),
+    "date once": [*sentences(zda, gga, dpt, rows=[0]), *sentences(gga, dpt, rows=INDEX[1:])],
+    "date late": [*sentences(gga, dpt, rows=INDEX[:-1]), *sentences(gga, dpt, zda, rows=[199])],
+    "RMC all but a part": [*sentences(rmc, dpt, rows=INDEX[:9]), *sentences(rows=INDEX[9:])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_each_sounding_is_at_its_place_and_time(name, tmp_path):
+    found = read(tmp_path, joined(WHOLE[name]))
+    assert len(found) >= COUNT - 1 and lost(found) <= 1
+
+
+CHANGED = {
+    "no newlines": lambda t: t.replace("\r\n", ""),
+    "CR": lambda t: t.replace("\r\n", "\r"),
+    "LF": lambda t: t.replace("\r\n", "\n"),
+    "blank lines": lambda t: t.replace("\r\n", "\r\r\n\n"),
+    "BOM": lambda t: b"\xef\xbb\xbf" + t.encode(),
+    "UTF-16": lambda t: t.encode("utf-16"),
+    "time stamps": lambda t: t.replace("$", "2025-06-01 10:00:00.123;$"),
+    "quoted": lambda t: t.replace("$", '17,"$').replace("\r\n", '",3\r\n'),
+    "tag blocks": lambda t: t.replace("$", "\\s:SD0001,c:1748772000*1A\\$"),
+    "tag blocks with dollars": lambda t: t.replace("$", "\\s:S$D,c:17*1A\\$"),
+    "other text": lambda t: t.replace("$SD", "depth ok; heave 0.1*\r\n!AIVDM,1,1,,A,x,0*5C\r\n$SD"),
+    "other sentences": lambda t: t.replace("$SD", sentence("GPVTG,1,T,,M,2,N,3.7,K") + "$SD"),
+    "proprietary": lambda t: t.replace("$SD", sentence("PSAT,HPR,1,2,3") + "$SD"),
+    "binary": lambda t: t.encode().replace(b"$SD", b"\xb5\x62\x01\x07$\x00\xff\x2a41\n\x24\x24$SD"),
+    "zeros": lambda t: t.encode() + bytes(70_000),
+    "header": lambda t: "Logger 3000, serial 17\r\nstarted\r\n" * 500 + t,
+    "lower checksums": lambda t: "".join(
+        f"{line[:-2]}{line[-2:].lower()}\r\n" for line in t.split("\r\n") if line
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_stands_around_sentences_changes_nothing(name, tmp_path):
+    found = read(tmp_path, CHANGED[name](joined(sentences())))
+    assert find_reader(tmp_path / "log.nmea") == "nmea"
+    assert len(found) >= COUNT - 1
+
+
+def test_a_sentence_across_parts_that_are_read_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("poam_ros.importers.nmea.CHUNK", 101)
+    found = read(tmp_path, joined(sentences()))
+    assert len(found) == COUNT - 1 and lost(found) == 1
+
+
+@pytest.mark.parametrize("kinds", [(gga, dpt, rmc), (gga, dpt, zda), (gll, dpt, zda), (rmc, dpt)])
+def test_midnight_is_passed_with_dates(kinds, tmp_path):
+    found = read(tmp_path, joined(sentences(*kinds, begin=NIGHT)), NIGHT)
+    assert len(found) >= COUNT - 1
+
+
+def test_midnight_is_passed_with_one_date_or_one_that_is_late(tmp_path):
+    one = [*sentences(zda, begin=NIGHT, rows=[0]), *sentences(gga, dpt, begin=NIGHT)]
+    assert len(read(tmp_path, joined(one), NIGHT)) == COUNT - 1
+    late = joined(sentences(rmc, dpt, begin=NIGHT))
+    first = NIGHT + timedelta(seconds=100)
+    wrong = rmc(100, first).replace("020625", "010625")
+    wrong = sentence(wrong[1 : wrong.index("*")])
+    assert len(read(tmp_path, late.replace(rmc(100, first), wrong), NIGHT)) >= COUNT - 2
+
+
+def test_without_a_date_days_count_from_0(tmp_path):
+    (tmp_path / "log.nmea").write_text(joined(sentences(gga, dpt, begin=NIGHT)))
+    found = read_soundings(tmp_path / "log.nmea")
+    check(found, dated=False)
+    assert "of day without a date" in found.source["said"] and len(found) == COUNT - 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda t: t[: t.index("*")] + "\r\n", "no_checksum"),
+        (lambda t: t[: t.index("*")] + "*00\r\n", "bad_checksum"),
+        (lambda t: t[: t.index("*") - 2], "no_checksum"),
+        (lambda t: t.replace("DPT,", "DPT,1"), "bad_checksum"),
+        (lambda t: t.replace("$", ""), "bad_checksum"),
+        (lambda t: t.replace("\n", "").replace("*", "*G"), "bad_checksum"),
+        (lambda t: sentence(t[1 : t.index("*")].replace(".", ".x")), "bad_sentence"),
+        (lambda t: sentence("SDDPT,,0.0"), "no_reading"),
+        (lambda t: sentence("SDDPT,0.00,0.0"), "no_reading"),
+        (lambda t: sentence("SDDPT,-1,0.0"), "no_reading"),
+    ],
+)
+def test_damaged_depths_place_no_sounding_and_are_counted(damage, reason, tmp_path):
+    epochs = sentences()
+    for i in range(10, 190, 9):
+        epochs[i][1] = damage(epochs[i][1])
+    found = read(tmp_path, joined(epochs))
+    assert found.refused[reason] == 20 and len(found) == COUNT - 21
+
+
+def test_without_any_checksum_there_is_no_map(tmp_path):
+    text = "\r\n".join(line.partition("*")[0] for line in joined(sentences()).splitlines())
+    with pytest.raises(InputError, match=r"got none; .*600 no_checksum"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [functools.partial(gga, quality=q) for q in (0, 6, 7)]
+    + [lambda i, w: rmc(i, w, status="V"), lambda i, w: sentence("GPGGA,,,,,,0,,,,,,,,")],
+)
+def test_positions_without_a_fix_are_none(bad, tmp_path):
+    """They say a place 300 m away."""
+    kind = gga if "RMC" not in bad(0, BEGIN) else rmc
+    epochs = sentences(kind, dpt, zda)
+    for i in range(20, 60):
+        wrong = bad(i, BEGIN + timedelta(seconds=i)).replace(",5306", ",5346")
+        epochs[i][0] = sentence(wrong[1 : wrong.index("*")])
+    found = read(tmp_path, joined(epochs))
+    assert found.refused["no_fix"] == 40 and found.refused["position_gap"] >= 40
+    assert len(found) >= COUNT - 43
+
+
+def test_two_receivers_that_agree_are_one(tmp_path):
+    gn = functools.partial(gga, talker="GN", north=2.0)
+    found = read(tmp_path, joined(sentences(gga, gn, dpt, rmc)))
+    assert len(found) == COUNT - 1
+
+
+def test_a_receiver_that_changes_its_talker_loses_nothing(tmp_path):
+    gn = [functools.partial(kind, talker="GN") for kind in (gga, rmc)]
+    for cut in (50, 130):
+        epochs = [*sentences(rows=INDEX[:cut]), *sentences(gn[0], dpt, gn[1], rows=INDEX[cut:])]
+        found = read(tmp_path, joined(epochs))
+        assert len(found) == COUNT - 1, found.refused
+        assert "GN" in found.source["said"] and "GP" in found.source["said"]
+
+
+def test_rmc_stands_in_where_gga_is_damaged(tmp_path):
+    epochs = sentences()
+    for i in range(20, 80):
+        epochs[i][0] = epochs[i][0].replace("*", "*Z")
+    found = read(tmp_path, joined(epochs))
+    assert len(found) == COUNT - 1 and found.refused["bad_checksum"] == 60
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_receivers_at_two_places_are_asked(every, tmp_path):
+    epochs = sentences()
+    for i in range(0, COUNT, every):
+        epochs[i].insert(1, gga(i, BEGIN + timedelta(seconds=i), "GN", north=300.0))
+    with pytest.raises(InputError, match=r"positions 300 m apart by G[NP] and by G[NP]: .*grep -a"):
+        read(tmp_path, joined(epochs))
+    same = [[gga(i, BEGIN + timedelta(seconds=int(i), microseconds=0), north=300.0), *epoch]
+            for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
+    with pytest.raises(InputError, match="to and fro by 300 m, all of talker GP"):
+        read(tmp_path, joined(same))
+
+
+def test_the_command_that_a_question_spells_answers_it(tmp_path):
+    import subprocess
+
+    gn = functools.partial(gga, talker="GN", north=300.0)
+    path = tmp_path / "log.nmea"
+    path.write_text(joined(sentences(gga, gn, dpt, rmc)), newline="")
+    with pytest.raises(InputError) as asked:
+        read_soundings(path)
+    command = str(asked.value).partition("as in ")[2]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    left = read_soundings(next(tmp_path.glob("G?.nmea")))
+    assert len(left) >= COUNT - 1
+
+
+def test_a_few_positions_of_another_receiver_are_left_out(tmp_path):
+    epochs = sentences()
+    for i in (30, 31, 90):
+        epochs[i].insert(1, gga(i, BEGIN + timedelta(seconds=i), "GN", north=300.0))
+    found = read(tmp_path, joined(epochs))
+    assert found.refused["other_receiver"] == 3 and len(found) == COUNT - 1
+
+
+def test_a_position_that_jumps_is_left_out(tmp_path):
+    """A wrong digit whose checksum is right by chance."""
+    epochs = sentences()
+    epochs[70][::2] = [kind(70, BEGIN + timedelta(seconds=70), north=80.0) for kind in (gga, rmc)]
+    found = read(tmp_path, joined(epochs))
+    assert 1 <= found.refused["position_jump"] <= 2  # placed between it and its neighbours
+    assert len(found) == COUNT - 1 - found.refused["position_jump"]
+
+
+@pytest.mark.parametrize("offset", ["0.5", "-0.4", ""])
+def test_offsets_of_dpt(offset, tmp_path):
+    (tmp_path / "log.nmea").write_text(
+        joined(sentences(gga, functools.partial(dpt, offset=offset), rmc))
+    )
+    found = read_soundings(tmp_path / "log.nmea")
+    check(found, offset=max(0.0, float(offset or 0)))
+    assert ("below the transducer" in found.source["said"]) == (offset != "0.5")
+
+
+def test_depths_without_the_offset_of_the_others_are_left_out(tmp_path):
+    epochs = sentences(gga, functools.partial(dpt, offset="0.5"), rmc)
+    for i in (20, 50):
+        epochs[i][1] = dpt(i, BEGIN, offset="")
+    (tmp_path / "log.nmea").write_text(joined(epochs))
+    found = read_soundings(tmp_path / "log.nmea")
+    check(found, offset=0.5)
+    assert found.refused["no_offset"] == 2 and len(found) == COUNT - 3
+
+
+@pytest.mark.parametrize("kind", ["DBT", "DBS"])
+@pytest.mark.parametrize("fields", ["{ft},f,,M,,F", "{ft},f,,,,", ",f,{m},M,,F", ",,,,{fa},F"])
+def test_feet_and_fathoms_are_depths(kind, fields, tmp_path):
+    def depth(i, when):
+        feet, fathoms = f"{DEPTH[i] / 0.3048:.3f}", f"{DEPTH[i] / 1.8288:.4f}"
+        return sentence(f"SD{kind}," + fields.format(ft=feet, m=f"{DEPTH[i]:.2f}", fa=fathoms))
+
+    assert len(read(tmp_path, joined(sentences(gga, depth, rmc)))) == COUNT - 1
+
+
+@pytest.mark.parametrize("fields", ["{m},M,,,,", "{m},,{m},,,", "{m},f,{m},M,,F", "{m},x,,,,"])
+def test_units_that_are_none_or_contradict_each_other_place_nothing(fields, tmp_path):
+    def depth(i, when):
+        return sentence("SDDBT," + fields.format(m=f"{DEPTH[i]:.2f}"))
+
+    with pytest.raises(InputError, match="200 bad_sentence"):
+        read(tmp_path, joined(sentences(gga, depth, rmc)))
+
+
+def test_the_depth_below_the_surface_goes_first_unless_there_are_few(tmp_path):
+    def dbs(i, when):
+        return sentence(f"SDDBS,,f,{DEPTH[i] + 1:.2f},M,,F")
+
+    (tmp_path / "log.nmea").write_text(joined(sentences(gga, dpt, dbs, dbt, rmc)))
+    found = read_soundings(tmp_path / "log.nmea")
+    check(found, offset=1.0)
+    few = [*sentences(gga, dpt, dbs, rmc, rows=INDEX[:5]), *sentences(rows=INDEX[5:])]
+    found = read(tmp_path, joined(few))
+    assert "DPT" in found.source["said"] and len(found) == COUNT - 1
+
+
+def test_two_sounders(tmp_path):
+    same = functools.partial(dpt, talker="II")
+    found = read(tmp_path, joined(sentences(gga, dpt, same, rmc)))
+    assert found.refused["other_sonar"] == COUNT and len(found) == COUNT - 1
+
+    def other(i, when):
+        return sentence(f"YXDPT,{2.3 * DEPTH[i]:.2f},0.0")
+
+    with pytest.raises(InputError, match=r"depths 2.. times each other by (SD|YX) and by (SD|YX)"):
+        read(tmp_path, joined(sentences(gga, dpt, other, rmc)))
+
+
+def test_doubled_sentences_are_one(tmp_path):
+    for text in (joined(doubled(sentences())), joined(2 * e for e in sentences())):
+        found = read(tmp_path, text)
+        assert len(found) in (COUNT - 1, COUNT) and found.refused["repeated"] >= COUNT - 1
+
+
+def test_equal_depths_are_not_doubled_ones(tmp_path):
+    epochs = [[e[0], dpt(7, BEGIN), dpt(7, BEGIN), e[2]] for e in sentences()]
+    (tmp_path / "log.nmea").write_text(joined(epochs))
+    assert len(read_soundings(tmp_path / "log.nmea")) == 2 * COUNT - 2
+
+
+def test_a_table_is_no_log(tmp_path):
+    assert not is_nmea(tmp_path / "a.csv", b"time,x,y,z\n1,2,3,$4\n" * 50)
+    assert not is_nmea(tmp_path / "a.csv", b"")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_parts_that_are_joined_at_random(seed, tmp_path):
+    """Logs of up to four loggers end to end, each cut anywhere."""
+    rng = random.Random(seed)
+    parts, good = [], 0
+    edges = sorted(rng.sample(range(10, COUNT - 10), 3))
+    for begin, end in zip([0, *edges], [*edges, COUNT], strict=True):
+        kinds = rng.choice([(gga, dpt, rmc), (rmc, dpt), (dpt, gga, zda), (gga, dbt, rmc),
+                            (gll, dpt, zda, rmc)])  # fmt: skip
+        text = joined(sentences(*kinds, rows=INDEX[begin:end]))
+        first, last = (rng.randrange(60) if rng.random() < 0.5 else 0 for _ in range(2))
+        text = text[first : len(text) - last]
+        ending = rng.choice(["\r\n", "\n", "", "\r"])
+        parts.append(text.replace("\r\n", ending))
+        good += text.count("DPT") if "DPT" in text else 0
+    order = [3, 1, 0, 2] if rng.random() < 0.3 else [0, 1, 2, 3]
+    found = read(tmp_path, "".join(parts[k] for k in order))
+    assert len(found) >= 0.8 * good
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_mangled_logs(seed, tmp_path):
+    """Bytes changed, dropped, put in; parts cut out, doubled."""
+    rng = random.Random(100 + seed)
+    kinds = rng.choice([(gga, dpt, rmc), (rmc, dpt), (dpt, gga, zda), (gll, dbt, zda)])
+    data = bytearray(joined(sentences(*kinds)).encode())
+    for _ in range(rng.randrange(1, 120)):
+        at, what = rng.randrange(len(data)), rng.randrange(5)
+        if what == 0:
+            data[at] = rng.randrange(256)
+        elif what == 1:
+            del data[at : at + rng.randrange(1, 30)]
+        elif what == 2:
+            data[at:at] = bytes(rng.randrange(256) for _ in range(rng.randrange(40)))
+        elif what == 3:
+            data[at:at] = data[at : at + rng.randrange(30)]
+        else:
+            data[at] ^= 1 << rng.randrange(8)
+    found = read(tmp_path, bytes(data))
+    assert len(found) + lost(found) >= 0.9 * COUNT and len(found) >= 0.3 * COUNT
