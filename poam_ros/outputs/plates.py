@@ -247,8 +247,9 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
     axis.set_ylim(ymin, ymax)
     length = _bar(0.3 * (xmax - xmin))
     unit = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
-    # Above the frame: inside, it would hide the map.
+    # Above the frame: inside, it would hide the map. A blank title keeps room for it in the layout.
     across = axis.get_xaxis_transform()
+    axis.set_title(" ", fontsize=TEXT, pad=10)
     for number in range(4):
         axis.add_patch(
             Rectangle(

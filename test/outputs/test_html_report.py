@@ -219,6 +219,22 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     assert "a colour for each survey line" in words and "2 soundings left out as false" in words
 
 
+@pytest.mark.parametrize("size", [(60, 40), (200, 30), (30, 200)])
+def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size):
+    grid = Grid.cells(Extent(0, size[0], 0, size[1]), 1.0)
+    z = np.broadcast_to(grid.x / 10 - 26, grid.shape).copy()
+    files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
+    files.write_samples(run / "samples.csv", grid.points[::5], z.ravel()[::5])
+    chart = read_chart(run, ExportSettings(depth=True))
+    for plate in (plates.chart_plate, plates.uncertainty_plate):
+        figure = drawn_by(monkeypatch, plate, chart)
+        figure.draw_without_rendering()
+        for text in [text for axis in figure.axes for text in (*axis.texts, axis.xaxis.label)]:
+            box = text.get_window_extent()
+            assert box.y0 >= -0.5 and box.y1 <= figure.bbox.y1 + 0.5, text
+            assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5, text
+
+
 def test_names_of_lines_do_not_overlap(run, monkeypatch):
     chart = named_lines(run)
     crowded = replace(chart, line=np.array([f"line {n // 3}" for n in range(len(chart.track))]))
