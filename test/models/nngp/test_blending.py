@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.nngp.blending import _distinct
 from poam_ros.models.registry import ModelSettings
 
 EXTENT = Extent(0, 200, 0, 160)
@@ -78,3 +80,10 @@ def test_between_dense_tracks_no_step_halfway():
         mapper.update(xy, z)
         largest.append(np.abs(np.diff(mapper.map(Grid.cells(EXTENT, 1.0)).mean, 2, axis=0)).max())
     assert largest[0] < 0.3 * largest[1]
+
+
+def test_the_distinct_nodes_are_those_of_unique_rows():
+    nodes = torch.randint(-40, 90, (2000, 2), generator=torch.Generator().manual_seed(0)).double()
+    expected = torch.unique(nodes, dim=0, return_inverse=True)
+    for found, right in zip(_distinct(nodes), expected, strict=True):
+        assert torch.equal(found, right)
