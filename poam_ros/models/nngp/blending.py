@@ -78,6 +78,8 @@ def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct ones of nodes [M, 2] of a lattice, sorted [K, 2], and which each is [M].
 
     By one number for each: ``torch.unique`` takes many times as long for rows."""
+    if not len(nodes):
+        return nodes, torch.empty(0, dtype=torch.long)
     low = nodes.amin(0)
     place = (nodes - low).long()
     width = place[:, 1].max() + 1

@@ -82,8 +82,10 @@ def test_between_dense_tracks_no_step_halfway():
     assert largest[0] < 0.3 * largest[1]
 
 
-def test_the_distinct_nodes_are_those_of_unique_rows():
-    nodes = torch.randint(-40, 90, (2000, 2), generator=torch.Generator().manual_seed(0)).double()
+@pytest.mark.parametrize("count", [2000, 1, 0])
+def test_the_distinct_nodes_are_those_of_unique_rows(count):
+    random = torch.Generator().manual_seed(0)
+    nodes = torch.randint(-40, 90, (count, 2), generator=random).double()
     expected = torch.unique(nodes, dim=0, return_inverse=True)
     for found, right in zip(_distinct(nodes), expected, strict=True):
         assert torch.equal(found, right)
