@@ -89,12 +89,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         raise InputError(_nothing(path, log))
     dated = date_fixes(log)
     fixes, receiver = track(path, log)
-    depths, sonar, surface = sounder(path, log, fixes)
+    depths, sonars, surface = sounder(path, log, fixes)
     if log.doubled:
         every, depths = depths, once(fixes, depths)
         log.refused["repeated"] += len(every) - len(depths)
-    torn = [each for (talker, kind), every in log.torn.items() for each in every
-            if f"{kind} of {talker}" in sonar.split(", ")]  # fmt: skip
+    torn = [each for key, every in log.torn.items() if key in sonars for each in every]
+    sonar = ", ".join(f"{kind} of {talker}" for talker, kind in sonars)
     whole = len(depths)
     rows = np.array([*depths, *((at, np.nan, 0.0) for at, _ in torn)])
     reason = np.array([""] * whole + [why for _, why in torn])

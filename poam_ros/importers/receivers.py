@@ -172,9 +172,9 @@ def _forward(fixes: list[Fix]) -> list[Fix]:
 
 def sounder(
     path: Path, log: NmeaLog, fixes: list[Fix]
-) -> tuple[list[tuple[int, float, float]], str, bool]:
-    """The depths of one sounder in the order of the file, which these are, and whether they count
-    from the surface.
+) -> tuple[list[tuple[int, float, float]], list[tuple[str, str]], bool]:
+    """The depths of one sounder in the order of the file, talkers and kinds of their sentences, and
+    whether they count from the surface.
 
     The kind that is preferred, of the talker with the most; others that count from there, too,
     where it is silent.
@@ -186,7 +186,7 @@ def sounder(
     )
     chosen = log.depths.pop(best)
     surface = _from_surface(best[1], chosen)
-    used = [f"{best[1]} of {best[0]}"]
+    used = [best]
     for (talker, kind), every in log.depths.items():
         at = np.interp([each[0] for each in every], *np.array(chosen).T[:2])
         ratio = float(np.median([each[1] for each in every] / at))
@@ -198,14 +198,14 @@ def sounder(
             raise InputError(_contradict(path, said, best[0], talker, DEPTHS))
         if beside:
             chosen = sorted([*chosen, *beside])
-            used.append(f"{kind} of {talker}")
+            used.append((talker, kind))
         if talker != best[0]:
             log.refused["other_sonar"] += len(every) - len(beside)
     offsets = [each for each in chosen if each[2] != 0]
     if 2 * len(offsets) > len(chosen) > len(offsets):  # the others count from elsewhere
         log.refused["no_offset"] += len(chosen) - len(offsets)
         chosen = offsets
-    return chosen, ", ".join(used), surface
+    return chosen, used, surface
 
 
 def _from_surface(kind: str, depths: list[tuple[int, float, float]]) -> bool:

@@ -53,7 +53,7 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    """A text that changes with the content of a file; empty: no file."""
+    """Numbers that change with the content of a file; empty: no file."""
     try:
         found = path.stat()
     except OSError:

@@ -24,10 +24,12 @@ from .hypotheses import (
     RUN,
     Forecast,
     Rates,
+    join_lines,
     likeliest,
     steps_scatter,
     usual_slope,
 )
+from .lines import usual_step
 
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of
@@ -85,8 +87,7 @@ def find_crossings(
     step = np.hypot(*np.diff(xy, axis=0).T)
     distance = np.r_[0.0, np.cumsum(step)] if distance is None else distance
     ranges = np.maximum(ranges, MIN_RANGE_M)
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
-    block = max(float(np.median(ranges)) / 4, 3 * usual)
+    block = max(float(np.median(ranges)) / 4, 3 * usual_step(step))
     line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
     if screened and float(np.median(ranges)) > NO_READING:
         multiple = _screen(xy, z, line, ranges, distance, block)
@@ -105,6 +106,7 @@ def _screen(
     others = OtherLines(xy, line, distance, block)
     surface = z + ranges
     used = ~_deeper(others, ranges)[others.of]
+    joined = join_lines(xy, ranges, line)
     multiple, rates = np.ones(len(z), dtype=np.int64), FIRST_RATES
     step = np.hypot(*np.diff(xy, axis=0).T)
     share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
@@ -122,7 +124,9 @@ def _screen(
         slope = usual_slope(xy, ranges, line, multiple == 1)
         agrees = used & known & (np.abs(ranges - forecast.mean) <= CONFIRMED * ranges)
         deepest = np.quantile(ranges[agrees], DEEPEST) if agrees.sum() >= MIN_SOUNDINGS else np.inf
-        found, rates = likeliest(xy, ranges, line, forecast, scatter, slope, rates, float(deepest))
+        found, rates = likeliest(
+            xy, ranges, joined, forecast, scatter, slope, rates, float(deepest)
+        )
         before, multiple = multiple, np.where((found < 0) | (found == RUN), FALSE_ECHO, found + 1)
         used = multiple == 1
         if used.sum() < LEAST_BOTTOM * (ranges > NO_READING).sum():

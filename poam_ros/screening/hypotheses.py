@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .lines import usual_step
+
 #: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
 FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
 RUN = 3
@@ -102,7 +104,7 @@ def likeliest(
     Args:
         xy: places [N, 2] in the order of the record.
         ranges: measured there, at least ``MIN_RANGE_M`` [N].
-        line: of each; the soundings of a line are in one row [N].
+        line: of each, joined (``join_lines``); the soundings of a line are in one row [N].
         forecast: by other lines.
         scatter: standard deviation of the steps around each sounding [N].
         slope: standard deviation of the bottom's slope.
@@ -112,7 +114,6 @@ def likeliest(
     Returns:
         Index into ``FACTORS``, or -1 for nonsense [N].
     """
-    line = join_lines(xy, ranges, line)
     begin = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
     length = np.diff(np.r_[begin, len(line)])
     order = np.argsort(-length, kind="stable")
@@ -147,7 +148,7 @@ class _Paths:
         self.depth = ranges[:, None] / FACTORS  # [N, S]
         self.evidence = _across(self.depth, forecast)
         step = np.hypot(*np.diff(xy, axis=0).T)
-        self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+        self.usual = usual_step(step)
         self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
         self.as_nonsense = -np.log(_nonsense_density(rates, ranges, np.exp(-self.wide)))  # [N]
@@ -286,7 +287,7 @@ def join_lines(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> np.ndarr
     """Lines between which the track goes on without a gap, as one: the bottom goes on in a turn.
     Of at most ``JOINED`` soundings, unless a line is longer [N]."""
     step = np.hypot(*np.diff(xy, axis=0).T)
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+    usual = usual_step(step)
     reach = np.maximum(np.minimum(ranges[1:], ranges[:-1]) / 2, GAP_STEPS * usual)
     ends = np.flatnonzero(np.diff(line) != 0)
     gap = step[ends] > reach[ends] * JOINED_STEP
@@ -329,7 +330,7 @@ def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np
     if len(rows) < 2:
         return SLOPE
     step = np.hypot(*np.diff(xy[rows], axis=0).T)
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+    usual = usual_step(step)
     back = max(1, round(float(np.median(ranges[rows])) / 2 / usual))
     now, past = rows[back:], rows[:-back]
     away = np.hypot(*(xy[now] - xy[past]).T)

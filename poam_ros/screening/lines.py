@@ -28,6 +28,12 @@ def find_lines(xy: np.ndarray, stride: float | None = None) -> np.ndarray:
     return np.cumsum(begins)
 
 
+def usual_step(step: np.ndarray) -> float:
+    """Median of the distances between successive soundings [N], in m, without those of a vehicle
+    that stood; 1 without any."""
+    return float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+
+
 def _turns(xy: np.ndarray, stride: float) -> list[int]:
     """The first soundings of new lines."""
     nodes, turns, begin = _nodes(xy, stride), [], 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.clock import SECOND
+from .lines import usual_step
 
 #: Slopes along a line are fitted to at most this many soundings on either side,
 SIDE = 40
@@ -30,7 +31,7 @@ class Motion:
         count = len(xy)
         self._line = line
         step = np.hypot(*np.diff(xy, axis=0).T)
-        self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+        self.usual = usual_step(step)
         moving = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
         side = int(np.ceil(SPAN / 2 / moving))
         begins = np.r_[0, np.flatnonzero(np.diff(line)) + 1]

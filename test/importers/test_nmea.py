@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import operator
 import random
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
 from poam_ros.importers.nmea import is_nmea
@@ -23,16 +23,6 @@ INDEX = np.arange(COUNT)
 LATITUDE, LONGITUDE = 53.1 + 2e-5 * INDEX, -8.6 + 4e-5 * np.sin(INDEX / 20)
 #: A depth of its own for each, so that a sounding is known by its depth.
 DEPTH = np.round(5.0 + 0.01 * (INDEX * 77 % COUNT), 2)
-
-
-def sentence(body):
-    return f"${body}*{functools.reduce(operator.xor, body.encode()):02X}\r\n"
-
-
-def spelt(degrees, sides):
-    size = abs(degrees)
-    text = f"{int(size):0{2 if 'N' in sides else 3}d}{60 * (size % 1):08.5f}"
-    return f"{text},{sides[int(degrees < 0)]}"
 
 
 def place(i, north=0.0):

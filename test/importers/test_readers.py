@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import struct
 import sys
 import types
@@ -12,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
 from poam_ros.importers.logs import interpolated
@@ -22,16 +21,6 @@ COUNT = 60
 BEGIN = datetime(2025, 6, 1, 23, 59, 30, tzinfo=timezone.utc)  # past midnight on the way
 LATITUDE, LONGITUDE = 53.1 + 1e-5 * np.arange(COUNT), -8.6 + 2e-5 * np.sin(np.arange(COUNT) / 9)
 DEPTH = np.round(4 + np.sin(np.arange(COUNT) / 7), 2)
-
-
-def sentence(body):
-    return f"${body}*{functools.reduce(operator.xor, body.encode()):02X}\r\n"
-
-
-def spelt(degrees, sides):
-    size = abs(degrees)
-    text = f"{int(size):0{2 if 'N' in sides else 3}d}{60 * (size % 1):08.5f}"
-    return f"{text},{sides[int(degrees < 0)]}"
 
 
 def nmea(path, depth="DPT", offset=""):
