@@ -15,7 +15,7 @@ from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transforme
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.refused_pings import RefusedPings
 from ..mapping.left_out import LeftOut
-from ..mapping.soundings import LINE, Labels, Soundings
+from ..mapping.soundings import LINE, Labels, Soundings, line_names
 from .dialect import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
 from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
@@ -151,10 +151,7 @@ class RawSoundings:
     def _left(self, index: np.ndarray, reason: str) -> LeftOut:
         count = len(index)
         stamps = np.zeros(count, np.int64) if self.stamp_ns is None else self.stamp_ns[index]
-        line = np.full(count, "", dtype=object)
-        if LINE in self.labels:
-            code, names = self.labels[LINE].at(index)
-            line = np.array(names, dtype=object)[code]
+        line = line_names(self.labels, index)
         assert self.row is not None
         found = np.column_stack((self.place[index], self.height[index]))
         return LeftOut(reason, self.row[index], stamps, found, np.full(count, np.nan), line)

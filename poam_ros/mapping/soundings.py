@@ -166,6 +166,14 @@ FOUND = "lines_found"
 LEAST_LINE = 5
 
 
+def line_names(labels: Mapping[str, Labels], index: np.ndarray) -> np.ndarray:
+    """The names of the survey lines of some soundings [M]; empty where unknown."""
+    if LINE not in labels:
+        return np.full(len(index), "", dtype=object)
+    code, names = labels[LINE].at(index)
+    return np.array(names, dtype=object)[code]
+
+
 @dataclass(frozen=True)
 class Soundings:
     """What a record holds.
@@ -337,10 +345,7 @@ class Soundings:
         index, count = np.flatnonzero(these), int(these.sum())
         stamps = np.zeros(count, dtype=np.int64) if self.stamp_ns is None else self.stamp_ns[index]
         depth = np.full(count, np.nan) if self.depth is None else self.depth[index]
-        line = np.full(count, "", dtype=object)
-        if LINE in self.labels:
-            code, names = self.labels[LINE].at(index)
-            line = np.array(names, dtype=object)[code]
+        line = line_names(self.labels, index)
         return LeftOut(
             reason, self.row[index], stamps, self.xyz[index], depth, line, why, who, when
         )
