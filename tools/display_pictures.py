@@ -27,13 +27,13 @@ BEGUN_NS = 1_700_000_000 * SECOND
 
 
 def pictures(*options: str) -> dict[str, str]:
-    """SVGs by the state that they show; ``options``: more of `poam drive`."""
-    parser, said = Parser(), list[str]()
+    """SVGs by the state that they show; ``options``: further options of `poam drive`."""
+    parser, messages = Parser(), list[str]()
     command.add_arguments(parser)
     args = parser.parse_args([*MISSION.split(), *options])
     values = command.settings(args) | {"mission_dir": ""}
     boat = command.launch(args, values)
-    drive = Drive(values, Link(instance(LinkSettings, values)), said.append, threaded=False)
+    drive = Drive(values, Link(instance(LinkSettings, values)), messages.append, threaded=False)
 
     def run(seconds: float) -> Moment:
         until = boat.time_s + seconds
@@ -45,7 +45,7 @@ def pictures(*options: str) -> dict[str, str]:
 
     def drawn(now: Moment) -> str:
         screen = Console(record=True, width=100, file=io.StringIO(), legacy_windows=False)
-        for line in said[-2:]:
+        for line in messages[-2:]:
             screen.print(line, markup=False, highlight=False)
         screen.print(picture(command.progress(drive, now)))
         svg = screen.export_svg(title="poam drive", unique_id="poam")

@@ -48,13 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
         args = parser.parse_args(given[1:])
-        if name == "map":  # which records it
+        if name == "map":  # it records its command line
             args.given = shlex.join(["poam", *given])
         return command.run(args)
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
-    except OSError as error:  # a full disk, above all
+    except OSError as error:  # above all a full disk
         if error.filename is None:
             raise
         print(f"poam {name}: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _overview() -> Parser:
-    """The parser of `poam --help`; it accepts no command, as these have parsers of their own."""
+    """The parser of `poam --help`. Every command has a parser of its own."""
     parser = Parser(prog="poam", description="Probabilistic Online Attentive Mapping (POAM).")
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -19,7 +19,7 @@ from ..core.extensions import Table
 from ..core.renames import RENAMED
 from ..core.settings import Setting, Value, rows
 
-#: Exit status of an interrupted command, as shells have it for SIGINT.
+#: Exit status of an interrupted command, as shells report SIGINT.
 INTERRUPTED = 130
 
 
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does; underscores in option names become dashes."""
         words = [_spelt(word) for word in args or ()]
-        self._add_options_of_others(words)
+        self._add_external_options(words)
         words = [part for word in self._several(words) for part in word]
         found, rest = super().parse_known_args(words, namespace)
         for word in rest:
@@ -52,15 +52,15 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def _several(self, words: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Each word; the numbers of an option that takes several may be one: ``'0 120 -40 40'``."""
+        """The words, where one word may hold all numbers of an option: ``'0 120 -40 40'``."""
         before = None
         for word in words:
             count = before.nargs if before is not None else None
             yield word.split() if isinstance(count, int) and count > 1 else (word,)
             before = self._option_string_actions.get(word)
 
-    def _add_options_of_others(self, words: Sequence[str]) -> None:
-        """Add the options of the planner and the model of other packages that the words name."""
+    def _add_external_options(self, words: Sequence[str]) -> None:
+        """Add the options of planners and models of other packages that are named in the words."""
         for action in list(self._actions):
             table = getattr(getattr(action.type, "row", None), "choices", None)
             if not isinstance(table, Table):
@@ -183,7 +183,7 @@ def figures(extra: str = "sim") -> Iterator[None]:
 
 
 def print_wrapped(text: str) -> None:
-    """Print a line; on a terminal broken between words where it is too long."""
+    """Print a line; on a terminal, wrap it between words."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
@@ -194,11 +194,11 @@ def print_wrapped(text: str) -> None:
 def exit_on_interrupt(command: str) -> Iterator[None]:
     """Until the block ends, Ctrl-C ends the process with one line. For imports.
 
-    As an exception it would be raised inside modules of other packages, which may swallow it or
-    turn it into another error. Nothing is lost: the command has not begun.
+    An exception would be raised inside modules of other packages, which may swallow it or turn it
+    into another error. Nothing is lost: the command has not started.
     """
     before = signal.getsignal(signal.SIGINT)
-    # Only the main thread can set handlers. A handler that is set already has a reason.
+    # Only the main thread can set handlers. A handler that somebody else has set is kept.
     in_main_thread = threading.current_thread() is threading.main_thread()
     if before is not signal.default_int_handler or not in_main_thread:
         yield

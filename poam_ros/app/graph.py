@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.files import shipped
 from ..core.settings import Setting, Value, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..planning.areas import AreaSettings
@@ -104,13 +105,14 @@ def robot_defaults(node: str) -> dict[str, Any]:
 
 def place_in_metres(values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters ``workspace``, ``origin`` and ``heading`` of a workspace in degrees, or of the
-    areas' polygon; none where neither is given. Without an origin its middle is the map's (0, 0).
+    areas' polygon; none if neither is given. Without an origin, the middle of the workspace is the
+    map's (0, 0).
 
     ``values``: settings of places by name.
 
     Raises:
-        InputError: it is no rectangle, or far from the origin; the areas' file cannot be read, or
-            has no workspace.
+        InputError: it is not a rectangle, or far from the origin; the file of areas cannot be read,
+            or has no workspace.
     """
     from ..mavlink.places import given_frame, workspace_of
 
@@ -165,8 +167,7 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     return found
 
 
-def rviz_layout() -> Path:
-    """RViz's layout, in a checkout or in the share folder of an installation."""
-    package = Path(__file__).parents[1]
-    folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
-    return next((f / "view.rviz" for f in folders if (f / "view.rviz").is_file()), folders[0])
+def rviz_arguments() -> list[str]:
+    """The arguments that give RViz its layout."""
+    layout = shipped("view.rviz")
+    return [] if layout is None else ["-d", str(layout)]

@@ -149,11 +149,10 @@ def viewers(
     """
     clock = {"use_sim_time": sim_time}
     drapes = [*arguments.parameters(context, "drapes"), clock]
-    rviz = ["-d", str(graph.rviz_layout())]
     return [
         Node(package="poam_ros", executable="drapes", name="drapes", parameters=drapes, **place),
-        Node(package="rviz2", executable="rviz2", name="rviz2", arguments=rviz,
-             parameters=[clock], **place),
+        Node(package="rviz2", executable="rviz2", name="rviz2",
+             arguments=graph.rviz_arguments(), parameters=[clock], **place),
     ]  # fmt: skip
 
 

@@ -64,10 +64,10 @@ class ProgressDisplay:
             sys.stdout.flush()
         else:
             self._live.console.print(line, markup=False, highlight=False)
-            self._shown_at = -math.inf  # the display below it may be of before
+            self._shown_at = -math.inf  # the display below it may be outdated
 
     def typed(self) -> None:
-        """A person has typed a line, whose end moved the cursor below the live display: go back."""
+        """Move the cursor back up after a person has typed a line into the live display."""
         if self._live is not None and sys.stdin.isatty():
             from rich.control import Control
 

@@ -15,26 +15,26 @@ class Moment:
     Attributes:
         ros_ns: the clock that stamps follow: wall, simulated or recorded time; it may jump.
         steady_s: a monotonic clock, by which timeouts are measured.
-        lasting_s: ROS time that never goes back (``LastingTime``), for limits in ROS time; None:
+        limit_clock_s: ROS time that never goes back (``LimitClock``), for limits in ROS time; None:
             use ``ros_ns``.
     """
 
     ros_ns: int
     steady_s: float
-    lasting_s: float | None = None
+    limit_clock_s: float | None = None
 
     @property
     def limit_s(self) -> float:
         """The time in s that limits in ROS time are measured by."""
-        return self.ros_ns / SECOND if self.lasting_s is None else self.lasting_s
+        return self.ros_ns / SECOND if self.limit_clock_s is None else self.limit_clock_s
 
     @property
     def limit_ns(self) -> int:
         """The same in ns."""
-        return self.ros_ns if self.lasting_s is None else round(self.lasting_s * SECOND)
+        return self.ros_ns if self.limit_clock_s is None else round(self.limit_clock_s * SECOND)
 
 
-class LastingTime:
+class LimitClock:
     """ROS time for limits: it starts at the clock's reading and is unaffected by clock adjustments.
 
     If stamps follow the system clock, which GPS and NTP adjust, it counts by the steady clock. If

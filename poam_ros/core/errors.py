@@ -56,6 +56,6 @@ def requires_extra(what: str, package: str, extra: str = "geo") -> Iterator[None
 
 
 def needs_extra(what: str, package: str, extra: str) -> str:
-    """The text of an error where an optional package is missing; arguments as of
-    ``requires_extra``. All messages and pages name an extra's command in this form."""
+    """The error text for a missing optional package; arguments as for ``requires_extra``.
+    All messages and pages use this form."""
     return f"{what} needs {package} (pip install 'poam_ros[{extra}]')"

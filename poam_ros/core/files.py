@@ -45,7 +45,7 @@ def verify(path: Path) -> None:
 
     Raises:
         OSError: it cannot be read.
-        InputError: its content is not what was listed.
+        InputError: its content does not match the listed checksum.
     """
     expected = _listed(path.parent).get(path.name)
     if expected is not None and expected != sha256(path):
@@ -55,7 +55,7 @@ def verify(path: Path) -> None:
 
 
 def damaged_files(folder: Path) -> list[Path]:
-    """The files of a folder that are not what its ``CHECKSUMS`` says; missing ones are left out."""
+    """The files in a folder that do not match its ``CHECKSUMS``; missing files are skipped."""
     found = []
     for name in sorted(_listed(folder)):
         try:
@@ -67,7 +67,7 @@ def damaged_files(folder: Path) -> list[Path]:
 
 
 def _listed(folder: Path) -> dict[str, str]:
-    """SHA-256 by name; a line that is damaged lists nothing."""
+    """SHA-256 by name; damaged lines are skipped."""
     try:
         text = read_whole(folder / CHECKSUMS).decode(errors="replace")
     except (OSError, InputError):
@@ -82,7 +82,7 @@ def _write_listed(folder: Path, listed: Mapping[str, str]) -> None:
 
 
 def sha256(*paths: Path) -> str:
-    """Of the concatenated content of files, a part at a time. Raises OSError."""
+    """The SHA-256 of the files' concatenated content, read in parts. Raises OSError."""
     total = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -93,11 +93,11 @@ def sha256(*paths: Path) -> str:
 
 def sync(path: Path) -> None:
     """Sync a file, or the entries of a folder, to the disk."""
-    place = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def within(folder: Path, name: str) -> Path:
@@ -113,38 +113,45 @@ def within(folder: Path, name: str) -> Path:
     return path
 
 
+def shipped(name: str) -> Path | None:
+    """A file of config/, in a checkout or in the share folder of an installation, if it exists."""
+    package = Path(__file__).resolve().parents[1]
+    folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which appears under its name only when it is complete and synced. What
-    ``CHECKSUMS`` said of an earlier file by this name is removed before.
+    """A file to write. It appears under its name only once it is complete and synced. The checksum
+    of an earlier file with this name is removed first.
 
     Raises:
-        OSError: it cannot be written; an earlier file by this name stays.
+        OSError: it cannot be written; an earlier file with this name is kept.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         if path.name != CHECKSUMS and path.name in (listed := _listed(path.parent)):
             del listed[path.name]
             _write_listed(path.parent, listed)
-        beside.replace(path)
+        temporary.replace(path)
         sync(path.parent)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a failed write does not know its file
+        error.filename = error.filename or str(path)  # a failed write does not name its file
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def rename_folder(beside: Path, place: Path) -> None:
+def rename_folder(temporary: Path, folder: Path) -> None:
     """Rename a folder once all its files are synced. Raises OSError."""
-    for path in (*beside.iterdir(), beside):
+    for path in (*temporary.iterdir(), temporary):
         sync(path)
-    beside.rename(place)
-    sync(place.parent)
+    temporary.rename(folder)
+    sync(folder.parent)
 
 
 def lock(path: Path, wait: bool = False) -> IO[bytes]:

@@ -97,7 +97,7 @@ class Extent:
         )
 
     def around(self, other: Extent) -> Extent:
-        """The rectangle around both."""
+        """The smallest rectangle that contains both."""
         low, high = np.minimum(self.lower, other.lower), np.maximum(self.upper, other.upper)
         return Extent(*map(float, (low[0], high[0], low[1], high[1])))
 
@@ -137,13 +137,17 @@ class Grid:
 
     @classmethod
     def of_file(cls, x: np.ndarray, y: np.ndarray) -> Grid:
-        """The points that a file names. Raises an ``InputError``: these are no such coordinates."""
+        """A grid with the coordinates in a file.
+
+        Raises:
+            InputError: x or y is not an ascending row of at least two finite numbers.
+        """
         x, y = (np.asarray(values, dtype=float) for values in (x, y))
         for values in (x, y):
             if not (values.ndim == 1 and len(values) > 1 and np.isfinite(values).all()):
-                raise InputError("expected x and y of two columns and rows or more")
+                raise InputError("expected at least two finite numbers in x and in y")
             if not (np.diff(values) > 0).all():
-                raise InputError("expected x and y that ascend")
+                raise InputError("expected ascending x and y")
         return cls(x, y)
 
     @classmethod
@@ -158,7 +162,7 @@ class Grid:
 
     @property
     def borders(self) -> Extent:
-        """The outer borders of the cells around the points, of which there are 2 x 2 or more."""
+        """The outer borders of the cells around the points; needs at least 2 x 2 points."""
         x, y = self.x, self.y
         half_x, half_y = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
         return Extent(x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y)
@@ -232,7 +236,10 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Of points [N, 2] to the nearest of the places [K, 2], in m^2 [N]; infinite without any."""
+    """Squared distance of points [N, 2] to the nearest of places [K, 2], [N] in m^2.
+
+    Infinite if there are no places.
+    """
     squared = np.full(len(points), np.inf)
     if not len(places):
         return squared

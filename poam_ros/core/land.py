@@ -16,15 +16,15 @@ class Land:
 
     Attributes:
         grid: centres of square cells.
-        water: which of them are water [rows, columns], boolean, at least one; beyond the raster, as
-            at its border.
+        water: which cells are water [rows, columns], boolean, at least one. A place beyond the
+            raster counts as the nearest cell at the border.
     """
 
     grid: Grid
     water: np.ndarray
 
     def moved(self, centre: np.ndarray, scale: float) -> Land:
-        """The same in coordinates (xy - centre) / scale."""
+        """The same land in the coordinates (xy - centre) / scale."""
         x, y = (
             (axis - c) / scale for axis, c in zip((self.grid.x, self.grid.y), centre, strict=True)
         )
@@ -32,7 +32,7 @@ class Land:
 
     @property
     def side(self) -> float:
-        """Of a cell."""
+        """Side of a cell."""
         return float(self.grid.x[1] - self.grid.x[0])
 
     @cached_property
@@ -80,7 +80,7 @@ class Land:
         to its middle as its ends, or until it is half a cell long.
         """
         crosses = np.zeros(len(a), dtype=bool)
-        # Nothing lies in between where the land is farther off than the other place.
+        # No land lies in between if the nearest land is farther away than the other place.
         free = self.to_land[self._cells(a)] - 2 * self.side
         dx, dy = (b - a).T
         line = np.flatnonzero(dx * dx + dy * dy > np.square(np.maximum(free, 0.0)))

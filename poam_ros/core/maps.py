@@ -61,11 +61,11 @@ class ElevationMap:
         return replace(self, mean=mean, variance=variance, fields=fields)
 
     def known(self, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
+        """Which cells the soundings at xy [N, 2] with elevations z [N] say anything about.
 
-        Not those farther from all of them than a lengthscale; nor those whose variance is larger
-        than that of z, beside what it is where there are soundings: their own mean says as much
-        there.
+        A cell farther than a lengthscale from every sounding is unknown. So is a cell whose
+        variance exceeds that of sounded cells by more than the variance of z: the mean of z says as
+        much about it as the map.
 
         Returns:
             Boolean [rows, columns].

@@ -1,5 +1,7 @@
-"""Reads files that others may have written: bounds the memory before it is taken, and YAML to plain
-values. Messages name no file: whoever reads it does."""
+"""Reading files that others may have written, in bounded memory; YAML becomes plain values.
+
+Messages do not name the file: the caller does.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 def allowance() -> int:
-    """Bytes that the content of one file may take. Raises an ``InputError``: it is no number."""
+    """Bytes of memory that the content of one file may take.
+
+    Raises:
+        InputError: ``VARIABLE`` is not a positive number.
+    """
     text = os.environ.get(VARIABLE, "")
     try:
         mib = float(text or DEFAULT_MIB)
@@ -49,12 +55,12 @@ def allowance() -> int:
 
 
 def refuse_larger(what: str, size: float, factor: int = 1) -> None:
-    """Raise an ``InputError`` where something of ``size`` bytes would take more than is allowed.
+    """Raise an ``InputError`` if something would take more memory than allowed.
 
     Args:
-        what: has this size.
-        size: in bytes.
-        factor: bytes of memory for each of them.
+        what: its name, for the message.
+        size: its size in bytes.
+        factor: bytes of memory for each of these bytes.
     """
     if size * factor > (most := allowance()):
         raise InputError(
@@ -65,7 +71,7 @@ def refuse_larger(what: str, size: float, factor: int = 1) -> None:
 
 @contextmanager
 def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
-    """The open GeoTIFF, of rasterio; no format that names other files.
+    """An open GeoTIFF, as a dataset of rasterio. Formats that refer to other files are refused.
 
     Args:
         path: of the file.
@@ -73,7 +79,7 @@ def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
 
     Raises:
         ImportError: rasterio is not installed.
-        RasterioError: it is no GeoTIFF.
+        RasterioError: it is not a GeoTIFF.
         InputError: its values, or one of its blocks, which are unpacked whole, would take more
             memory than allowed.
     """
@@ -81,7 +87,7 @@ def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
     from rasterio.errors import NotGeoreferencedWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)  # for terrain it may lie nowhere
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)  # terrains need no georeference
         source = rasterio.open(path, driver="GTiff")
     with source:
         blocks = [rows * columns * source.count for rows, columns in source.block_shapes]
@@ -90,31 +96,31 @@ def open_geotiff(path: Path, factor: int) -> Iterator[Any]:
 
 
 class MemoryMeter:
-    """Counts what the content of one file takes of memory while it is read.
+    """Counts the memory that the content of one file takes while it is read.
 
     Args:
-        what: takes it.
+        what: name of the content, for the message.
     """
 
     def __init__(self, what: str = "its content") -> None:
         self._what, self._taken, self._most = what, 0, allowance()
 
     def add(self, size: int) -> None:
-        """Count ``size`` bytes more. Raises an ``InputError``: they are too many."""
+        """Count ``size`` bytes more. Raises an ``InputError`` if the sum is too large."""
         self._taken += size
         if self._taken > self._most:
             refuse_larger(self._what, self._taken)
 
 
 def refuse_large_dataset(path: Path) -> None:
-    """Refuse a data set of a GIS that would take more memory than allowed, or has rows that are
-    computed, or names other files. All files of the same name count, and what an archive holds.
+    """Refuse a GIS dataset that would take too much memory, has computed rows, or refers to other
+    files. All files with the same stem count; an archive counts with its unpacked size.
 
     Raises:
         OSError: it cannot be read.
         InputError: see above.
     """
-    with path.open("rb") as file:  # GDAL takes such a file by any name, and opens what it names
+    with path.open("rb") as file:  # GDAL recognises a VRT by its content, whatever its name
         head = file.read(4096)
     if b"VRTDataSource" in head:
         raise InputError("it refers to other files")
@@ -149,11 +155,11 @@ def read_whole(path: Path, factor: int = 1) -> bytes:
 
 
 def parse_json(path: Path) -> Any:
-    """What a JSON file holds; UTF-8, with or without a byte order mark.
+    """The content of a JSON file in UTF-8, with or without a byte order mark.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no JSON, too large, or nested too deep.
+        ValueError: it is not JSON, too large, or nested too deep.
     """
     text = read_whole(path, JSON_FACTOR).decode("utf-8-sig")
     try:
@@ -182,11 +188,12 @@ def lines(file: TextIO, where: str = "") -> Iterator[str]:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` by name; that of an ``.npy`` under the empty name.
 
-    Nothing is allocated that the file does not hold: numpy itself believes an array's header.
+    Arrays larger than the file are refused before they are allocated; numpy alone trusts the header
+    of an array.
 
     Raises:
         InputError: it takes too much memory, or a header asks for more than there is.
-        Exception: those of ``files.UNREADABLE``: it is damaged, or no such file.
+        Exception: one of ``files.UNREADABLE``: it is damaged, or not such a file.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -274,7 +281,7 @@ def read_yaml(path: Path, unique: bool = False) -> Any:
 
     Raises:
         OSError: it cannot be read.
-        InputError: it is no YAML, too large, or has too many values.
+        InputError: it is not YAML, too large, or has too many values.
     """
     try:
         text = read_whole(path, YAML_FACTOR).decode()

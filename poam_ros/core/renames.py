@@ -13,7 +13,7 @@ def _grouped(group: str, names: str) -> dict[str, tuple[str, ...]]:
 
 
 def _moved(group: str, **names: str) -> dict[str, tuple[str, ...]]:
-    """Settings that had other names, before they had a group and in it."""
+    """Settings with new names; the old names are refused with and without the group."""
     return {
         old: (f"{group}.{new}",) for own, new in names.items() for old in (own, f"{group}.{own}")
     }

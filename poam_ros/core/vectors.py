@@ -16,13 +16,19 @@ from .reading import refuse_large_dataset
 
 #: A polygon: its border, then its holes, each corners [K, 2].
 Rings = tuple[np.ndarray, ...]
-#: Of well-known binary: what its geometries are.
+#: Types of geometries in well-known binary.
 POINT, LINE, POLYGON, SEVERAL = 1, 2, 3, (4, 5, 6, 7)
 
 
 class VectorLayer(NamedTuple):
-    """Polygons [N], the value of a column for each [N] (empty where there is none), the coordinate
-    system, if the file says one, and points and lines [K, 2], with their value."""
+    """The shapes of a layer.
+
+    Attributes:
+        polygons: border and holes of each [N].
+        values: of a column, for each polygon [N]; empty text if there is none.
+        crs: coordinate system; None if the file does not say.
+        places: points and lines [K, 2], each with its value of the column.
+    """
 
     polygons: list[Rings]
     values: list[str]
@@ -35,8 +41,8 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
 
     Args:
         path: of the file.
-        what: it is, for the message that pyogrio is needed.
-        column: whose values are wanted.
+        what: the file is, for the message that pyogrio is missing.
+        column: of the values to read; empty: none.
 
     Raises:
         InputError: the file cannot be read, or pyogrio is not installed.
@@ -67,7 +73,7 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
 
 
 def shown_error(error: Exception) -> str:
-    """What is wrong, on one line."""
+    """The error as one line of text."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

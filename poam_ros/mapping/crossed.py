@@ -11,7 +11,14 @@ import numpy as np
 
 from ..core.errors import quantity
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.crossings import Bias, CrossingTable, biases, spoken, table_statistics, write_lines
+from ..outputs.crossings import (
+    Bias,
+    CrossingTable,
+    biases,
+    statistics_text,
+    table_statistics,
+    write_lines,
+)
 from ..screening.crossings import Crossings, find_crossings
 from ..screening.hypotheses import FALSE_ECHO
 from .exclusions import days, files, with_lines
@@ -104,7 +111,7 @@ class Crossed:
         lines = list(self._lines())
         told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
         names = {self.line.names[code] for code in told}
-        said = [spoken(table_statistics(self.table, order), order)]
+        said = [statistics_text(table_statistics(self.table, order), order)]
         said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in names]
         offsets = [(LINE, bias) for bias, out, _ in lines if bias.offset and not out]
         offsets.sort(key=lambda each: -abs(each[1].median))

@@ -227,7 +227,7 @@ def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -
     ))  # fmt: skip
 
 
-def spoken(found: CrossingStatistics | None, order: str) -> str:
+def statistics_text(found: CrossingStatistics | None, order: str) -> str:
     """The statistics in one sentence."""
     if found is None:
         return "no crossings of lines"

@@ -12,7 +12,7 @@ import yaml
 
 from ..core.errors import quantity
 from ..core.geodesy import place_said
-from ..planning.tvu import ORDERS, said
+from ..planning.tvu import ORDERS, order_name
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import (
     Chart,
@@ -166,7 +166,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "crossings": f"{found.crossings:,}",
         "median difference": f"{found.median:.3f} m",
         "95 % of the differences": f"up to {found.quantile95:.3f} m",
-        f"within the limit of {said(order)}": f"{found.within:.1%}",
+        f"within the limit of {order_name(order)}": f"{found.within:.1%}",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     note = (

@@ -38,7 +38,7 @@ LEVELS = ("2", "1b", "special", "exclusive")
 LEVEL_NAMES = ("none", *({"1b": "1a, 1b"}.get(name, name.capitalize()) for name in LEVELS))
 
 
-def said(order: str) -> str:
+def order_name(order: str) -> str:
     """An order as S-44 writes it: Exclusive Order, Order 1a."""
     return f"{order.capitalize()} Order" if order.isalpha() else f"Order {order}"
 
@@ -50,7 +50,7 @@ def allowed(order: str, depth: np.ndarray) -> np.ndarray:
 
 
 def within(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Where a map is within the TVU of an order; boolean, of the arguments' shape.
+    """Where a map is within the TVU of an order; boolean, in the shape of the arguments.
 
     Args:
         order: a name of ``ORDERS``.
@@ -61,9 +61,9 @@ def within(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 
 def used(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """The 95 % uncertainty divided by an order's TVU: up to 1 is within; NaN for dry places.
+    """The 95 % uncertainty divided by an order's TVU: within it up to 1; NaN for dry places.
 
-    Arguments as of ``within``.
+    The arguments are those of ``within``.
     """
     return np.where(depth > 0, CONFIDENCE_95 * deviation / allowed(order, depth), np.nan)
 

@@ -93,13 +93,13 @@ class LockstepMission:
             terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
         )
         as_in_the_paper = settings.policy == "paper"
+        front_end = FrontEndSettings(
+            workspace=workspace, range_time_offset=-settings.sonar.latency,
+            max_jump=0.0,  # random initial samples are far apart
+        )  # fmt: skip
         self.session = SurveySession(
             self.mapper,
-            FrontEndSettings(
-                workspace=workspace,
-                range_time_offset=-settings.sonar.latency,
-                max_jump=0.0,  # random initial samples are far apart
-            ),
+            front_end,
             WaypointBatches() if as_in_the_paper else settings.batches,
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
             screening=settings.screening,
@@ -123,11 +123,9 @@ class LockstepMission:
         if settings.pilot != RANDOM_SAMPLES:
             pilot = PILOTS[settings.pilot](settings.workspace, self._pilot_rng)
         self.mission = Mission(
-            pilot,
-            settings.workspace,
-            clearance=settings.clearance,
+            pilot, settings.workspace, clearance=settings.clearance,
             max_samples=settings.max_samples,
-        )
+        )  # fmt: skip
         draws = self._planner_rng
         self._chooser = WaypointChooser(self.mission, self.target, settings.planner, draws)
         self._announce()
@@ -153,9 +151,9 @@ class LockstepMission:
         return float(x), float(y), float(self._pilot_rng.uniform(-np.pi, np.pi))
 
     def _sample_at_random(self) -> None:
-        """Uniform initial samples with the sonar's noise, before mission time starts.
+        """Take uniform initial samples with the sonar's noise, before mission time starts.
 
-        As many as the sonar takes along the length of the Bezier pilot, within the budget.
+        Their number is that of pings along the length of the Bezier pilot, within the budget.
         """
         settings, simulation = self.settings, self.simulation
         length = path_length(bezier_pilot(settings.workspace, self._pilot_rng))
@@ -241,7 +239,8 @@ class LockstepMission:
         return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
     def _drawn(self) -> ElevationMap | None:
-        """The model's present map, in the planner's cells; None if only the planner needs one."""
+        """The model's present map in the planner's cells; None if neither target nor clearance
+        needs it."""
         if not self.target.settings.on and self.mission.deep is None:
             return None
         grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
@@ -345,6 +344,11 @@ def run_mission(
 def describe(mission: LockstepMission) -> dict[str, Any]:
     """The resolved configuration, as plain values for config.yaml."""
     terrain, settings = mission.terrain, mission.settings
+    values = values_of(
+        settings, settings.model, settings.model.options, settings.planner_options,
+        mission.simulation.settings, settings.batches, settings.screening, settings.target,
+        settings.clearance,
+    )  # fmt: skip
     return {
         "version": __version__,
         "simulated": True,
@@ -355,17 +359,5 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
             "elevation": [terrain.lowest, terrain.highest],
         },
         "workspace": list(settings.workspace.bounds),
-        **nested(
-            values_of(
-                settings,
-                settings.model,
-                settings.model.options,
-                settings.planner_options,
-                mission.simulation.settings,
-                settings.batches,
-                settings.screening,
-                settings.target,
-                settings.clearance,
-            )
-        ),
+        **nested(values),
     }

@@ -96,9 +96,9 @@ def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, ste
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
 
     def after(seconds, set_s=0):
-        lasting_s = s.now.limit_s + seconds
+        limit_clock_s = s.now.limit_s + seconds
         s.wait(seconds + set_s)
-        s.now = Moment(s.now.ros_ns, lasting_s, lasting_s)
+        s.now = Moment(s.now.ros_ns, limit_clock_s, limit_clock_s)
 
     s.drive(20)
     s.work()

@@ -400,7 +400,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0})
     v, later, now = p.vehicle, [0.0], p.mapper._now
-    p.mapper._now = lambda: replace(now(), lasting_s=now().limit_s + later[0])
+    p.mapper._now = lambda: replace(now(), limit_clock_s=now().limit_s + later[0])
     levels = v.create_publisher(Float64, "water_level", 10)
     eventually(levels.get_subscription_count, what="no discovery")
 

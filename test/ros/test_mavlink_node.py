@@ -429,6 +429,6 @@ def test_home_in_degrees(ship, eventually):
 
 def test_a_home_without_an_origin_is_refused(refusal):
     given = "-p", "home_degrees:=[47.3, 8.55]"
-    assert "home_degrees: expected also origin" in refusal(planner_main, *given)
+    assert "home_degrees: expected origin as well" in refusal(planner_main, *given)
     given = *given, "-p", "origin:=[8.55, 47.3]"
     assert "home_degrees: expected a place within 200 km" in refusal(planner_main, *given)

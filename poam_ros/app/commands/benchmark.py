@@ -19,12 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Folder of results; an existing one is continued (default: "
         "runs/benchmark-CONFIG).")  # fmt: skip
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="Number of processes (default: cores / model.threads).",
-    )
+    where.add_argument("--workers", type=int, metavar="N",
+        help="Number of processes (default: cores / model.threads).")  # fmt: skip
     where.add_argument(
         "--scheduler", metavar="ADDRESS",
         help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.",

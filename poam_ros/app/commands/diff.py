@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Constant offset of the second survey's elevations, which is not change (m; "
         "default: estimated; 0: both have the same datum).")  # fmt: skip
     add("--extrapolate", action="store_true",
-        help="Compare all cells that both maps show, also those that are not between soundings of "
-        "both surveys.")  # fmt: skip
+        help="Compare all cells of both maps, not only those between soundings of both "
+        "surveys.")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,7 +78,7 @@ def _mapped(path: Path, folder: Path) -> Path:
     if (path / "map.npz").exists():
         return path
     if not path.exists():
-        raise InputError(f"{path}: expected a folder of `poam map`, or a log, got nothing there")
+        raise InputError(f"{path}: expected a folder of `poam map`, or a log, but there is nothing")
     from ..command import Parser
     from .map import add_arguments as map_arguments
     from .map import run as map_log

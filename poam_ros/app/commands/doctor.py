@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
-#: s between the nodes' times that the delays of their messages cannot explain, and the same of
-#: simulated time, which a busy machine delays, times its speed.
+#: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
+#: which a busy machine delays, per unit of its speed.
 MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
-#: s after which a simulation has started: every node has its time.
+#: Time of a simulation after which every node knows it, in s.
 STARTING_S = 10.0
 
-STARTS = "the simulation is starting: run poam doctor again in a moment"
+STARTING = "the simulation is starting: run poam doctor again in a moment"
 #: Advice, by the beginning of a status text.
 ADVICE = {
     "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
@@ -69,7 +69,8 @@ REASONS = {
 }
 
 
-#: What to set where crossings show a constant error, by its kind, its negative and itself.
+#: Advice for a constant error that crossings show, by its kind; formatted with minus the error, and
+#: with the error.
 CALIBRATED = {
     "latency": "add {:+.2f} s to sonar.time_offset",
     "along": "add {1:+.2f} m to the x of sonar.offset",
@@ -137,14 +138,16 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
-    starts = any(_starts(s) for name, s in found.items() if name.rpartition("/")[2] == "simulator")
-    yield from _clock_findings(found, starts)
+    starting = any(
+        _is_starting(s) for name, s in found.items() if name.rpartition("/")[2] == "simulator"
+    )
+    yield from _clock_findings(found, starting)
     for name, status in sorted(found.items()):
         advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
-        elif starts and status.level == WARN:
-            yield Finding(f"{name}: {status.text}", STARTS)
+        elif starting and status.level == WARN:
+            yield Finding(f"{name}: {status.text}", STARTING)
         else:
             yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
         if name.rpartition("/")[2] == "mapper":
@@ -152,20 +155,20 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         yield from _count_findings(name, status.values)
 
 
-def _starts(simulator: NodeStatus) -> bool:
-    """Whether a simulation waits for its nodes, or has sent time and odometry for a moment only."""
+def _is_starting(simulator: NodeStatus) -> bool:
+    """Whether a simulation waits for its nodes, or has only just begun to send its time."""
     time_s, speed = (_number(simulator.values, key) for key in ("time_s", "speed"))
     return simulator.text.startswith("waiting") or time_s < STARTING_S * speed
 
 
-def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[Finding]:
-    """Whether the nodes' clocks agree and run. ``starts``: a simulation is starting."""
-    standing = [name for name, status in found.items() if status.age_s is None]
-    if standing and starts:
-        yield Finding(f"{', '.join(standing)}: no time yet", STARTS)
-    elif standing:
+def _clock_findings(found: Mapping[str, NodeStatus], starting: bool) -> Iterator[Finding]:
+    """Whether the nodes' clocks agree and run. ``starting``: a simulation is starting."""
+    timeless = [name for name, status in found.items() if status.age_s is None]
+    if timeless and starting:
+        yield Finding(f"{', '.join(timeless)}: no time yet", STARTING)
+    elif timeless:
         advice = "use_sim_time is true, but no /clock arrives: set it to false on a vehicle"
-        yield problem(f"{', '.join(standing)}: no time yet", advice)
+        yield problem(f"{', '.join(timeless)}: no time yet", advice)
     # The monitor uses wall time, in simulations as well.
     ages = {
         name: status.age_s
@@ -227,7 +230,7 @@ def _number(values: Mapping[str, str], key: str) -> float:
 
 
 def crossing_findings(folder: Path) -> Iterator[Finding]:
-    """What the crossings of a mission's lines, and opposite directions, say of its settings."""
+    """Findings on a mission's settings, from crossings and from lines in opposite directions."""
     from ...importers.journals import read_journal
     from ...importers.raw import ReadOptions
     from ...journal.folder import DATABASE
@@ -255,14 +258,14 @@ HEALTHY, PROBLEMS = 0, 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mission-dir", type=Path, metavar="DIR",
-        help="Check the free disk space of this folder, and what its mission's crossings say of "
-        "the settings, as well.")  # fmt: skip
+        help="Check this mission folder as well: free disk space, and settings by the crossings of "
+        "survey lines.")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=4.0,
         help="Listen to /diagnostics for this long (s; default: 4; 0: do not listen).")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings, one a line; returns 0 if healthy and 1 if there is a problem."""
+    """Print the findings, one per line; returns 0 if healthy and 1 if there is a problem."""
     if not 0 <= args.seconds <= 3600:
         raise InputError(f"--seconds: expected a number from 0 to 3600, got {args.seconds:g}")
     problems = 0
@@ -285,7 +288,7 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
         return
     try:
         found = listen(args.seconds)
-    except Exception as error:  # of the middleware's libraries, in many types
+    except Exception as error:  # libraries of the middleware raise many types
         reason = " ".join(str(error).split())[:200]
         yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
         return

@@ -38,17 +38,14 @@ if TYPE_CHECKING:
     from ...outputs.recorder import Progress
     from ..progress import ProgressDisplay
 
-#: Parameters of nodes that mean nothing without ROS 2.
+#: Parameters that mean nothing without ROS 2.
 FOR_NODES = ("managed", "goals.action", "frame_id", "sonar.base_frame")
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
 PLACES = rows(PlaceSettings)
 PRACTICE = Setting(
-    "practice",
-    1.0,
-    "Drive a simulated boat over the terrain lake instead, at this multiple of real time",
-    minimum=0.1,
-    maximum=20.0,
-)
+    "practice", 1.0, "Drive a simulated boat over the terrain lake instead, at this multiple of "
+    "real time", minimum=0.1, maximum=20.0,
+)  # fmt: skip
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
     "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file",
@@ -56,7 +53,7 @@ COMMON_OPTIONS = (
     *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
     "max_speed", "capture_radius", "sonar.offset",
 )  # fmt: skip
-#: What people type, and the first letter that will do.
+#: What people type: a letter, or the word.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
 PERIOD_S = 0.05  # between two steps, at most
 LONGEST_STEP_S = 1.0  # of simulated time between two steps in practice
@@ -106,7 +103,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
                 "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', --areas.polygon-degrees or "
                 "--areas.file"
             )
-        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that of the areas
+        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # the rectangle around the areas' polygon
     if not values["mission_dir"]:
         values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
     for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):
@@ -160,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
     with ProgressDisplay() as display:
         drive = Drive(values, link, display.print_line, simulated=boat is not None)
         warning = instance(LinkSettings, values).warning
-        for text in filter(None, (warning, _help(boat), _of_practice(float(speed)))):  # type: ignore[arg-type]
+        for text in filter(None, (warning, _help(boat), _speed_note(float(speed)))):  # type: ignore[arg-type]
             display.print_line(text)
         _listen(drive, boat, display)
         with _signals(drive) as stopped:
@@ -189,10 +186,11 @@ def _loop(
 
 
 def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
-    """Both clocks, ``speed`` times as fast; the system clock is read once, as it may be set.
+    """Both clocks, ``speed`` times as fast. The system clock is read once: somebody may set it.
 
-    They go on by ``longest_s`` at most from one reading to the next: in practice, a machine that
-    is too slow makes time slower, and not a stalled link, which may not move the vehicle.
+    Between two readings they advance by at most ``longest_s``. With ``--practice``, a machine that
+    is too slow then slows time down; otherwise the link would seem to stall, and no target would be
+    sent.
     """
     begun_ns, read_s, seconds = time.time_ns(), time.monotonic(), 0.0
 
@@ -206,8 +204,8 @@ def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
 
 
 def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
-    """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
-    boat could be listening."""
+    """A simulated boat, armed and in GUIDED. It has a link of its own: a real boat could be
+    listening on the one in the settings."""
     from ...core.geometry import Extent
     from ...mavlink.frame import LocalFrame
     from ...mavlink.places import given_frame, workspace_of
@@ -249,21 +247,21 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
 def _help(boat: SimulatedBoat | None) -> str:
     words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
     text = f"type a letter and Enter: {words}"
-    return text + ("" if boat is None else f"; what happens to the boat: {', '.join(EVENTS)}")
+    return text + ("" if boat is None else f"; events of the boat: {', '.join(EVENTS)}")
 
 
-def _of_practice(speed: float) -> str:
+def _speed_note(speed: float) -> str:
     if speed == 1:
         return ""
-    return f"time runs {speed:g} times as fast: also the times in the log and the report"
+    return f"time runs {speed:g} times as fast, also in the log and the report"
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:
-    """Take what people type, on a thread of its own."""
+    """Read what people type, on a separate thread."""
 
     def read() -> None:
-        # Bytes, as a key of another alphabet must not end the thread; without the buffer, whose
-        # lock the thread would hold when the process ends.
+        # As bytes: a letter of another alphabet must not end the thread. Unbuffered: the thread
+        # would hold the lock of the buffer when the process ends.
         for line in sys.stdin.buffer.raw:  # type: ignore[union-attr]
             display.typed()
             word = shown(line.decode(errors="replace").strip().lower())
@@ -281,7 +279,7 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) 
 
 @contextmanager
 def _signals(drive: Drive) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the mission in order; the second one ends the process."""
+    """The first SIGINT or SIGTERM ends the mission properly; a second one ends the process."""
     seen: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -346,7 +344,7 @@ def _sum_up(drive: Drive) -> None:
     if mission.state == DONE:
         print_wrapped(f"end: {mission.state}: {mission.reason}")
     else:
-        print_wrapped(f"end: ended here while {mission.state} ({mission.reason})")
+        print_wrapped(f"end: quit while {mission.state} ({mission.reason})")
     print_wrapped(
         f"{quantity(drive.session.samples, 'ping')} in the map, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "

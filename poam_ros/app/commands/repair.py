@@ -9,13 +9,9 @@ from ...core.errors import InputError, pasted, quantity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "mission",
-        type=Path,
-        metavar="DIR",
+    parser.add_argument("mission", type=Path, metavar="DIR",
         help="Mission folder that no node is using, or a folder of results. Files are copied to a "
-        "folder damaged-... in it before they are changed.",
-    )
+        "folder damaged-... in it before they are changed.")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -94,7 +94,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
 
 def rviz_command(options: dict[str, Any]) -> list[str]:
     """The command that starts RViz for the graph."""
-    command = ["rviz2", "-d", str(graph.rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
+    command = ["rviz2", *graph.rviz_arguments(), "--ros-args", "-p", "use_sim_time:=true"]
     return command + _place(options["namespace"])
 
 
@@ -187,12 +187,9 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
 
 
 def _follow(
-    monitor: MonitorNode,
-    executor: Any,
-    processes: ProcessGroup,
-    display: Any,
+    monitor: MonitorNode, executor: Any, processes: ProcessGroup, display: Any,
     interrupted: list[int],
-) -> int:
+) -> int:  # fmt: skip
     """Spin the monitor until the mission is done, interrupted, or a process ends early."""
     while not monitor.finished:
         executor.spin_once(timeout_sec=0.1)
@@ -326,7 +323,7 @@ class ProcessGroup:
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         """Copy the output of a process to its log until it ends.
 
-        While the disk is full it is read all the same: the process would wait otherwise.
+        It is read even while the disk is full; otherwise the process would block.
         """
         assert process.stdout is not None
         full = contextlib.suppress(OSError)

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
     values |= vars(args)
     if values["min_depth"] and not after:
-        raise InputError("min_depth: expected also --after, as only a map says how deep it is")
+        raise InputError("min_depth: expected --after as well: only a map says how deep it is")
     path: Path = args.file
     if path.suffix not in FORMATS:
         raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
@@ -129,8 +129,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _transducer_height(folder: Path) -> float:
-    """Height of a boat's transducer above the map's datum, in m: by the water level and the mount
-    in config.yaml; 0 what it does not say."""
+    """Height of a boat's transducer above the map's datum, in m, from the water level and the sonar
+    mount in config.yaml; what is missing there counts as 0."""
     from ...outputs.exports.chart import read_config, recorded
 
     config = read_config(folder / "config.yaml")

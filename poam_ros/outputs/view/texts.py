@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import quantity
 from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
-from ...planning.tvu import LEVEL_NAMES, ORDERS, said, shares
+from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
 from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
 from .layers import stride
@@ -65,7 +65,7 @@ def numbers(chart: Chart) -> dict[str, str]:
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
     for order, share in wet.items():
         if np.isfinite(share):
-            found[f"within the TVU of {said(order)}"] = (
+            found[f"within the TVU of {order_name(order)}"] = (
                 f"{100 * share:.1f} % of the cells under water"
             )
     if not np.isfinite(list(wet.values())).any():

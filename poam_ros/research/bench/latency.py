@@ -112,12 +112,12 @@ def measure(
     budget: float = 0.0,
     resolution: float = 0.5,
 ) -> dict[str, Any]:
-    """Latencies (s) over ``seconds`` after the first map, maps of 60 m / ``resolution`` a side.
+    """Latencies in s after the first map, of a workspace of 60 m x 60 m.
 
     ``all`` is update, map and publication together, ``all_cpu`` the CPU time of their thread.
 
     Args:
-        seconds: as above.
+        seconds: duration of the measurement after the first map.
         method: of the mapper.
         samples: pings in its model at the start.
         budget: its ``training.budget``, in s.
@@ -149,8 +149,8 @@ def measure(
             vehicle.destroy_node()
             rclpy.try_shutdown()
         mapper = json.loads(times_file.read_text())
-    # The first map is of the pilot survey. With initial pings it is of those, and the second of all
-    # that waited meanwhile.
+    # The first map is that of the pilot survey. With initial pings, it is theirs, and the second
+    # one has all pings that waited for it.
     begin = 1 if samples else 0
     first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
     later = mapper["drawn"][begin + 1 :]
@@ -265,8 +265,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
     status = run_node(make, args)
     if made:
-        notes = {"delays": made[0].delays, "drawn": made[0].drawn}
-        Path(os.environ[TIMES_FILE]).write_text(json.dumps(notes))
+        times = {"delays": made[0].delays, "drawn": made[0].drawn}
+        Path(os.environ[TIMES_FILE]).write_text(json.dumps(times))
     return status
 
 

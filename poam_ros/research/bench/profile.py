@@ -35,10 +35,19 @@ FILL = 1500  # samples in one batch before the measurement
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """What is measured, ``repeats`` times each: with ``samples`` in the model, an update with
-    ``batch`` new ones, predictions at ``queries`` points and of a ``grid`` x ``grid`` map by
-    ``method``. ``inducing`` is for sparse models and the reference: with ``reference``, GPyTorch
-    takes turns with POAM."""
+    """What is measured.
+
+    Attributes:
+        method: of the model.
+        samples: in the model before the measurement.
+        inducing: maximum number of inducing inputs, of sparse models and the reference.
+        batch: new samples in an update.
+        queries: points of a prediction.
+        grid: a map has ``grid`` x ``grid`` cells.
+        repeats: number of measurements of each.
+        threads, device, seed: of the model.
+        reference: measure GPyTorch in turn with POAM.
+    """
 
     method: str = "poam"
     samples: int = 2000
@@ -175,7 +184,7 @@ ASPECT = (4.6, 3.6)  # inches of one panel
 
 
 def draw_profile(results: Sequence[dict[str, Any]], path: Path) -> None:
-    """One panel for each setting that takes several values; the others at their first value.
+    """Draw a panel for each setting that takes several values, with the others at their first.
 
     Raises:
         ImportError: without matplotlib.
@@ -223,11 +232,11 @@ WARM_UP = 2  # rounds that do not count
 def profile(settings: ProfileSettings, rates: MachineRates) -> dict[str, Any]:
     """Medians over the repeats, after warm-up: wall times ``*_s`` and CPU times ``*_cpu_s``.
 
-    CPU times of an update's parts are its own, shared out like the wall time. The spread is half
-    the range between the quartiles. ``*_bound_s`` is the time that the unavoidable operations take
-    at the machine's rates, for POAM and for the nearest neighbours. Of the reference there are CPU
-    times and ``*_ratio``, the median of its CPU time over ours in the same round. Pings are
-    scattered over the generated seamounts.
+    The CPU time of an update is divided among its parts in proportion to their wall times. The
+    spread is half the interquartile range. ``*_bound_s`` is the time of the unavoidable operations
+    at the machine's rates, for POAM and ``nngp``. The reference has CPU times and ``*_ratio``, the
+    median ratio of its CPU time to ours in the same round. Pings are scattered over the generated
+    seamounts.
     """
     configure_process(settings.threads)
     setup = ProfileSetup(settings)

@@ -1,7 +1,7 @@
-"""This machine's rates of multiplications and exponentials, and how many a model needs.
+"""This machine's rates of multiplications and exponentials, and the numbers that a model needs.
 
-For ``nngp`` only the equations are counted, not the search for neighbours, which takes a few
-hundred distances per query.
+For ``nngp`` only the equations count, not the search for neighbours, which computes a few hundred
+distances per query.
 """
 
 from __future__ import annotations
@@ -121,13 +121,13 @@ def map_work(M: int, columns: int, rows: int, bases: int) -> OperationCount:
     )
 
 
-#: Of the covariance of two points: D and its determinant, Q, and what is made of them.
+#: Operations for the covariance of two points: D and its determinant, Q, and the kernel of Q.
 PAIR = 25
-#: Of its gradient by the fields of both and by the exponent.
+#: Operations for its gradient by the fields of both points and by the exponent.
 PAIR_BACKWARD = 50
-#: A power takes a logarithm and an exponential, what is made of it another; roots are not counted.
+#: A power takes a logarithm and an exponential, the kernel another one; roots are not counted.
 PAIR_EXPONENTIALS = 3
-#: Of the fields at one point: four interpolations, the matrix S.
+#: Operations for the fields at one point: four interpolations, the matrix S.
 POINT, POINT_EXPONENTIALS = 4 * 9 + 15, 3
 FIELDS = 4
 

@@ -85,7 +85,7 @@ class Comparison:
         return sorted(runs, key=lambda run: run.seed)
 
     def shown(self, environment: str) -> dict[str, FinishedRun]:
-        """One run of each method to draw: of the first common seed, else of its own first seed.
+        """The run of each method that is drawn: of the first common seed, or of its own first seed.
 
         Methods are in the order of the sweep.
         """
@@ -99,8 +99,8 @@ class Comparison:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """Span of samples that is averaged over: the paper's, up to the longest run's end; if a run
-        does not reach it, the samples that all runs have; of zero length if there are none."""
+        """Span of samples to average over: the paper's, up to the end of the longest run; if a run
+        does not reach it, the span that all runs have; of zero length if there is none."""
         start, end = PAPER_SPAN
         if all(run.samples[0] <= start < run.samples[-1] for run in self.runs):
             return start, min(end, max(float(run.samples[-1]) for run in self.runs))
@@ -136,8 +136,8 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     """The sweep in ``folder``, a comparison for each pilot and planner, in the sweep's order.
 
     Raises:
-        InputError: if there is no finished run, a file of one is missing or broken, or they are in
-            another version's format.
+        InputError: if there is no finished run, a file is missing or broken, or the folder has the
+            format of another version.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a benchmark, but it does not exist")

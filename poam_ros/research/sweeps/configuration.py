@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...core.errors import InputError, TerrainError
+from ...core.files import shipped
 from ...core.reading import read_yaml
 from ...core.renames import refuse_old
 from ...core.settings import Setting, Value, at, declared, flat, instance, rows
@@ -83,8 +84,8 @@ class SweepSettings:
         model: settings of the models, by name; each method takes those it has.
         planning: options of the planners, by name; each planner takes those it has.
         base: settings that all runs share.
-        folder: that relative paths of terrains start from.
-        file: they were read from, for messages; None if not from a file.
+        folder: of relative paths of terrains.
+        file: the file that they were read from, for messages; None without a file.
 
     Raises:
         InputError: if a value is wrong, a list is empty, or a run is listed twice.
@@ -264,13 +265,9 @@ def find_sweep(name: str) -> Path:
     path = Path(name).expanduser()
     if path.exists() and not path.is_dir():
         return path
-    package = Path(__file__).resolve().parents[2]
-    # In a checkout beside the package; installed under share/ of some prefix of it.
-    folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
-    for folder in folders:
-        shipped = folder / f"{name}.yaml"
-        if path.name == name and shipped.is_file() and _is_sweep(shipped):
-            return shipped
+    file = shipped(f"{name}.yaml") if path.name == name else None
+    if file is not None and _is_sweep(file):
+        return file
     found = "is a folder" if path.is_dir() else "no such file"
     raise InputError(
         f"{name}: {found}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"

@@ -50,9 +50,8 @@ class SweepFolder:
         terrains: by environment.
 
     Raises:
-        InputError: if the folder cannot be written, or holds runs made with other settings or
-            broken ones.
-        PoamError: if something in it cannot be written.
+        InputError: if the folder cannot be written, or has broken runs or runs with other settings.
+        PoamError: if a file in it cannot be written.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class SweepFolder:
         with _writing(folder):
             write_config(folder / "sweep.yaml", sweep)
             for left in folder.glob("runs/*/*/*/.seed-*"):
-                shutil.rmtree(left)  # left by an interruption
+                shutil.rmtree(left)  # of an interrupted run
             self._write_index()
 
     @property

@@ -23,7 +23,8 @@ from .folder import SweepFolder, TaskResult, locked
 
 @dataclass
 class SweepStatus:
-    """Where a sweep stands. ``finished`` counts those of earlier calls, too; walls by method, s."""
+    """The state of a sweep. ``finished`` includes runs of earlier calls; ``walls``: wall times in s
+    by method."""
 
     total: int
     finished: int = 0
@@ -33,7 +34,7 @@ class SweepStatus:
     walls: dict[str, list[float]] = field(default_factory=dict)
 
     def seconds_left(self) -> float | None:
-        """About how long it will take, from the mean time of each method's finished runs."""
+        """Estimated time left in s, from the mean time of each method's finished runs."""
         every = [wall for walls in self.walls.values() for wall in walls]
         if not every or not self.running:
             return None
@@ -48,8 +49,8 @@ class SweepStatus:
         return max((left + sum(remains)) / len(self.running), *remains, 0.0)
 
 
-#: Called with the status and the run that has ended; None when the first ones have started. Failed
-#: runs are in ``status.failed``.
+#: Called with the status and the run that has ended, or None once the first runs have started.
+#: Failed runs are in ``status.failed``.
 OnRun = Callable[[SweepStatus, Run | None], None]
 
 
@@ -120,12 +121,12 @@ def _work(
     status: SweepStatus,
     on_run: OnRun,
 ) -> None:
-    """Run everything that waits, one run per thread of the cluster at a time."""
+    """Run all waiting runs, one per thread of the cluster at a time."""
     from distributed import as_completed
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
-        # As tasks instead of scattered data: they are repeated if a worker is lost.
+        # Tasks, unlike scattered data, are repeated if a worker is lost.
         there = {
             name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
         }

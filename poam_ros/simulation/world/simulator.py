@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .terrain import Terrain
 
 FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
-#: Choose a value that suits the terrain, for numbers that cannot be negative.
+#: Value of a setting that cannot be negative: choose what suits the terrain.
 OWN = -1.0
 
 
@@ -251,7 +251,7 @@ class Simulation:
         self._vehicle.set_goal(goal)
 
     def step(self) -> SimulationStep:
-        """Advance by one control period. A ping at the very end of it belongs to it."""
+        """Advance by one control period. A ping at its very end belongs to it."""
         begin, self._tick = self._tick, self._tick + self._control_ticks
         motion = self._vehicle.advance(float(self._control_ticks / self._tick_rate))
         while self._next_ping <= self._tick:

@@ -279,7 +279,7 @@ def _jacksboro(seed: int) -> np.ndarray:
     return scaled("jacksboro", square, (0.0, 255.0))
 
 
-#: Generated for a seed, or real, by name.
+#: Terrains by name: functions of a seed.
 BUILT_IN = {"jacksboro": _jacksboro, "seamounts": seamounts, "corner": corner, "lake": lake}
 #: Defaults of the sonar, where they are not ``SonarDefaults()``.
 SONAR_DEFAULTS = {"lake": SonarDefaults(noise_std=0.1, clearance=2.5)}

@@ -63,6 +63,6 @@ def test_a_hole_is_found_and_the_offset_is_not(surveys, tmp_path, capsys):
 def test_surveys_that_cannot_be_compared(surveys, tmp_path, capsys):
     first = str(surveys / "first")
     to = ["--output", str(tmp_path / "out")]
-    assert "got nothing there" in refused(["diff", first, str(tmp_path / "no"), *to], capsys)
+    assert "but there is nothing" in refused(["diff", first, str(tmp_path / "no"), *to], capsys)
     finest = [first, first, "--resolution", "0.1", *to]
     assert "at most 20000 cells" in refused(["diff", *finest], capsys)

@@ -132,7 +132,7 @@ def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
     assert begins[0] == begins[1] and math.dist(begins[0], goals[-1]) < 20
     assert math.dist(begins[2], (1, 1)) < 20
     assert main([*STATED, "--goals.degrees", "-17.5 179.9999"]) == 2
-    assert "goals.degrees: expected also origin" in capsys.readouterr().err
+    assert "goals.degrees: expected origin as well" in capsys.readouterr().err
 
 
 def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):

@@ -103,8 +103,8 @@ def test_clock_and_frames_move_into_the_namespace(options):
 
 
 def test_rviz_gets_the_included_layout(options):
-    assert graph.rviz_layout().is_file()
-    assert str(graph.rviz_layout()) in rviz_command(options())
+    _, layout = graph.rviz_arguments()
+    assert Path(layout).is_file() and layout in rviz_command(options())
 
 
 @pytest.mark.ros

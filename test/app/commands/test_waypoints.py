@@ -197,4 +197,4 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys, words, expected)
 def test_a_depth_needs_a_map(capsys):
     words = ["waypoints", "next.plan", "--workspace-degrees", degrees(), "--min-depth", "2"]
     assert main(words) == 2
-    assert "min_depth: expected also --after" in capsys.readouterr().err
+    assert "min_depth: expected --after as well" in capsys.readouterr().err
