@@ -1,7 +1,7 @@
-"""Who controls the vehicle: the mission from a person's start or resume on, until a take-over.
+"""Who controls the vehicle: the mission, from a person's start or resume until a take-over.
 
-A take-over is any mode but GUIDED, disarming, a failsafe, or silence. After it the mission
-sends nothing before a person starts or resumes it: the vehicle is never taken back.
+A take-over is a mode other than GUIDED, disarming, a failsafe, or a silent link. After it the
+mission sends nothing until a person starts or resumes it again.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 GUIDED = "GUIDED"
 ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
-#: MAV_STATE: with CRITICAL and EMERGENCY ArduPilot reports a failsafe; then the vehicle shuts down.
+#: MAV_STATE: ArduPilot reports a failsafe as CRITICAL or EMERGENCY; the others are a shutdown.
 FAILSAFE = {5: "CRITICAL", 6: "EMERGENCY", 7: "POWEROFF", 8: "FLIGHT_TERMINATION"}
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a heartbeat says: the mode's name, whether the vehicle is armed, and the name of the
-    system's state if that is a failsafe, else empty."""
+    """The content of a heartbeat: name of the mode, whether the vehicle is armed, and the name of
+    the system's state if it is a failsafe; otherwise empty."""
 
     mode: str
     armed: bool
@@ -25,7 +25,7 @@ class Status:
 
     @property
     def refusal(self) -> str:
-        """Why the mission may not move the vehicle, as text; empty: it may."""
+        """Why the mission must not move the vehicle, as text; empty: it may."""
         if self.failsafe:
             return f"the autopilot reports a failsafe ({self.failsafe})"
         if not self.armed:
@@ -54,22 +54,22 @@ class Authority:
         return refusal
 
     def heartbeat(self, status: Status) -> str:
-        """Take a heartbeat; returns why the vehicle is taken over by it, or ""."""
+        """Handle a heartbeat; returns why it is a take-over, or ""."""
         self.status = status
         return self.withdraw(status.refusal)
 
     def silent(self, seconds: float) -> str:
-        """No heartbeat has come for so long; returns as ``heartbeat``."""
+        """No heartbeat for this time in s; returns as ``heartbeat``."""
         self.status = None
         return self.withdraw(f"the link is lost: no heartbeat for {seconds:.0f} s")
 
     def restarted(self) -> str:
-        """The autopilot has started again: its last heartbeat may be older. As ``heartbeat``."""
+        """The autopilot has restarted: forget its last heartbeat; returns as ``heartbeat``."""
         self.status = None
         return self.withdraw("the autopilot has started again")
 
     def withdraw(self, reason: str) -> str:
-        """Take the vehicle for this reason (empty: do not); returns it where that is new."""
+        """Stop driving the vehicle for a reason; empty: go on. Returns the reason if it is new."""
         if not (reason and self.granted):
             return ""
         self.granted = False

@@ -1,28 +1,28 @@
-"""The autopilot's clock, milliseconds since its boot, on this computer's clock."""
+"""From the autopilot's clock, milliseconds since its boot, to this computer's clock."""
 
 from __future__ import annotations
 
 from ..core.clock import SECOND
 
 MILLISECOND = 1_000_000  # ns
-#: ns; of each of the two windows in which the fastest message is looked for. Crystals differ by
-#: some 50 ppm: 1.5 ms in this time.
+#: Length of each of the two windows in which the fastest message is searched for, in ns. Crystals
+#: differ by some 50 ppm: 1.5 ms in this time.
 WINDOW_NS = 30 * SECOND
 WRAP_MS = 2**32
-#: ms; a stamp this far behind the newest one is of another boot.
+#: A stamp this far behind the newest one comes from another boot, in ms.
 REBOOT_MS = 10_000
 
 
 class BootClock:
     """Converts times since boot to this computer's clock.
 
-    A message arrives later than it was stamped, by a delay that varies. The clocks' offset is that
-    of the fastest message of the last minute, so stamps differ from true ones by the shortest
-    delay alone, and are never in the future.
+    A message arrives some time after its stamp, and this delay varies. The offset between the
+    clocks is taken from the fastest message of the last minute. Converted stamps are therefore late
+    by the shortest delay only, and never in the future.
 
     Attributes:
-        boots: how often the autopilot was seen to begin again.
-        age_s: how long the newest message was on its way, beyond the shortest delay, in s.
+        boots: number of restarts of the autopilot that were noticed.
+        age_s: delay of the newest message beyond the shortest delay, in s.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class BootClock:
     def stamp(self, boot_ms: int, arrived_ns: int) -> int:
         """The time of measurement in ns of a message with a time since boot in ms.
 
-        ``arrived_ns``: by a clock that nobody sets.
+        ``arrived_ns``: time of arrival by a clock that is never adjusted.
         """
         newest = self._newest_ms
         if newest is not None and newest - boot_ms > WRAP_MS // 2:
@@ -53,7 +53,7 @@ class BootClock:
         if self._begun is None:
             self._begun, self._present = arrived_ns, offset
         elif arrived_ns - self._begun > WINDOW_NS:
-            # After a silence the old offset still holds but for the drift: keep it for a window.
+            # After a silence the old offset is still right, but for drift: keep it for a window.
             self._before, self._present, self._begun = self._present, offset, arrived_ns
         self._present = min(self._present, offset)
         smallest = self._present if self._before is None else min(self._present, self._before)

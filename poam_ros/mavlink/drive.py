@@ -47,27 +47,28 @@ COMMANDS = ("start", "pause", "resume", "stop", "quit")
 class Drive:
     """Feeds a session and a mission from a link, and sends the mission's goals as targets.
 
-    ``step`` does everything; it is called often, from one thread. With the first good fix, or at
-    once with a given ``origin``, the frame is made and the mission opened.
+    ``step`` does everything; call it often, from one thread. The frame is created and the mission
+    opened at the first good fix, or at once if ``origin`` is given.
 
     Args:
-        values: settings of mapper, planner and places in degrees by name; the workspace: see
+        values: settings of mapper, planner and places in degrees by name; for the workspace see
             ``workspace_of``.
         link: to the autopilot.
-        say: takes a line for people.
-        threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
-        simulated: whether the vehicle is; recorded in config.yaml.
+        say: called with each line for people.
+        threaded: whether the model has its own thread; otherwise ``step`` waits for it.
+        simulated: whether the vehicle is simulated; recorded in config.yaml.
 
     Attributes:
-        vehicle: on the link; ``authority``, ``telemetry``, ``parameters``, ``steering``: its own.
+        vehicle: on the link, with its ``authority``, ``telemetry``, ``parameters``, ``steering``.
         session, guidance: None before the frame is known.
-        newest_ping: None before the first in the frame.
-        before_frame: ranges that came before. ``batches``: that the model has learned.
-        finished: whether the mission is over and its results are written, or was asked to quit.
-        closed: whether ``close`` was called: the vehicle is not driven any more.
+        newest_ping: None before the first one in the frame.
+        before_frame: number of ranges before the frame was known.
+        batches: number of batches in the model.
+        finished: whether the mission is over with its results written, or a person has quit.
+        closed: whether ``close`` was called; the vehicle is no longer driven.
 
     Raises:
-        InputError: a value is wrong, or the mission folder is of another mission.
+        InputError: a value is wrong, or the mission folder belongs to another mission.
     """
 
     def __init__(
@@ -90,13 +91,13 @@ class Drive:
         self.newest_ping: RawPing | None = None
         self.before_frame = self.batches = 0
         self._warnings = LogThrottle(log.warning)
-        self.finished = self.closed = self._over = self._begun = False
+        self.finished = self.closed = self._over = self._started = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._thread: ModelThread | None = None
         self._leave: Callable[[], str] = str
         self._now = Moment(0, 0.0)
-        self._begins = values["autostart"] or values[RESUMES]  # without a person
+        self._starts_unasked = values["autostart"] or values[RESUMES]
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
         self._boots, self.disk_problem, self._advised = 0, "", False
@@ -112,12 +113,12 @@ class Drive:
                 )
 
     def command(self, word: str) -> None:
-        """Take one of ``COMMANDS``; may be called on any thread."""
+        """Queue one of ``COMMANDS``; may be called from any thread."""
         self._commands.put(word)
 
     @property
     def origin_fault(self) -> str:
-        """Why no fix has made the frame yet, as text; empty: it is there, or made at once."""
+        """Why there is no frame yet, as text; empty: there is one, or the next step creates it."""
         if self._frame is not None:
             return ""
         if self.link.heard_s is None:
@@ -125,10 +126,10 @@ class Drive:
         return self.telemetry.origin_fault(self._max_accuracy)
 
     def step(self, now: Moment) -> None:
-        """Read the link, and do all that is due.
+        """Read the link, and do everything that is due.
 
-        Heartbeats are read first, and targets are sent before anything that takes time: none is
-        sent after a heartbeat that has arrived.
+        Heartbeats are handled first, and targets are sent before anything that takes time. So no
+        target is sent once a heartbeat of a take-over has arrived.
         """
         messages = self._listen(now)
         if self.guidance is not None and not self.vehicle.stalled:
@@ -145,7 +146,7 @@ class Drive:
         self._run(now)
 
     def close(self, now: Moment) -> None:
-        """Let the vehicle hold station if it is the mission's, and write what is there."""
+        """Let the vehicle hold station if the mission drives it, and write the results."""
         self.closed = True
         self._listen(now)
         guidance, session, drives = self.guidance, self.session, not self.vehicle.stalled
@@ -173,10 +174,10 @@ class Drive:
         self.telemetry.frame = frame
         values = self.values = {**self.values, **frame.values}
         values["workspace"] = workspace_of(values, frame).bounds
-        # Only a person, or ``_begin_unasked``, lets the vehicle move.
+        # Only a person or ``_start_unasked`` makes the vehicle move.
         waiting = {**values, "autostart": False, RESUMES: False}
         guidance = Guidance(waiting, self._warnings.add)
-        if guidance.mission.state == PAUSED:  # by a watchdog, perhaps, which would resume it
+        if guidance.mission.state == PAUSED:  # perhaps by a watchdog, which would resume it
             guidance.mission.pause("the process was restarted")
         try:
             session, self._leave = open_mission(values)
@@ -190,7 +191,7 @@ class Drive:
                 "version": __version__,
                 "nodes": {n: nested(plain(values)) for n in NODES},
             }
-            if self._simulated or is_simulated(folder):  # what was practice stays practice
+            if self._simulated or is_simulated(folder):  # practice stays practice
                 config["simulated"] = True
             write_config(folder / "config.yaml", config)
         place = frame.place
@@ -213,23 +214,23 @@ class Drive:
             self._thread.start()
 
     def _listen(self, now: Moment) -> list[Any]:
-        """The messages that have arrived; what says who controls the vehicle is taken."""
+        """The messages that have arrived; those about who controls the vehicle are handled."""
         self._now = now
         messages, reason = self.vehicle.listen(now)
         self._withdraw(reason)
         return messages
 
     def _withdraw(self, reason: str) -> None:
-        """The vehicle was taken over, for this reason; empty: it was not."""
+        """Handle a take-over for this reason; empty: there is none."""
         if not reason:
             return
-        self._begins = False
+        self._starts_unasked = False
         if self.guidance is not None:
             self.guidance.autopilot.refuse(self.guidance.mission, reason)
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:
-        """Take positions and ranges."""
+        """Handle positions and ranges."""
         telemetry, session, guidance = self.telemetry, self.session, self.guidance
         found = telemetry.events(message, now.ros_ns)
         if telemetry.clock.boots != self._boots:
@@ -262,17 +263,17 @@ class Drive:
             self._say(f"{word}: refused, as the map has no origin yet: {self.origin_fault}")
             return
         mission = self.guidance.mission
-        begins = (word == "start" and mission.state in (WAITING, DONE)) or (
+        drives = (word == "start" and mission.state in (WAITING, DONE)) or (
             word == "resume" and mission.state == PAUSED
         )
         known = "" if mission.position is not None else "no position yet"
-        refusal = (self.telemetry.fault or known or self.authority.grant()) if begins else ""
+        refusal = (self.telemetry.fault or known or self.authority.grant()) if drives else ""
         if refusal:
             self._say(f"{word}: refused, as {refusal}")
             return
-        self._begins &= begins
-        if begins:
-            self._begun, self._over = True, False
+        self._starts_unasked &= drives
+        if drives:
+            self._started, self._over = True, False
             self.guidance.agree()
             self.steering.forget(mission.station)
         given = (now.limit_s,) if word == "start" else ()
@@ -285,7 +286,7 @@ class Drive:
         if session is None or guidance is None:
             return
         mission = guidance.mission
-        self._begin_unasked(now)
+        self._start_unasked(now)
         session.handle(events.Tick(), now)
         if not self._threaded:
             while session.due(now):
@@ -304,22 +305,22 @@ class Drive:
         self._announce(now)
         self.finished |= self._over and self.steering.idle(mission)
 
-    def _begin_unasked(self, now: Moment) -> None:
-        """Start or resume without a person, once, if ``autostart`` or ``RESUMES`` says so."""
+    def _start_unasked(self, now: Moment) -> None:
+        """Start or resume once without a person, if ``autostart`` or ``RESUMES`` is set."""
         assert self.guidance is not None
         mission, status = self.guidance.mission, self.authority.status
         unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
         word, setting = unasked.get(mission.state, ("", ""))
-        if not self._begins or mission.position is None or self.telemetry.fault:
+        if not self._starts_unasked or mission.position is None or self.telemetry.fault:
             return
         if status is None or status.refusal:
             return
-        self._begins = False
+        self._starts_unasked = False
         if word and self.values[setting]:
             self._obey(word, now)
 
     def _announce(self, now: Moment) -> None:
-        """Tell the session and people of the mission's state."""
+        """Tell the session and people the mission's state."""
         assert self.session is not None and self.guidance is not None
         mission = self.guidance.mission
         state = mapped_state(mission.state, self.guidance.taken_over)
@@ -340,7 +341,7 @@ class Drive:
             self._say(f"{mission.state} at {mission.budget}{more}: {mission.reason}{waits}")
 
     def _advise(self, position: np.ndarray | None) -> None:
-        """Say once what in the autopilot's parameters does not go with the mission."""
+        """Say once which of the autopilot's parameters do not suit the mission."""
         if self._advised or not self.parameters.done or position is None:
             return
         self._advised = True
@@ -349,12 +350,12 @@ class Drive:
         for text in found:
             self._say(f"check: {text}")
         if not self.parameters.values:
-            self._say("check: the autopilot does not say its parameters, so they are not checked")
+            self._say("check: the autopilot does not answer, so its parameters are not checked")
         elif not found:
             self._say("checked: the autopilot's parameters suit the mission")
 
     def _learn(self, outcome: events.LoopEvent, now: Moment) -> None:
-        """Take what the model loop yields."""
+        """Handle an event of the model loop."""
         assert self.session is not None and self.guidance is not None
         match outcome:
             case events.MapDrawn():
@@ -366,14 +367,14 @@ class Drive:
             case events.Problem(note, _):
                 self._warnings.add(*note)
             case events.MissionFinished():
-                self._over = self._begun  # otherwise it was over before a restart
+                self._over = self._started  # otherwise it was over before a restart
                 if outcome.map is None:
                     self._say("the mission is done without a map: too few pings")
                     return
                 self._write(lambda: self._results.finish(outcome))
 
     def _write(self, write: Callable[[], str]) -> None:
-        """Write results; a full disk does not end the process: it may be free again at the end."""
+        """Write results. A full disk does not end the process: there may be space at the end."""
         try:
             text = write()
         except OSError as error:

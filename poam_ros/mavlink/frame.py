@@ -13,14 +13,14 @@ from ..core.errors import InputError, requires_extra
 from ..core.geodesy import WGS84, GeoReference
 from ..core.geometry import Extent
 
-#: m; places farther from the origin are of another mission, or mistyped.
+#: Places farther from the origin belong to another mission or are mistyped, in m.
 MAX_DISTANCE = 200e3
 
 
 class LocalFrame:
     """The map's plane around an origin on WGS 84, as ``core.geodesy`` has it.
 
-    The projections are prepared once, as every position is converted.
+    The projections are prepared once, because every position is converted.
 
     Args:
         latitude, longitude: of the map's (0, 0), in degrees.
@@ -50,10 +50,7 @@ class LocalFrame:
         return {"origin": (place.latitude, place.longitude), "heading": place.heading}
 
     def to_map(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """x, y of a place in degrees, in m; NaN for what is no place.
-
-        A longitude may be on the other side of the antimeridian.
-        """
+        """x, y in m of a place in degrees, also across the antimeridian; NaN if it is no place."""
         x, y = self._forward.transform(longitude, latitude)
         if not (math.isfinite(x) and math.isfinite(y)):
             return math.nan, math.nan

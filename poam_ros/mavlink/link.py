@@ -1,4 +1,4 @@
-"""The link to an autopilot: messages in, targets and heartbeats out; opened again when it fails."""
+"""The link to an autopilot: messages in, targets and heartbeats out; reopened after a failure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ AUTOPILOT_COMPONENT = 1
 NO_AUTOPILOT = 8  # MAV_AUTOPILOT_INVALID: of ground stations, cameras and gimbals
 #: Type of our own heartbeat, MAV_TYPE_ONBOARD_CONTROLLER, and its state, MAV_STATE_ACTIVE.
 OWN_TYPE, ACTIVE = 18, 4
-#: SET_POSITION_TARGET: heights above home, and a mask that leaves the position alone.
+#: SET_POSITION_TARGET: heights above home, and a mask that ignores all but the position.
 RELATIVE_ALTITUDE, POSITION_ONLY = 6, 0b110111111000
 SET_MESSAGE_INTERVAL = 511
 BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover
-#: Messages that only Rover has: others answer a request with a text on every ground station.
+#: Messages that only Rover has. Other vehicles answer a request with an error on every ground
+#: station.
 OF_BOATS = (11038, 87)
-#: Messages that we ask for, by their number, and at what rate in Hz.
+#: Messages that we request, by number, with the rate in Hz.
 STREAMS = {
     33: 10.0,  # GLOBAL_POSITION_INT
     30: 10.0,  # ATTITUDE
@@ -41,21 +42,21 @@ STREAMS = {
 }
 HEARTBEAT_PERIOD_S = 1.0
 NOT_READ = "unreadable or wrongly signed"
-#: s until streams are asked for again that come too rarely, and between two attempts to open the
-#: link.
+#: Time until streams that are too slow are requested again, and between two attempts to open the
+#: link, in s.
 STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
-ENOUGH = 0.4  # share of the wanted messages: ArduPilot may send them at 1 Hz unasked
-SILENT_S = 10.0  # without a byte, until a serial or TCP link is opened again
+ENOUGH = 0.4  # share of the requested messages: ArduPilot may send them at 1 Hz unasked
+SILENT_S = 10.0  # time without a byte until a serial or TCP link is reopened
 CHUNK = 4096  # bytes read at a time
 RECEIVE_BUFFER = 2**22  # bytes, or as many as the system allows; its default overflows in 6 s
-#: Reads of a poll: more than such a buffer holds of the smallest packets.
+#: Maximum number of reads per poll: more than such a buffer holds of the smallest packets.
 MAX_READS = 2**14
-FULL_TURN = 1e7  # of degrees in integers
+DEGREE = 1e7  # of latitude or longitude, as an integer in a message
 
 
 @contextmanager
 def library() -> Iterator[Any]:
-    """The module ``mavutil`` of pymavlink, with MAVLink 2; it prints nothing meanwhile.
+    """The module ``mavutil`` of pymavlink, with MAVLink 2; it prints nothing in this context.
 
     Raises:
         InputError: it is not installed.
@@ -64,15 +65,15 @@ def library() -> Iterator[Any]:
     with requires_extra("a link to an autopilot", "pymavlink", "mavlink"):
         from pymavlink import mavutil
     with contextlib.redirect_stdout(io.StringIO()):
-        if mavutil.mavlink.WIRE_PROTOCOL_VERSION != "2.0":  # this process has loaded it before
+        if mavutil.mavlink.WIRE_PROTOCOL_VERSION != "2.0":  # it was loaded before with version 1
             mavutil.set_dialect("ardupilotmega")
         yield mavutil
 
 
 class Link:
-    """The messages of one vehicle, and what is sent to it.
+    """The messages from and to one vehicle.
 
-    Others on the link (ground stations, other vehicles, cameras) are not listened to.
+    Others on the link (ground stations, other vehicles, cameras) are ignored.
 
     Args:
         settings: address, system id and key.
@@ -83,7 +84,7 @@ class Link:
         heard_s: steady time of its last heartbeat, in s; None before the first.
         left_out: messages that were not used, by reason.
         failing: why the link cannot be opened, as text; empty: it is open.
-        flooded: whether the last poll ended with more to read, as messages come too fast.
+        flooded: whether messages come so fast that the last poll could not read all of them.
 
     Raises:
         InputError: a library is missing, or the key cannot be read.
@@ -106,7 +107,7 @@ class Link:
 
     @property
     def lost_share(self) -> float:
-        """Share of the vehicle's messages that were lost on the way, by their numbers."""
+        """Share of the vehicle's messages that were lost, by their sequence numbers."""
         return self._lost / max(1, self._received + self._lost)
 
     def poll(self, now_s: float) -> list[Any]:
@@ -123,12 +124,12 @@ class Link:
         except (OSError, EOFError, ValueError, self._mavutil.mavlink.MAVError) as error:
             self._close(str(error) or type(error).__name__)
             return []
-        if not self._is_udp and now_s - self._data_s > SILENT_S:  # the library hides its end
+        if not self._is_udp and now_s - self._data_s > SILENT_S:  # the library hides a closed link
             self._close(f"nothing received for {SILENT_S:.0f} s")
         return found
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the next message, at most so long in s."""
+        """Wait for the next message for at most this time in s."""
         with contextlib.suppress(OSError, ValueError):
             if self._connection is not None and self._connection.fd is not None:
                 select.select([self._connection.fd], [], [], timeout_s)
@@ -136,20 +137,20 @@ class Link:
         select.select([], [], [], timeout_s)
 
     def status(self, heartbeat: Any) -> Status:
-        """What a heartbeat says."""
+        """The content of a heartbeat."""
         mode = self._mavutil.mode_string_v10(heartbeat)
         failsafe = FAILSAFE.get(heartbeat.system_status, "")
         return Status(mode, bool(heartbeat.base_mode & ARMED), failsafe)
 
     def send_target(self, latitude: float, longitude: float, altitude: float) -> None:
-        """Send a target in degrees, and m above home."""
-        place = round(latitude * FULL_TURN), round(longitude * FULL_TURN), altitude
+        """Send a target in degrees, and in m above home."""
+        place = round(latitude * DEGREE), round(longitude * DEGREE), altitude
         head = self._boot_ms, self.system, AUTOPILOT_COMPONENT, RELATIVE_ALTITUDE, POSITION_ONLY
         rest = (0.0,) * 8  # speeds, accelerations, yaw: masked
         self._send("set_position_target_global_int", *head, *place, *rest)
 
     def request_parameter(self, name: str) -> None:
-        """Ask for a parameter; the answer is a PARAM_VALUE."""
+        """Request a parameter; the answer is a PARAM_VALUE."""
         self._send("param_request_read", self.system, AUTOPILOT_COMPONENT, name.encode(), -1)
 
     def close(self) -> None:
@@ -186,21 +187,21 @@ class Link:
 
     @staticmethod
     def _require_free(url: str) -> None:
-        """Raise an OSError if another program listens at this address: of two that share it, which
-        the library allows, only one would receive anything."""
+        """Raise an OSError if another program listens at this address. The library would share it,
+        and only one of the two would receive anything."""
         found = SOCKET.fullmatch(url)
         if found is not None and found[1] in ("udp", "udpin"):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.bind((found[2], int(found[3])))
 
     def _close(self, why: str) -> None:
-        with contextlib.suppress(Exception):  # a port that was pulled out may raise anything
+        with contextlib.suppress(Exception):  # an unplugged port may raise anything
             self._connection.close()
         self._connection, self.failing = None, f"{self.settings.url}: {why}"
 
     def _drain(self, now_s: float) -> list[Any]:
-        """Everything that had arrived, to the last byte: a heartbeat may be behind a long queue.
-        What arrives meanwhile does not keep it going for ever."""
+        """Everything that has arrived, as a heartbeat may be at the end of a long queue. The number
+        of reads is bounded, so that a flood of packets does not keep it busy for ever."""
         link, found = self._connection, []
         self.flooded = True
         for _ in range(MAX_READS):
@@ -227,7 +228,7 @@ class Link:
                 self.left_out["of others"] += 1
                 return False
             if self.heard_s is None:
-                self._connection.mav.srcSystem = system  # a part of the vehicle
+                self._connection.mav.srcSystem = system  # we are a component of the vehicle
             self.system, self.vehicle_type, self.heard_s = system, message.type, now_s
         elif self.heard_s is None:
             self.left_out["before the first heartbeat"] += 1
@@ -237,7 +238,7 @@ class Link:
         return True
 
     def _count(self, sequence: int) -> None:
-        """Count lost messages by the gaps in their numbers; those that are late are not lost."""
+        """Count lost messages by gaps in their sequence numbers; late messages are not lost."""
         if self._sequence is not None:
             missing = (sequence - self._sequence - 1) % 256
             self._lost += missing if missing < 128 else 0
@@ -272,13 +273,13 @@ class Link:
 
     @property
     def _boot_ms(self) -> int:
-        """ms since the link was opened, for fields that ask for our time since boot."""
+        """ms since the link was opened, for the fields with our time since boot."""
         return max(0, round((self._beat_s - self._opened_s) * 1e3)) % 2**32
 
 
 def _forget_refused(speaker: Any) -> None:
-    """Make pymavlink forget the times of messages with a wrong signature: by one from the future, a
-    stranger would silence the vehicle."""
+    """Make pymavlink forget the timestamps of wrongly signed messages. Otherwise a stranger could
+    silence the vehicle with a timestamp in the future."""
     signing, check = speaker.signing, speaker.check_signature
 
     def checked(*message: Any) -> bool:

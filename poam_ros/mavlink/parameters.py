@@ -8,15 +8,15 @@ from typing import Any
 
 from ..core.geometry import Extent
 
-#: Of ArduPilot's Rover and Sub; the second spelling is that of versions before 4.6, in cm.
+#: Parameters of ArduPilot's Rover and Sub; those with _CM are of versions before 4.6.
 WANTED = (
     "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "WPNAV_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT",
     "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
     "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
 )  # fmt: skip
-#: Speeds of Rover and of Sub, and their units in m/s; the first that is not 0 counts.
+#: Speeds of Rover and Sub, with their units in m/s; the first that is not 0 counts.
 SPEEDS = {"WP_SPEED": 1.0, "CRUISE_SPEED": 1.0, "WPNAV_SPEED": 0.01}
-#: The parameters of each node that they are compared with.
+#: The parameters of our nodes that they are compared with.
 CHECKED = {
     "planner": ("workspace", "goal_radius", "capture_radius", "max_speed"),
     "mapper": ("sonar.min_range", "sonar.max_range"),
@@ -42,7 +42,7 @@ class ParameterReader:
 
     @property
     def done(self) -> bool:
-        """Whether every parameter was answered, or asked for in vain."""
+        """Whether every parameter was answered, or requested ``TRIES`` times."""
         return not self._missing
 
     @property
@@ -50,7 +50,7 @@ class ParameterReader:
         return [n for n in WANTED if n not in self.values and self._tries[n] < TRIES]
 
     def due(self, now_s: float) -> list[str]:
-        """Names to ask for at a steady time in s."""
+        """Names to request at a steady time in s."""
         if now_s - self._asked_s < PERIOD_S:
             return []
         self._asked_s, names = now_s, self._missing
@@ -59,7 +59,7 @@ class ParameterReader:
         return names
 
     def answer(self, message: Any) -> None:
-        """Take a PARAM_VALUE."""
+        """Handle a PARAM_VALUE."""
         name = message.param_id
         text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
         text = text.rstrip("\0")
@@ -81,13 +81,13 @@ def _range_limits(found: Mapping[str, float]) -> tuple[float, float]:
 def advice(
     found: Mapping[str, float], values: Mapping[str, Any], workspace: Extent, home: Any
 ) -> Iterator[str]:
-    """What in the parameters does not go with the mission, one text each.
+    """Texts on parameters that do not suit the mission, one for each.
 
     Args:
-        found: the autopilot's parameters, by name; those that are missing are not checked.
-        values: those of ``CHECKED`` by name.
+        found: the autopilot's parameters, by name; missing ones are not checked.
+        values: of the parameters in ``CHECKED``, by name.
         workspace: the rectangle to be mapped.
-        home: the vehicle's position [2] in m, which stands for the autopilot's home.
+        home: the vehicle's position [2] in m, taken as the autopilot's home.
     """
     radius = found.get("WP_RADIUS")
     reached = max(values["goal_radius"], values["capture_radius"])
@@ -120,10 +120,10 @@ def advice(
 
 def _fence(found: Mapping[str, float], workspace: Extent, home: Any) -> Iterator[str]:
     if found.get("FENCE_ENABLE") == 0:
-        yield "FENCE_ENABLE is 0: only the mission's own geofence is there"
+        yield "FENCE_ENABLE is 0: there is only the mission's own geofence"
         return
     if found.get("FENCE_ENABLE") and found.get("FENCE_ACTION") == 0:
-        yield "FENCE_ACTION is 0: the autopilot reports a breach of its fence, and does nothing"
+        yield "FENCE_ACTION is 0: the autopilot only reports a breach of its fence"
     if not int(found.get("FENCE_TYPE", 0)) & CIRCLE or home is None:
         return
     far = max(

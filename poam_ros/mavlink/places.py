@@ -20,7 +20,7 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
     """The frame of the mission in a folder; None: there is no mission yet.
 
     Raises:
-        InputError: the log cannot be read, or is of a mission without an origin.
+        InputError: the journal cannot be read, or the mission has no origin.
     """
     folder = Path(mission_dir).expanduser()
     if not mission_dir or not is_journal(folder):
@@ -37,11 +37,11 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
 
 
 def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
-    """The frame around ``origin``, else around the middle of the workspace or the areas' polygon in
-    degrees; None: none is given.
+    """The frame around ``origin``, or else around the middle of the workspace or the areas' polygon
+    in degrees; None if nothing is given in degrees.
 
     Raises:
-        InputError: the areas' file cannot be read.
+        InputError: the file of areas cannot be read.
     """
     origin, degrees = values["origin"], instance(PlaceSettings, values).workspace
     if any(degrees) and not any(origin):
@@ -57,8 +57,8 @@ def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
 
 
 def workspace_of(values: Mapping[str, Any], frame: LocalFrame | None) -> Extent:
-    """The rectangle to be mapped: that in degrees, which needs a frame, else that of ``workspace``,
-    else (four zeros) the one around the workspace polygon of the areas.
+    """The rectangle to be mapped: the one in degrees, which needs a frame; or else ``workspace``;
+    or else (four zeros) the one around the workspace polygon of the areas.
 
     Raises:
         InputError: there is none, or it is far from the frame's origin.

@@ -32,9 +32,10 @@ class Plan:
 
     Attributes:
         name: of the survey.
-        waypoints: in driving order; the first stands for home, too.
-        area: corners of the area to stay in. ``keep_outs``: corners of each.
-        speed: of the vehicle, m/s.
+        waypoints: in driving order; the first is also home.
+        area: corners of the area to stay in.
+        keep_outs: corners of each keep-out.
+        speed: of the vehicle, in m/s.
     """
 
     name: str
@@ -45,9 +46,9 @@ class Plan:
 
 
 def routed(path: np.ndarray, areas: NavigableArea) -> np.ndarray:
-    """Waypoints [K, 2] in the navigable area with the turns around keep-outs, [M, 2], in m.
+    """Waypoints [K, 2] moved into the navigable area, with the turns around keep-outs, [M, 2] in m.
 
-    Waypoints that no route leads to are left out.
+    Waypoints without a route are left out.
     """
     queue, found = GoalQueue(Routes(areas)), list[np.ndarray]()
     queue.add(path)
@@ -68,10 +69,10 @@ def planned_ahead(
     turning_radius: float,
     length: float,
 ) -> np.ndarray:
-    """Where a planner drives from the last ping on, with the turns around keep-outs [K, 2], in m.
+    """Where a planner drives after the last ping, with the turns around keep-outs [K, 2], in m.
 
-    Each leg counts as measured when the next one is chosen, as between two maps of a mission; the
-    map's mean and lengthscales stay as they are.
+    Each leg counts as measured when the next one is chosen, as between two maps of a mission. The
+    map's mean and lengthscales do not change.
 
     Args:
         choose: the planner: waypoints [K, 2] from a view of the map and a situation.
@@ -79,7 +80,7 @@ def planned_ahead(
         pings: in the map, oldest first [N, 2], in m.
         routes: where waypoints and legs may lie.
         turning_radius: of the vehicle, in m.
-        length: of the way, in m.
+        length: of the path, in m.
 
     Raises:
         InputError: there are no pings, or the planner finds no waypoint with a route.
@@ -145,7 +146,7 @@ def qgroundcontrol(plan: Plan) -> str:
 
 
 def ardupilot(plan: Plan) -> str:
-    """Waypoints as Mission Planner and MAVProxy have them; the first line is home.
+    """A .waypoints file for Mission Planner and MAVProxy; the first line is home.
 
     Source: https://mavlink.io/en/file_formats/#mission_plain_text_file
     """

@@ -32,13 +32,9 @@ class PlaceSettings(Settings):
     """Places of the mission in degrees; all 0: not given."""
 
     workspace: tuple[float, ...] = setting(
-        (0.0, 0.0, 0.0, 0.0),
-        "Rectangle to be mapped in degrees, instead of workspace: south, west, north, east",
-        "deg",
-        minimum=-180.0,
-        maximum=180.0,
-        name="workspace_degrees",
-    )
+        (0.0, 0.0, 0.0, 0.0), "Rectangle to be mapped in degrees, instead of workspace: south, "
+        "west, north, east", "deg", minimum=-180.0, maximum=180.0, name="workspace_degrees",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,11 +44,9 @@ class LinkSettings(Settings):
     prefix = "mavlink"
 
     url: str = setting(
-        "udpin:127.0.0.1:14550",
-        "Address of the autopilot: udpin:HOST:PORT, udpout:HOST:PORT, tcp:HOST:PORT, "
-        "tcpin:HOST:PORT or /dev/NAME:BAUD",
-        check=_url,
-    )
+        "udpin:127.0.0.1:14550", "Address of the autopilot: udpin:HOST:PORT, udpout:HOST:PORT, "
+        "tcp:HOST:PORT, tcpin:HOST:PORT or /dev/NAME:BAUD", check=_url,
+    )  # fmt: skip
     system: int = setting(
         0, "System id of the vehicle. 0: that of the first autopilot received", "", 0, 255
     )
@@ -60,7 +54,7 @@ class LinkSettings(Settings):
         "", "File with the passphrase of a signed link. Empty: the link is not signed"
     )
     timeout: float = setting(
-        5.0, "Count the link as lost when no heartbeat has come for this long", "s", 2.0, 600.0
+        5.0, "Count the link as lost after this long without a heartbeat", "s", 2.0, 600.0
     )
     surface: bool = setting(
         True,
@@ -68,12 +62,9 @@ class LinkSettings(Settings):
         "altitude above home",
     )
     max_accuracy: float = setting(
-        3.0,
-        "Take the frame's origin from the first fix with at most this horizontal accuracy",
-        "m",
-        0.01,
-        1000.0,
-    )
+        3.0, "Take the frame's origin from the first fix that is at least this accurate "
+        "horizontally", "m", 0.01, 1000.0,
+    )  # fmt: skip
 
     @property
     def is_loopback(self) -> bool:
@@ -93,8 +84,8 @@ class LinkSettings(Settings):
 
     @property
     def key(self) -> bytes | None:
-        """The key of a signed link [32 bytes]: the SHA-256 of the passphrase, as ground stations
-        make it; None: not signed.
+        """The key of a signed link [32 bytes]: the SHA-256 of the passphrase, as in ground
+        stations; None: not signed.
 
         Raises:
             InputError: the file cannot be read, or is empty.

@@ -1,9 +1,9 @@
 """A simulated boat that speaks MAVLink as ArduPilot's Rover does, for tests and for practice.
 
-It has the simulator's vehicle and sonar over a terrain, and what surprises users of ArduPilot:
-targets count in GUIDED alone, and are kept for ever; the pilot, a failsafe or another ground
-station may take the vehicle at any time; the EKF may start again at another place; times count
-from boot; a sonar without an echo reports its upper limit.
+It is the simulator's vehicle and sonar over a terrain, with what surprises users of ArduPilot:
+targets count only in GUIDED, and are kept for ever; the pilot, a failsafe or another ground station
+may take over at any time; the EKF may restart at another place; times count from boot; a sonar
+without an echo reports its upper limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..simulation.world.simulator import Simulation, SonarSettings
 from ..simulation.world.terrain import Terrain
 from ..simulation.world.vehicle import Pose
 from .frame import LocalFrame
-from .link import FULL_TURN, library
+from .link import DEGREE, library
 
 SYSTEM, COMPONENT, ROVER, ARDUPILOT = 1, 1, 10, 3
 #: Rover's modes by their number.
@@ -31,17 +31,17 @@ MODES = {"MANUAL": 0, "HOLD": 4, "LOITER": 5, "AUTO": 10, "RTL": 11, "GUIDED": 1
 CUSTOM_MODE, ARMED = 1, 128  # flags of base_mode
 ACTIVE, CRITICAL = 4, 5  # MAV_STATE
 SET_MESSAGE_INTERVAL = 511
-GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # all that it can know
+GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # attitude, velocities and positions are known
 DOWN = 25
 #: Where the boat is launched.
 HOME = (47.3, 8.55)
-#: s between two messages of a kind, once they are asked for; before, 1 s. Those of the sonar follow
-#: its own rate.
+#: Time between two messages of a kind once they are requested, in s; before that, 1 s. Messages of
+#: the sonar follow its own rate.
 PERIODS = {
     "HEARTBEAT": 1.0, "ATTITUDE": 0.1, "GLOBAL_POSITION_INT": 0.2, "GPS_RAW_INT": 0.5,
     "EKF_STATUS_REPORT": 1.0, "GPS_GLOBAL_ORIGIN": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
 }  # fmt: skip
-#: m; once within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target.
+#: Within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target; in m.
 STOPPING_DISTANCE = 0.5
 PARAMETERS = {
     "WP_RADIUS": 1.0, "WP_SPEED": 1.0, "RNGFND1_ORIENT": 25.0, "RNGFND1_MIN_CM": 30.0,
@@ -51,30 +51,32 @@ PARAMETERS = {
 
 
 class SimulatedBoat:
-    """A boat on a link by UDP.
+    """A boat on a UDP link.
 
     Args:
-        terrain: below it.
-        port: that it sends to, on this machine.
+        terrain: below the boat.
+        port: port on this machine that the boat sends to.
         home: latitude and longitude of the terrain's (0, 0).
-        start: pose at the beginning, in the terrain's metres.
-        sonar: its settings. ``ranges``: kind of its messages, as in ``telemetry.RANGES``.
+        start: first pose, in the terrain's metres.
+        sonar: settings of the sonar.
+        ranges: kind of the sonar's messages, as in ``telemetry.RANGES``.
         key: of a signed link [32 bytes]; None: not signed.
-        boot_ms: time since boot at the beginning.
+        boot_ms: time since boot at the start.
         seed: of noise and faults.
-        system: its id.
+        system: the boat's system id.
         speed: of the boat, in m/s.
 
     Attributes:
-        mode, armed, failsafe: as its heartbeats report them; to be set.
-        muted: kinds of messages that are not sent. ``cut``: whether the link is cut in both ways.
-        loss: share of the messages that are lost on their way, in both ways.
-        ekf_flags: of its EKF_STATUS_REPORT.
-        delay_s: that messages, but for heartbeats, are on their way.
-        ekf_offset: metres east and north by which the EKF errs [2].
-        targets: of GUIDED, with the time in s at which each came.
-        refused: number of targets that came in another mode, or disarmed.
-        intervals: numbers of the messages that it was asked for.
+        mode, armed, failsafe: as reported in heartbeats; may be set.
+        muted: kinds of messages that are not sent.
+        cut: whether the link is cut in both directions.
+        loss: share of messages that are lost in either direction.
+        ekf_flags: of EKF_STATUS_REPORT.
+        delay_s: delay of all messages but heartbeats.
+        ekf_offset: error of the EKF, east and north [2], in m.
+        targets: received in GUIDED, each with its time in s.
+        refused: number of targets received in another mode or while disarmed.
+        intervals: numbers of the messages that were requested.
         pings: number of messages with ranges that were sent.
     """
 
@@ -105,7 +107,7 @@ class SimulatedBoat:
         self._draws = np.random.default_rng(seed)
         if key is not None:
             self._out.signing.secret_key, self._out.signing.sign_outgoing = key, True
-            # Of 10 us since 2015; a link takes none that is a minute old.
+            # In units of 10 us since 2015; a link refuses messages that are a minute old.
             self._out.signing.timestamp = round((time.time() - 1_420_070_400) * 1e5)
         self.mode, self.armed, self.failsafe = "MANUAL", False, False
         self.muted: set[str] = set()
@@ -114,8 +116,8 @@ class SimulatedBoat:
         self.targets: list[tuple[float, tuple[float, float]]] = []
         self.intervals: list[int] = []
         self.refused = self.pings = 0
-        self._target: tuple[float, float] | None = None  # degrees, as it was sent
-        self._stop: tuple[float, float] | None = None  # degrees, of a boat that has arrived
+        self._target: tuple[float, float] | None = None  # degrees, as received
+        self._stop: tuple[float, float] | None = None  # degrees, after arrival
         self._origin = home
         self._next, self._periods = dict.fromkeys(PERIODS, 0.0), dict.fromkeys(PERIODS, 1.0)
         self._queue: deque[tuple[float, bytes, str]] = deque()
@@ -129,12 +131,12 @@ class SimulatedBoat:
 
     @property
     def next_heartbeat_s(self) -> float:
-        """When its next heartbeat is due, in s."""
+        """Time of the next heartbeat, in s."""
         return self._next["HEARTBEAT"]
 
     @property
     def position(self) -> np.ndarray:
-        """Where it truly is [2], in m from home."""
+        """True position [2], in m from home."""
         pose = self.simulation.pose
         return np.array([pose.x, pose.y])
 
@@ -156,12 +158,12 @@ class SimulatedBoat:
         self.mode, self.failsafe = "HOLD", True
 
     def jump_ekf(self, east: float, north: float) -> None:
-        """The EKF starts again, with an origin that is off by so many metres."""
+        """The EKF restarts, with an origin that is off by these distances in m."""
         self.ekf_offset = self.ekf_offset + (east, north)
         self._origin = self.frame.to_degrees(self.ekf_offset)
 
     def reboot(self) -> None:
-        """The autopilot starts again: disarmed, and with its time from 0."""
+        """The autopilot restarts: disarmed, and its time begins at 0."""
         self._boot_ms = -round(self.time_s * 1e3)
         self.mode, self.armed, self.failsafe = "HOLD", False, False
 
@@ -170,7 +172,7 @@ class SimulatedBoat:
         self._go(self.frame.to_degrees((x, y)))
 
     def recover(self) -> None:
-        """In GUIDED and armed, with a whole link; the EKF's origin stays where it is."""
+        """GUIDED, armed, and a working link; the EKF's origin stays where it is."""
         self.mode, self.armed, self.failsafe = "GUIDED", True, False
         self.ekf_flags, self.cut, self.loss, self.delay_s = GOOD_EKF, False, 0.0, 0.0
         self.muted.clear()
@@ -192,7 +194,7 @@ class SimulatedBoat:
                 getattr(self, f"_send_{kind.lower()}")(step)
 
     def _follow_mode(self) -> None:
-        """Any change of the mode ends what went on; then the vehicle stands still."""
+        """Stop at a change of mode, or when disarmed."""
         if self.mode != self._flown or not self.armed:
             self._flown = self.mode
             if self._target is not None:
@@ -226,13 +228,13 @@ class SimulatedBoat:
             if self.mode != "GUIDED" or not self.armed:
                 self.refused += 1
                 return
-            place = message.lat_int / FULL_TURN, message.lon_int / FULL_TURN
+            place = message.lat_int / DEGREE, message.lon_int / DEGREE
             self.targets.append((self.time_s, place))
             self._go(place)
 
     def _go(self, place: tuple[float, float]) -> None:
         self._target, self._stop = place, None
-        # The EKF believes to be elsewhere: it steers to the target's place less its error.
+        # The EKF is wrong about its place: it steers to the target less its error.
         self.simulation.set_goal(np.array(self.frame.to_map(*place)) - self.ekf_offset)
 
     def _speaker(self, system: int, component: int) -> Any:
@@ -245,7 +247,7 @@ class SimulatedBoat:
         return max(0, round(self.time_s * 1e3) + self._boot_ms) % 2**32
 
     def _send(self, kind: str, *fields: Any) -> None:
-        """Send a message, unless it is muted; later with a delay."""
+        """Send a message unless its kind is muted; queue it if messages are delayed."""
         if kind.upper() in self.muted:
             return
         data = getattr(self._out, f"{kind}_encode")(*fields).pack(self._out)
@@ -264,10 +266,10 @@ class SimulatedBoat:
             with contextlib.suppress(OSError):  # nobody listens yet
                 self._socket.sendto(data, self._address)
 
-    def _believed(self) -> tuple[int, int]:
-        """Latitude and longitude as the EKF has them, in 1e-7 degrees."""
+    def _estimated_place(self) -> tuple[int, int]:
+        """Latitude and longitude by the EKF, in 1e-7 degrees."""
         place = self.frame.to_degrees(self.position + self.ekf_offset)
-        return round(place[0] * FULL_TURN), round(place[1] * FULL_TURN)
+        return round(place[0] * DEGREE), round(place[1] * DEGREE)
 
     def _send_heartbeat(self, _: Any) -> None:
         flags = CUSTOM_MODE | (ARMED if self.armed else 0)
@@ -282,18 +284,18 @@ class SimulatedBoat:
         north = round(100 * step.speed * math.sin(step.pose.yaw))
         east = round(100 * step.speed * math.cos(step.pose.yaw))
         heading = round(math.degrees(math.pi / 2 - step.pose.yaw) * 100) % 36000
-        place, heights = self._believed(), (406_000, 150)  # mm; the latter wanders
+        place, heights = self._estimated_place(), (406_000, 150)  # mm; the latter wanders
         self._send("global_position_int", self._ms, *place, *heights, north, east, 0, heading)
 
     def _send_gps_raw_int(self, step: Any) -> None:
-        place, more = self._believed(), (406_000, 80, 120, 100, 0, 14)
+        place, more = self._estimated_place(), (406_000, 80, 120, 100, 0, 14)
         self._send("gps_raw_int", self._ms * 1000, 3, *place, *more, 406_000, 600, 900, 100, 0)
 
     def _send_ekf_status_report(self, _: Any) -> None:
         self._send("ekf_status_report", self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0)
 
     def _send_gps_global_origin(self, _: Any) -> None:
-        latitude, longitude = (round(number * FULL_TURN) for number in self._origin)
+        latitude, longitude = (round(number * DEGREE) for number in self._origin)
         self._send("gps_global_origin", latitude, longitude, 406_000)
 
     def _send_position_target_global_int(self, _: Any) -> None:
@@ -303,7 +305,7 @@ class SimulatedBoat:
             if self._stop is None and away < self._parameters["WP_RADIUS"]:
                 ahead = STOPPING_DISTANCE * np.array([math.cos(pose.yaw), math.sin(pose.yaw)])
                 self._stop = self.frame.to_degrees(here + ahead)
-            place = (round(number * FULL_TURN) for number in self._stop or self._target)
+            place = (round(number * DEGREE) for number in self._stop or self._target)
             self._send("position_target_global_int", self._ms, 6, 0xDF8, *place, *(0.0,) * 9)
 
     def _send_range(self, distance: float) -> None:
@@ -315,7 +317,7 @@ class SimulatedBoat:
             fields = (self._ms, low, round(limit), round(measured), 2, 0, DOWN, 0)
             self._send("distance_sensor", *fields)
         elif kind == "WATER_DEPTH":
-            place = self._believed()
+            place = self._estimated_place()
             self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
         else:
             self._send("rangefinder", measured / 100, 0.0)
@@ -325,7 +327,7 @@ def _setting(name: str, value: Any) -> Callable[[SimulatedBoat], None]:
     return lambda boat: setattr(boat, name, value)
 
 
-#: What may happen to a boat, by the word that people type.
+#: Events that people may cause, by the word that they type.
 EVENTS: dict[str, Callable[[SimulatedBoat], object]] = {
     "guided": SimulatedBoat.recover,
     "manual": _setting("mode", "MANUAL"),

@@ -1,4 +1,4 @@
-"""Sends a mission's goals and places to hold station as targets, while the vehicle is its own."""
+"""Sends a mission's goals, and the places where it holds station, as targets."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from ..mission.mission import Mission
 from .authority import Authority
-from .link import BOATS, FULL_TURN, Link
+from .link import BOATS, DEGREE, Link
 from .telemetry import Telemetry
 
-#: A place to hold station is sent this often: no answer says that it has arrived. Not for longer,
-#: as a person may send the paused vehicle elsewhere from a ground station.
+#: A place to hold station is sent this many times, because no answer confirms it. Not more: a
+#: person may send the paused vehicle elsewhere from a ground station.
 HOLD_REPEATS, HOLD_PERIOD_S = 3, 1.0
-ECHO_TIMEOUT = 3.0  # s; an older report of the autopilot's target says nothing
-SAME_PLACE = 1.0  # m, between a target and what the autopilot says that its target is
-#: m, m/s, and m/s^2: ArduPilot's defaults.
+ECHO_TIMEOUT = 3.0  # s; older reports of the autopilot's target are ignored
+SAME_PLACE = 1.0  # m, between a target and the autopilot's report of it
+#: ArduPilot's defaults, in m, m/s and m/s^2.
 WP_RADIUS, WP_SPEED, DECELERATION = 2.0, 2.0, 1.0
-STOP_SLACK = 1.5  # m, between where a boat can stop, and what it reports when it has moved on
+STOP_SLACK = 1.5  # m, between where a boat can stop and what it reports a little later
 
 
 class Places(Protocol):
-    """Where a vehicle shall go, or else hold station; [2] in m."""
+    """Where a vehicle is to go, or else to hold station; [2] in m."""
 
     @property
     def goal(self) -> np.ndarray | None:
@@ -39,9 +39,11 @@ class Steering:
     """The targets of one vehicle.
 
     Args:
-        link: to the vehicle. ``authority``: whether it may be moved. ``telemetry``: of it.
-        period: between two repetitions of a goal, in s; 0: each is sent once. A goal that the
-            autopilot reports as its own is not repeated.
+        link: to the vehicle.
+        authority: whether the vehicle may be moved.
+        telemetry: of the vehicle.
+        period: time between two repetitions of a goal, in s; 0: each goal is sent once. A goal that
+            the autopilot reports as its target is not repeated.
 
     Attributes:
         sent: number of targets sent.
@@ -58,8 +60,8 @@ class Steering:
         self.forget(None)
 
     def forget(self, station: np.ndarray | None) -> None:
-        """A person starts or resumes the mission; ``station``: the place where it held station,
-        which is not sent any more."""
+        """A person starts or resumes the mission. ``station``: where it held station, which is not
+        sent again."""
         self._goal: np.ndarray | None = None
         self._station, self._holds = station, 0
         self._newest: deque[tuple[float, float]] = deque(maxlen=8)  # targets, x and y in m
@@ -67,7 +69,7 @@ class Steering:
         self._echo, self._echo_s = (math.nan, math.nan), -math.inf  # its newest report
 
     def idle(self, mission: Mission) -> bool:
-        """Whether nothing is left to be sent."""
+        """Whether there is nothing more to send."""
         if not self._authority.granted:
             return True
         done = not mission.returning and mission.station is self._station
@@ -94,12 +96,12 @@ class Steering:
             self._send(place, z)
 
     def hold(self, place: np.ndarray, z: float) -> None:
-        """Hold station at a place [2], in m: the process ends."""
+        """Hold station at a place [2] in m while the process ends."""
         for _ in range(HOLD_REPEATS if self._authority.granted else 0):
             self._send(place, z)
 
     def foreign_target(self, message: Any, now_s: float) -> str:
-        """What the autopilot's own target says of other ground stations; empty: nothing.
+        """The reason for a take-over if another ground station has set the target; or "".
 
         Args:
             message: a POSITION_TARGET_GLOBAL_INT.
@@ -111,7 +113,7 @@ class Steering:
         if not (message.lat_int or message.lon_int):
             return ""
         self._echo_s = now_s
-        self._echo = frame.to_map(message.lat_int / FULL_TURN, message.lon_int / FULL_TURN)
+        self._echo = frame.to_map(message.lat_int / DEGREE, message.lon_int / DEGREE)
         ours = min(math.dist(self._echo, sent) for sent in self._newest) <= SAME_PLACE
         if not ours and self._echoed and self._stops():
             ours = self._stopped = True
@@ -120,10 +122,10 @@ class Steering:
         return "" if ours or not self._echoed else "another ground station has sent a target"
 
     def _stops(self) -> bool:
-        """Whether the autopilot's target is where the boat comes to a stop after its arrival.
+        """Whether the autopilot's target is where the boat stops after its arrival.
 
-        It then holds station there, not at our target (ModeGuided::get_desired_location of
-        ArduPilot's Rover): once for each target.
+        ArduPilot's Rover then holds station there, not at our target
+        (ModeGuided::get_desired_location). It does so once for each target.
         """
         assert self._telemetry.frame is not None and self._telemetry.position is not None
         here = self._telemetry.frame.to_map(*self._telemetry.position)
@@ -132,7 +134,7 @@ class Steering:
         return arrived and not self._stopped and math.dist(here, self._echo) <= ahead
 
     def _repeats(self, goal: np.ndarray, now_s: float) -> bool:
-        """Whether the goal must be sent again: the autopilot does not say that it has it."""
+        """Whether to send the goal again, because the autopilot does not report it."""
         if not self._period or now_s - self._sent_s < self._period:
             return False
         fresh = now_s - self._echo_s < ECHO_TIMEOUT

@@ -13,33 +13,33 @@ from ..frontend.odometry import VehicleState, multiply
 from ..frontend.ranges import RawPing
 from .boot_clock import BootClock
 from .frame import LocalFrame
+from .link import DEGREE
 
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
 FIX_3D = 3
-#: EKF_STATUS_FLAGS: the position is known; the filter only holds still; it has not begun; the
-#: receiver's positions contradict the filter's.
+#: EKF_STATUS_FLAGS: the position is known; the filter assumes a fixed position; it has not started;
+#: the receiver's positions contradict the filter's.
 POSITION_KNOWN, HOLDS_STILL, NOT_BEGUN, GLITCHING = 16, 128, 1024, 32768
-#: s; an older attitude is not extrapolated to the time of a position.
+#: An older attitude is not extrapolated to the time of a position, in s.
 MAX_ATTITUDE_AGE = 0.5
-#: s; an older accuracy says nothing of a position.
+#: An older accuracy is not applied to a position, in s.
 MAX_FIX_AGE = 5.0
-#: s; positions that were longer on their way than this do not steer the vehicle.
+#: Positions that arrive later than this do not steer the vehicle, in s.
 MAX_DELAY = 2.0
-#: Messages with depths, the better first, and after how long without one the next is taken, s.
+#: Messages with depths, the best first; after this time without one, the next is used, in s.
 RANGES, RANGE_TIMEOUT = ("WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"), 5.0
-#: m; a farther step of the EKF's origin is no rounding.
+#: A larger step of the EKF's origin is no rounding, in m.
 ORIGIN_STEP = 0.5
-WHOLE_DEGREE = 1e7
 
 Quaternion = tuple[float, float, float, float]
 VehicleEvent = VehicleState | RawPing | OdometryRefused
 
 
 def attitude(roll: float, pitch: float, yaw: float, heading: float) -> Quaternion:
-    """The attitude, forward-left-up body to map, of angles forward-right-down to north-east-down.
+    """The attitude as a rotation from the body (forward, left, up) to the map.
 
     Args:
-        roll: as of ATTITUDE, in rad.
+        roll: of ATTITUDE, from forward-right-down to north-east-down, in rad.
         pitch: likewise.
         yaw: likewise.
         heading: direction of the map's y axis, clockwise from north, in degrees.
@@ -58,12 +58,13 @@ class Telemetry:
         surface: whether the vehicle floats, so that its z is 0.
 
     Attributes:
-        frame: of positions; while it is None, positions are only stored for it.
-        clock: of the autopilot. ``limits``: of the rangefinder in m, by its parameters.
-        position: newest latitude, longitude in degrees; None before the first.
+        frame: of positions; without one, positions are stored but give no events.
+        clock: of the autopilot.
+        limits: shortest and longest range of the rangefinder in m, by the autopilot's parameters.
+        position: newest latitude and longitude in degrees; None before the first.
         delayed: whether the newest position came too late to steer by.
         fault: why the newest position cannot be used, as text; empty: it can.
-        left_out: messages with ranges that are no pings, by reason.
+        left_out: number of messages with ranges that were not used, by reason.
     """
 
     def __init__(self, surface: bool = True) -> None:
@@ -83,7 +84,7 @@ class Telemetry:
         self._heard: dict[str, int] = {}  # when each kind of range came last, ns
 
     def events(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
-        """The events of a message that arrived at a time in ns, by a clock that nobody sets."""
+        """The events of a message that arrived at a time in ns, by a clock that is never set."""
         kind = message.get_type()
         if kind in RANGES:
             return self._range(kind, message, arrived_ns)
@@ -105,8 +106,8 @@ class Telemetry:
 
     @property
     def accuracy(self) -> float:
-        """Standard deviation of the newest fix' horizontal position, m; infinite without a fix,
-        NaN if the receiver does not say."""
+        """Horizontal standard deviation of the newest fix, in m; infinite without a fix, NaN if the
+        receiver does not report it."""
         if self._fix is None or self._fix.fix_type < FIX_3D:
             return math.inf
         return self._fix.h_acc / 1e3 if self._fix.h_acc else math.nan
@@ -114,10 +115,10 @@ class Telemetry:
     def origin_fault(self, max_accuracy: float) -> str:
         """Why the newest position cannot be a frame's origin, as text; empty: it can.
 
-        Before the EKF uses the receiver's positions, the autopilot sends others.
+        Until the EKF uses the receiver, the autopilot sends positions that are not the receiver's.
 
         Args:
-            max_accuracy: of the fix, in m.
+            max_accuracy: largest standard deviation of the fix, in m.
         """
         if self.fault:
             return self.fault
@@ -130,12 +131,12 @@ class Telemetry:
         return ""
 
     def take_displacement(self) -> str:
-        """Why positions are no longer those of before, as text, once; empty: they are."""
+        """Why positions have shifted since the last call, as text; empty: they have not."""
         text, self._displaced = self._displaced, ""
         return text
 
     def _follow_origin(self, message: Any) -> None:
-        new = message.latitude / WHOLE_DEGREE, message.longitude / WHOLE_DEGREE
+        new = message.latitude / DEGREE, message.longitude / DEGREE
         if not (any(new) and abs(new[0]) < 89 and abs(new[1]) <= 180):
             return
         before, self._origin = self._origin, new
@@ -147,13 +148,13 @@ class Telemetry:
     def _position(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
         self.delayed = self.clock.age_s > MAX_DELAY
-        place = message.lat / WHOLE_DEGREE, message.lon / WHOLE_DEGREE
+        place = message.lat / DEGREE, message.lon / DEGREE
         reason, self.fault = self._position_fault(place, message)
         if reason:
             self._lost |= reason == "ekf"
             return [OdometryRefused(reason)]
-        if self._lost and self._glitched:  # it has begun anew where the receiver says it is
-            self._displaced = "the EKF lost its position, as that of the receiver jumped"
+        if self._lost and self._glitched:  # it has restarted at the receiver's position
+            self._displaced = "the EKF lost its position after the receiver's position jumped"
         self._lost, self._glitched = False, bool((self._flags or 0) & GLITCHING)
         if self.delayed:
             self.fault = f"positions arrive {self.clock.age_s:.0f} s late"
@@ -180,9 +181,9 @@ class Telemetry:
         if flags is not None and (not flags & POSITION_KNOWN or flags & (HOLDS_STILL | NOT_BEGUN)):
             return "ekf", "the autopilot's EKF does not know its position"
         if self._attitude is None:
-            return "no_attitude", "no ATTITUDE comes"
+            return "no_attitude", "no ATTITUDE arrives"
         if abs(message.time_boot_ms - self._attitude.time_boot_ms) > MAX_ATTITUDE_AGE * 1e3:
-            return "no_attitude", "ATTITUDE does not come often enough, or has stopped"
+            return "no_attitude", "ATTITUDE arrives too rarely, or has stopped"
         return "", ""
 
     def _turned(self, boot_ms: int) -> tuple[Quaternion, float]:
@@ -197,7 +198,7 @@ class Telemetry:
         return attitude(roll, pitch, yaw, frame.place.heading), -known.yawspeed
 
     def _variance(self, arrived_ns: int) -> tuple[float, float, float]:
-        """Of x, y, z in m^2; 0: unknown. The water surface is the datum: it has none."""
+        """Variances of x, y, z in m^2; 0: unknown, or z of a vehicle that floats."""
         fix = self._fix
         if fix is None or arrived_ns - self._fix_ns > MAX_FIX_AGE * SECOND:
             return 0.0, 0.0, 0.0
@@ -236,5 +237,5 @@ class Telemetry:
 
 
 def _echo(distance: float, limit: float) -> float:
-    """A range in m; infinite for the upper limit, with which ArduPilot says that no echo came."""
+    """A range in m; infinite at the upper limit, by which ArduPilot reports that no echo came."""
     return math.inf if distance >= limit else float(distance)

@@ -1,4 +1,4 @@
-"""A vehicle on a link: who controls it, where it is, and the targets that are sent to it."""
+"""A vehicle on a link: who controls it, where it is, and the targets sent to it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .parameters import ParameterReader
 from .steering import WP_RADIUS, WP_SPEED, Steering
 from .telemetry import Telemetry
 
-#: s between two calls; after a longer time the newest heartbeats may have been dropped.
+#: After a longer time between two calls, the newest heartbeats may have been dropped, in s.
 STALL_S = 4.0
-TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what it is
+TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe explains it
 
 
 class Vehicle:
@@ -23,7 +23,7 @@ class Vehicle:
 
     Args:
         link: to the vehicle.
-        period: between two repetitions of a goal, in s.
+        period: time between two repetitions of a goal, in s.
 
     Attributes:
         authority: whether the mission may move the vehicle.
@@ -31,7 +31,7 @@ class Vehicle:
         parameters: of the autopilot.
         steering: sends the targets.
         stalled: whether targets are withheld because the link was not read for some time. A full
-            queue drops the newest messages, so only a heartbeat that came later ends this.
+            queue drops the newest messages, so only a later heartbeat ends this.
     """
 
     def __init__(self, link: Link, period: float) -> None:
@@ -44,7 +44,7 @@ class Vehicle:
         self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
 
     def listen(self, now: Moment) -> tuple[list[Any], str]:
-        """The messages that have arrived; and why the vehicle was taken over, or ""."""
+        """The messages that have arrived, and the reason of a take-over or ""."""
         now_s, last_s = now.steady_s, self._read_s
         stall, self._read_s = last_s is not None and now_s - last_s > STALL_S, now_s
         messages, reason = self.link.poll(now_s), ""
@@ -71,17 +71,14 @@ class Vehicle:
         return status.refusal or "waiting for a person"
 
     def _hear(self, message: Any, now_s: float) -> str:
-        """Handle a message about who controls the vehicle; returns why it is taken over, or ""."""
+        """Handle a message about who controls the vehicle; returns why it is a take-over, or ""."""
         kind = message.get_type()
         if kind == "HEARTBEAT":
             status = self.link.status(message)
             text = self.authority.heartbeat(status)
-            said, when = self._text
-            return (
-                f"{text}: {said}"
-                if text and status.failsafe and now_s - when < TEXT_AGE_S
-                else text
-            )
+            explanation, when = self._text
+            explained = text and status.failsafe and now_s - when < TEXT_AGE_S
+            return f"{text}: {explanation}" if explained else text
         if kind == "STATUSTEXT":
             self._text = shown(str(message.text)), now_s
         elif kind == "PARAM_VALUE":

@@ -9,7 +9,7 @@ from poam_ros.frontend.events import PositionsShifted
     ("muted", "words"),
     [
         ("GLOBAL_POSITION_INT", "no odometry for 5 s"),
-        ("ATTITUDE", "no odometry for 5 s: ATTITUDE does not come often enough, or has stopped"),
+        ("ATTITUDE", "no odometry for 5 s: ATTITUDE arrives too rarely, or has stopped"),
         ("DISTANCE_SENSOR", "no ping for 30 s"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_map_in_two_pieces_is_said(voyage, caplog):
     [
         (1.0, set(), "checked: the autopilot's parameters suit the mission"),
         (2.0, set(), "check: WP_SPEED is 2 m/s, and max_speed 1 m/s: set max_speed to match"),
-        (1.0, {"PARAM_VALUE"}, "check: the autopilot does not say its parameters"),
+        (1.0, {"PARAM_VALUE"}, "check: the autopilot does not answer"),
     ],
 )
 def test_what_became_of_the_check_of_the_parameters_is_said(voyage, speed, muted, said):

@@ -179,7 +179,7 @@ def test_parameters_are_asked_for_a_few_times():
         ({"RNGFND1_MIN": 0.5}, "shorter ranges than 0.5 m are refused"),
         ({"RNGFND1_MAX_CM": 5000.0}, "deeper water than 50 m counts as no echo"),
         ({"FENCE_ENABLE": 0.0}, "FENCE_ENABLE is 0"),
-        ({"FENCE_ENABLE": 1.0, "FENCE_ACTION": 0.0}, "does nothing"),
+        ({"FENCE_ENABLE": 1.0, "FENCE_ACTION": 0.0}, "only reports a breach"),
         ({"FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 30.0}, "reaches 50 m from here"),
         ({"FS_GCS_ENABLE": 0.0}, "FS_GCS_ENABLE is 0"),
     ],
