@@ -1,1 +1,1 @@
-"""Where to go next: pilot surveys, planners, and when a waypoint counts as reached."""
+"""Where to go next: pilot surveys, planners, navigable areas and routes."""

@@ -21,13 +21,13 @@ GOAL, HOME = PLACES = "goal", "home"
 #: Kind and corners of a polygon, or kind and the places of a point or line [K, 2].
 Shape = tuple[str, np.ndarray]
 SHAPES = "polygons", "points or lines"
-SIDES = 64  # of the polygon that stands for a circle
+SIDES = 64  # of the polygon that replaces a circle
 XML_FACTOR = 16  # bytes of memory for each byte of a file
 WAYPOINTS = (16, 17, 18, 19, 82)  # MAV_CMD_NAV_: WAYPOINT, three LOITER, SPLINE_WAYPOINT
 
 
 def read_areas(path: Path) -> tuple[Sequence[Shape], bool]:
-    """Kind and corners [K, 2] of the polygons; and whether they are longitude, latitude for sure.
+    """Kind and corners [K, 2] of the polygons, and whether the format has longitude and latitude.
 
     Holes of a workspace are keep-outs.
 
@@ -38,8 +38,8 @@ def read_areas(path: Path) -> tuple[Sequence[Shape], bool]:
 
 
 def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """The places of points and lines [K, 2] in their order, that of home [2] if the file says it,
-    and whether they are longitude, latitude for sure.
+    """The places of points and lines [K, 2] in order, the place of home [2] if the file has one,
+    and whether the format has longitude and latitude.
 
     Raises:
         InputError: the file cannot be read, or has no goals.
@@ -95,7 +95,7 @@ def _read(
 
 
 def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:
-    """Kind and geometry of each of GeoJSON's features."""
+    """Kind and geometry of each feature of a GeoJSON file."""
     match content["type"]:
         case "FeatureCollection":
             for feature in content["features"]:
@@ -113,7 +113,7 @@ def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _areas(kind: str, rings: Iterable[np.ndarray]) -> Iterator[Shape]:
-    """Those of a polygon's border and holes: a keep-out unless its kind says otherwise."""
+    """The areas of a polygon's border and holes; without a kind it is a keep-out."""
     outer, *holes = rings
     yield kind or KEEP_OUT, outer
     for hole in holes if kind == WORKSPACE else ():
@@ -147,7 +147,7 @@ def _plan(content: Any) -> Iterator[Shape]:
         (latitude, longitude), radius = one["circle"]["center"][:2], one["circle"]["radius"]
         if not (abs(float(latitude)) <= 90 and abs(float(longitude)) <= 360):
             raise ValueError("no place on the Earth")
-        # A polygon within the circle of a workspace, and around that of a keep-out.
+        # Inside the circle of a workspace, and around the circle of a keep-out.
         reach = float(radius) / (1.0 if one["inclusion"] else math.cos(math.pi / SIDES))
         angle = np.arange(SIDES) * (2 * math.pi / SIDES)
         ring = reach * np.column_stack((np.cos(angle), np.sin(angle)))
@@ -156,7 +156,7 @@ def _plan(content: Any) -> Iterator[Shape]:
 
 
 def _plan_goals(content: Any) -> Iterator[Shape]:
-    """The waypoints, also those within surveys, and the planned home position."""
+    """The waypoints, including those of surveys, and the planned home position."""
     mission = content["mission"]
     waypoints = np.array(list(_waypoints(mission["items"])), dtype=float).reshape(-1, 2)
     if len(waypoints):
@@ -166,7 +166,7 @@ def _plan_goals(content: Any) -> Iterator[Shape]:
 
 
 def _waypoints(items: Any) -> Iterator[Any]:
-    """Latitude and longitude of items and of those within them, in their order."""
+    """Latitude and longitude of items and of the items inside them, in order."""
     for item in items:
         yield from _waypoints(item.get("TransectStyleComplexItem", {}).get("Items", ()))
         if item.get("command") in WAYPOINTS:
@@ -181,8 +181,8 @@ def _parse_xml(path: Path) -> ElementTree.Element:
 
 
 def _kml(root: ElementTree.Element) -> Iterator[Shape]:
-    """The polygons of all placemarks; the name says the kind: one that is not ``workspace`` is a
-    keep-out."""
+    """The polygons of all placemarks: one named ``workspace`` is the workspace, all others are
+    keep-outs."""
     for mark in root.iterfind(".//{*}Placemark"):
         name = (mark.findtext("{*}name") or "").strip().lower()
         kind = WORKSPACE if name == WORKSPACE else KEEP_OUT
@@ -195,7 +195,7 @@ def _kml(root: ElementTree.Element) -> Iterator[Shape]:
 
 
 def _kml_goals(root: ElementTree.Element) -> Iterator[Shape]:
-    """The points and lines of all placemarks; a point named ``home`` is the home."""
+    """The points and lines of all placemarks; a point named ``home`` is home."""
     for mark in root.iterfind(".//{*}Placemark"):
         name = (mark.findtext("{*}name") or "").strip().lower()
         for shape in (*mark.iterfind(".//{*}Point"), *mark.iterfind(".//{*}LineString")):
@@ -217,7 +217,7 @@ def _parse_layer(path: Path) -> VectorLayer:
 
 
 def _layer(layer: VectorLayer) -> Iterator[Shape]:
-    """The polygons of a layer, whose column ``kind`` is as the property of GeoJSON."""
+    """The polygons of a layer, whose column ``kind`` is used as GeoJSON's property."""
     for rings, value in zip(layer.polygons, layer.values, strict=True):
         yield from _areas(value, (transformed(str(layer.crs), WGS84, ring) for ring in rings))
 
@@ -227,8 +227,8 @@ def _layer_goals(layer: VectorLayer) -> Iterator[Shape]:
         yield value or GOAL, transformed(str(layer.crs), WGS84, places)
 
 
-#: What a file is called, its reader, those of its polygons and of its points and lines, and whether
-#: they are in degrees.
+#: Name of a format, its parser, its readers of polygons and of points and lines, and whether it is
+#: always in degrees.
 Shapes = Callable[[Any], Iterator[Shape]]
 Format = tuple[str, Callable[[Path], Any], tuple[Shapes, Shapes], bool]
 GEOJSON: Format = ("GeoJSON", parse_json, (_geojson, _geojson_goals), False)

@@ -39,7 +39,7 @@ class NavigableArea:
         margin: distance of goals and legs from borders, in m.
 
     Raises:
-        InputError: a polygon is not valid, the margin is not positive, or no place is left.
+        InputError: a polygon is invalid, the margin is not positive, or no place is allowed.
     """
 
     workspace: Extent
@@ -140,7 +140,7 @@ class NavigableArea:
 
     @property
     def share(self) -> float:
-        """About which share of the rectangle is allowed."""
+        """The approximate share of the rectangle that is allowed."""
         return 1.0 if self.unrestricted else len(self._raster) / RASTER**2
 
     @cached_property
@@ -162,7 +162,7 @@ class NavigableArea:
     def _gap(
         self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
     ) -> np.ndarray:
-        """Distances of legs, or without ends of places, from the borders or from one, in m [N]."""
+        """Distances of legs from all borders or one, [N] in m; without ends, of their starts."""
         a, b = self._sides if border is None else polygons.sides((border,))
         gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
         for at in range(0, len(starts), step):
@@ -229,17 +229,17 @@ def in_metres(
     """Places on the map [K, 2] in m, from latitude and longitude [K, 2] in degrees.
 
     Args:
-        where: the parameter that they are of.
-        places: in degrees; a longitude may be on the other side of the antimeridian.
+        where: name of their parameter.
+        places: in degrees, also across the antimeridian.
         origin: latitude and longitude of the map's (0, 0); 0, 0: not given.
         heading: of the map's y axis, in degrees.
 
     Raises:
-        InputError: there is no origin, or they are no places near it.
+        InputError: there is no origin, or the places are not near it.
     """
     if not any(origin):
         raise InputError(
-            f"{where}: expected also origin, the latitude and longitude of the map's (0, 0)"
+            f"{where}: expected origin as well, the latitude and longitude of the map's (0, 0)"
         )
     latitude, longitude = places.T
     if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
@@ -256,7 +256,7 @@ def in_metres(
 
 
 def one_polygon(text: str) -> None:
-    """Refuse several polygons in a text.
+    """Check that a text has at most one polygon.
 
     Raises:
         InputError: there are several, or the text is malformed.
@@ -272,58 +272,41 @@ class AreaSettings(Settings):
     prefix = "areas"
 
     polygon: str = setting(
-        "",
-        "Corners of the area within the workspace, as in '0 0, 9 0, 9 9'. Empty: all of it",
-        "m",
-        check=one_polygon,
-    )
+        "", "Corners of the area within the workspace, as in '0 0, 9 0, 9 9'. Empty: all of it",
+        "m", check=one_polygon,
+    )  # fmt: skip
     keep_outs: str = setting(
-        "",
-        "Corners of the keep-outs, ';' between polygons",
-        "m",
-        check=read_polygons,
+        "", "Corners of the keep-outs, ';' between polygons", "m", check=read_polygons
     )
     polygon_degrees: str = setting(
-        "",
-        "As polygon, with latitude and longitude of each corner, as in '47.1 8.5, 47.2 8.5, "
-        "47.1 8.6'. Needs origin",
-        "deg",
-        check=one_polygon,
-    )
+        "", "As polygon, with latitude and longitude of each corner, as in '47.1 8.5, 47.2 8.5, "
+        "47.1 8.6'. Needs origin", "deg", check=one_polygon,
+    )  # fmt: skip
     keep_outs_degrees: str = setting(
-        "",
-        "As keep_outs, with latitude and longitude of each corner. Needs origin",
-        "deg",
+        "", "As keep_outs, with latitude and longitude of each corner. Needs origin", "deg",
         check=read_polygons,
-    )
+    )  # fmt: skip
     file: str = setting(
-        "",
-        "File of polygons: GeoJSON (their property kind is workspace or keep_out, the default), "
-        "GeoPackage or Shapefile (a column kind, likewise), the fence of a QGroundControl .plan, "
-        "or KML (a polygon named workspace)",
-    )
+        "", "File of polygons: GeoJSON (property kind: workspace, or keep_out, the default), "
+        "GeoPackage or Shapefile (column kind), the fence of a QGroundControl .plan, or KML (a "
+        "polygon named workspace)",
+    )  # fmt: skip
     coordinates: str = setting(
-        "metres",
-        "Coordinates in GeoJSON files of areas and goals: x y of the map (metres), or longitude "
-        "latitude (degrees)",
-        choices=("metres", "degrees"),
-    )
+        "metres", "Coordinates in GeoJSON files of areas and goals: x y of the map (metres), or "
+        "longitude latitude (degrees)", choices=("metres", "degrees"),
+    )  # fmt: skip
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     margin: float = setting(
-        1.0,
-        "Minimum distance of goals and legs from keep-outs and the polygon's border. Choose about "
-        "the vehicle's turning diameter",
-        "m",
-        minimum=0.01,
-        maximum=1e4,
-    )
+        1.0, "Minimum distance of goals and legs from keep-outs and the polygon's border. Choose "
+        "about the vehicle's turning diameter", "m", minimum=0.01, maximum=1e4,
+    )  # fmt: skip
 
     def open(self, workspace: Extent) -> NavigableArea:
         """The navigable area of these settings in a workspace.
 
         Raises:
-            InputError: a polygon or the file is wrong, or no place is left.
+            InputError: a polygon or the file is wrong, or no place is allowed.
         """
         return NavigableArea(workspace, *self.borders(), self.margin)
 
@@ -344,7 +327,7 @@ class AreaSettings(Settings):
         return outer[0] if outer else None, tuple(inner)
 
     def goals(self, file: str) -> tuple[np.ndarray, np.ndarray | None]:
-        """The goals in a file [K, 2] and the home [2] that it says, or None, in m.
+        """The goals in a file [K, 2] and its home [2], or None, in m.
 
         Raises:
             InputError: the file cannot be read, or its places are not near the origin.
@@ -360,8 +343,8 @@ class AreaSettings(Settings):
         return bool(self.polygon or self.polygon_degrees or self.file)
 
     def middle(self) -> tuple[float, float] | None:
-        """Latitude and longitude of the middle of the workspace polygon; None: there is none in
-        degrees.
+        """Latitude and longitude of the middle of the workspace polygon; None if there is no
+        polygon in degrees.
 
         Raises:
             InputError: the file cannot be read.
@@ -389,7 +372,7 @@ class AreaSettings(Settings):
             yield kind, self._in_metres("areas.file", corners, degrees)
 
     def _in_metres(self, where: str, places: np.ndarray, degrees: bool) -> np.ndarray:
-        """Places of a file on the map [K, 2] in m; ``degrees``: longitude latitude for sure."""
+        """Places of a file on the map [K, 2] in m; ``degrees``: they are longitude, latitude."""
         if not degrees and self.coordinates == "metres":
             return places
         return in_metres(where, places[:, ::-1], self.origin, self.heading)

@@ -1,4 +1,4 @@
-"""The planner ``boustrophedon``: evenly spaced survey lines that spend what is left. Numpy only.
+"""The planner ``boustrophedon``: even survey lines that spend the distance left. Numpy only.
 
 The best fixed survey for a bottom that is equally rough everywhere, and the baseline that every
 adaptive planner has to beat at the end of its budget.
@@ -17,15 +17,15 @@ from ..core.settings import Settings, setting
 from .areas import NavigableArea
 from .situation import MapView, Situation
 
-#: Lines in one plan at most: a larger budget repeats the survey.
+#: Maximum number of lines in a plan; a larger budget repeats the survey.
 MAX_LINES = 500
-#: Points of a line at which it is tested whether the vehicle may be there.
+#: Number of points of a line that are tested for the navigable area.
 POINTS = 256
 
 
 @dataclass(frozen=True)
 class BoustrophedonOptions(Settings):
-    """Of ``boustrophedon``."""
+    """Options of ``boustrophedon``."""
 
     prefix = "boustrophedon"
 
@@ -43,8 +43,8 @@ def boustrophedon(
 
     The lines run along the workspace's longer side, half a spacing from the borders, and begin at
     the corner nearest to the vehicle. Their number is the largest whose length fits into
-    ``distance_left``: transit, lines, and turns as a Dubins vehicle drives them. Where not even
-    two lines fit, one is driven across them. Keep-outs interrupt a line.
+    ``distance_left``: transit, lines, and turns as a Dubins vehicle drives them. If not even two
+    lines fit, a single one runs across. Keep-outs interrupt a line.
 
     Raises:
         InputError: no part of any line is allowed.
@@ -81,14 +81,14 @@ def survey_lines(situation: Situation, count: int, along: int) -> np.ndarray:
 
 
 def path_cost(path: np.ndarray, position: np.ndarray, radius: float) -> float:
-    """Length in m of the way from ``position`` [2] along the lines of ``path`` [K, 2]."""
+    """Length in m of the path from ``position`` [2] along the lines of ``path`` [K, 2]."""
     legs = np.linalg.norm(np.diff(path, axis=0, prepend=position[None]), axis=1)
     steps = legs[2::2]  # from the end of a line to the beginning of the next
     return float(legs.sum() - steps.sum() + turn_lengths(steps, radius).sum())
 
 
 def turn_lengths(steps: np.ndarray, radius: float) -> np.ndarray:
-    """Lengths [N] in m of the turns from a line to the next, ``steps`` [N] m beside it.
+    """Lengths [N] in m of the turns from a line to the next one, which is ``steps`` [N] m away.
 
     Two turns of a right angle less than two turning radii apart are driven as the three arcs of a
     Dubins vehicle (Dubins 1957): r (pi + 4 a) with cos a = (2 r + d) / (4 r).
@@ -110,7 +110,7 @@ def _most_lines(situation: Situation, along: int) -> int:
 
 
 def _allowed_parts(line: np.ndarray, workspace: Extent, area: NavigableArea | None) -> np.ndarray:
-    """The ends of those parts of a line [2, 2] that the vehicle may drive, in order [K, 2]."""
+    """The ends of the parts of a line [2, 2] that are allowed, in order [K, 2]."""
     if area is None or area.unrestricted:
         return workspace.clip(line)
     points = line[0] + np.linspace(0, 1, POINTS)[:, None] * (line[1] - line[0])

@@ -1,9 +1,9 @@
-"""Routes that keep water under the transducer, by the map and by the pings of the moment.
+"""Routes that keep water under the transducer, by the map and by the newest pings.
 
-Where there is a map, goals and legs lie where its clearance is enough with a given probability.
-Where there is none, legs end where a bottom that rises as steeply as ``SLOPE`` would be too
-shallow, and the vehicle turns back when the pings rise towards that. The cost of a choice depends
-on the size of the raster alone.
+With a map, goals and legs lie where there is enough water with a given probability. Without one,
+legs end where a bottom with the slope ``SLOPE`` would be too shallow, and the vehicle turns back
+when the pings show a bottom that rises too fast. The cost of a choice depends only on the size of
+the raster.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from ..core.settings import Settings, setting
 from .areas import NavigableArea
 from .routes import Routes
 
-#: Cells along the longer side of the raster, at most: one of several cells of a map is its worst.
+#: Maximum number of cells along the longer side of the raster. A cell is as shallow as the
+#: shallowest map cell in it.
 SIDE = 200
 #: Steepest rise of the bottom that a leg without a map allows for.
 SLOPE = 1.0
-#: Least rise of the bottom that the vehicle turns back for over an unknown bottom.
+#: Smallest rise that is assumed ahead over an unknown bottom.
 LEAST_RISE = 0.2
 #: How much steeper the bottom may be ahead and beside than behind.
 STEEPER = 1.5
 #: The bottom ahead is unknown if its variance is more than this many times that at the vehicle.
 UNSURE = 2.0
-#: s from a ping until the vehicle begins to turn.
+#: Time from a ping until the vehicle begins to turn, in s.
 REACTION_S = 2.0
-#: Pings that the height of the transducer is the median of, and those that the rise is taken from.
+#: Number of pings for the height of the transducer (their median), and for the rise.
 HEIGHTS, RISE = 15, 6
 
 
 @dataclass(frozen=True)
 class ClearanceSettings(Settings):
-    """How much water there must be under the transducer."""
+    """How much water must be under the transducer."""
 
     min_depth: float = setting(
         0.0, "Drive only where at least this much water is under the transducer. 0: anywhere", "m",
@@ -56,13 +57,13 @@ class ClearanceSettings(Settings):
 class DeepRoutes(Routes):
     """Routes with enough water under the transducer.
 
-    The height of the transducer above the map's datum is the median of range plus mean over the
-    newest pings. So the water level of the moment, the mount of the sonar and the depth of the
-    vehicle are in it.
+    The height of the transducer above the map's datum is the median, over the newest pings, of
+    range plus mean elevation. It thus includes the present water level, the sonar mount and the
+    depth of the vehicle.
 
     Args:
-        areas: where goals and legs may lie as well.
-        settings: how much water.
+        areas: the area in which goals and legs may lie.
+        settings: how much water is needed.
 
     Attributes:
         turned_back: how often the vehicle had to turn back.
@@ -80,8 +81,8 @@ class DeepRoutes(Routes):
         self.turned_back = 0
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
-        """Take the vehicle's turning diameter in m, kept from where the water may be too shallow,
-        and its top speed in m/s."""
+        """Set the vehicle's turning diameter in m, which is also the margin around shallow water,
+        and its maximum speed in m/s."""
         self._reach = turning_diameter + REACTION_S * speed
         if turning_diameter != self._margin:
             self._margin = turning_diameter
@@ -98,23 +99,24 @@ class DeepRoutes(Routes):
         self._soundings.append((position, clearance))
 
     def turns_back(self) -> bool:
-        """Whether the vehicle must turn back: there is too little water, or over an unknown bottom
-        would be before it has turned. What lies ahead is then avoided until the next map."""
+        """Whether the vehicle must turn back: there is too little water, or, over an unknown
+        bottom, there would be before it has turned. The place ahead is avoided until the next map.
+        """
         if len(self._soundings) < RISE:
             return False
         newest = list(self._soundings)[-RISE:]
-        (before, was), (now, is_) = (
+        (before, old), (now, depth) = (
             (np.mean([place for place, _ in part], axis=0), median(depth for _, depth in part))
             for part in (newest[: RISE // 2], newest[RISE // 2 :])
         )
         step = now - before
         distance = float(np.linalg.norm(step))
-        rise = max(STEEPER * (was - is_) / distance if distance > 0 else 0.0, LEAST_RISE)
+        rise = max(STEEPER * (old - depth) / distance if distance > 0 else 0.0, LEAST_RISE)
         position, reach = newest[-1][0], self._reach
         centre = position + (reach * step / distance if distance > 0 else 0.0)
-        # Slow pings see late: the half of them that the rise is taken from counts as well.
+        # The depth is known late when pings are rare: add the distance between the two halves.
         ahead = rise * (reach + distance) if self._unknown(position, centre) else 0.0
-        if is_ - ahead >= self._needed:
+        if depth - ahead >= self._needed:
             return False
         self.turned_back += 1
         self._shallow.append((centre, reach))
@@ -130,7 +132,7 @@ class DeepRoutes(Routes):
         return not unsure <= UNSURE * known
 
     def deep_enough(self, places: np.ndarray) -> np.ndarray:
-        """Which places [N, 2] are, with the margin, as far as known; boolean [N]."""
+        """Which places [N, 2] are deep enough with the margin, as far as known; boolean [N]."""
         return self._open.ravel()[self._cells(places)]
 
     def legs_open(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -148,7 +150,7 @@ class DeepRoutes(Routes):
         return good
 
     def shortened(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """As ``Routes.shortened``: the goals, or the last deep enough places on the way there."""
+        """As ``Routes.shortened``: the goals, or the last deep enough places of the legs."""
         share = self._clear_share(np.broadcast_to(start, goals.shape), goals, self._open)
         return start + share[:, None] * (goals - start)
 
@@ -159,8 +161,8 @@ class DeepRoutes(Routes):
         return bool(self._clear_share(position[None], goal[None], self._deep)[0] < 1.0)
 
     def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        """As ``Routes.route``. With a map, a goal where the water may be too shallow is moved to
-        the nearest place that a route leads to."""
+        """As ``Routes.route``. With a map, a goal in water that may be too shallow is moved to the
+        nearest place with a route."""
         goal = np.asarray(goal, dtype=float)
         if self.legs_open(start, goal[None])[0]:
             return self._with_stops(start, goal[None])
@@ -184,8 +186,7 @@ class DeepRoutes(Routes):
         return self._with_stops(start, route[int(np.logical_and.accumulate(near).sum()) :])
 
     def _with_stops(self, start: np.ndarray, route: np.ndarray) -> np.ndarray:
-        """A route whose first leg ends where the bottom may have become too shallow, if there is no
-        map of it."""
+        """The route; without a map, with a stop where the bottom may have become too shallow."""
         if self._drawn is not None or not self._soundings:
             return route
         spare = (self._soundings[-1][1] - self._needed) / SLOPE
@@ -194,7 +195,7 @@ class DeepRoutes(Routes):
         return route if length <= stop else np.vstack((start + leg * stop / length, route))
 
     def _pulled(self, start: np.ndarray, places: np.ndarray, goal: np.ndarray) -> np.ndarray:
-        """The route along places [K, 2] to a goal [2], without the turns that it does not need."""
+        """The route along places [K, 2] to a goal [2], without unnecessary turns."""
         places = np.vstack((places, goal))
         turns, at, here = [], 0, start
         while at < len(places):
@@ -206,7 +207,7 @@ class DeepRoutes(Routes):
         return np.array(turns)
 
     def _forget(self) -> None:
-        """Compute the rasters anew when they are next asked for."""
+        """Drop the cached rasters."""
         for name in ("_deep", "_open", "_graph"):
             self.__dict__.pop(name, None)
 
@@ -230,7 +231,7 @@ class DeepRoutes(Routes):
 
     @cached_property
     def _open(self) -> np.ndarray:
-        """Cells that are allowed, and farther than the margin from those too shallow."""
+        """Cells that are allowed and farther than the margin from shallow cells."""
         from scipy.ndimage import distance_transform_edt  # only with min_depth
 
         grid, deep = self._grid, self._deep
@@ -259,7 +260,8 @@ class DeepRoutes(Routes):
         return coo_matrix(entries, shape=(number.size, number.size)).tocsr()
 
     def _ways(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Length of the way to every cell in m, infinite without one, and the cell before it."""
+        """Length of the shortest path to every cell in m, infinite without one, and the cell before
+        it on the path."""
         from scipy.sparse.csgraph import dijkstra
 
         away = np.linalg.norm(self._grid.points - start, axis=1)
@@ -277,9 +279,9 @@ class DeepRoutes(Routes):
         return cell[..., 1] * columns + cell[..., 0]
 
     def _clear_share(self, starts: np.ndarray, ends: np.ndarray, raster: np.ndarray) -> np.ndarray:
-        """The share of each leg [N, 2] up to the first cell that is not in the raster [N].
+        """The share of each leg [N, 2] up to the first cell that is false in the raster [N].
 
-        A leg may begin outside of it, within twice the margin.
+        Such cells do not count at the beginning of a leg, within twice the margin.
         """
         size = float(np.linalg.norm(self._grid.borders.size / self._grid.shape[::-1])) / 2
         longest = float(np.linalg.norm(ends - starts, axis=1).max(initial=0.0))

@@ -1,8 +1,8 @@
 """How long a survey takes until its map is within a TVU, forecast before a single ping is taken.
 
 Away from its pings, a map's variance grows about as slope d^exponent with the distance d to the
-nearest one. An earlier map of the same or a similar bottom says how. The spacing of even survey
-lines follows from that, and so does the way.
+nearest one. Both numbers come from an earlier map of the same or a similar bottom. They determine
+the spacing of even survey lines, and so the length of the survey.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from .boustrophedon import MAX_LINES, path_cost, survey_lines
 from .situation import Situation
 from .tvu import within
 
-#: Blocks along the longer side of a map: each has a slope and a depth of its own.
+#: Number of blocks along the longer side of a map, each with its own slope and depth.
 BLOCKS = 6
-#: Cells away from pings that a map, and a block of it, need.
+#: Minimum number of cells away from pings, in a map and in a block.
 MIN_CELLS = 12
-#: Distances to the nearest line that are looked at, as shares of half a spacing.
+#: Distances to the nearest line at which the variance is computed, as shares of half a spacing.
 DISTANCES = (np.arange(24) + 0.5) / 24
-#: Draws for the probability that a survey meets its target, and for the interval of its way.
+#: Number of draws of the bottom, and the probability with which a survey must meet its target.
 DRAWS, SURE = 200, 0.9
-#: Draws of a forecast under way, which is made with every map.
+#: Number of draws for a forecast during a mission, which is made with every map.
 LIVE_DRAWS = 40
-#: Pace at which a mission under way gains, by that over the second half of its way so far (some
-#: 1.35 with path-entropy, 1 on even lines); and the standard deviation of its logarithm.
+#: Expected pace of a mission under way relative to the second half of its track so far (about 1.35
+#: with path-entropy, 1 on even lines), and the standard deviation of its logarithm.
 LIVE_PACE = 1.2
 LIVE_DEVIATION = 0.4
-#: Share within the TVU from which on there is one.
+#: Smallest share within the TVU for which there is a forecast during a mission.
 MIN_SHARE = 0.2
-#: Cells of a map that its variances are taken from, at most; of more, every Nth.
+#: Maximum number of cells of a map that are used; of a larger map, every Nth.
 MAX_CELLS = 20_000
-#: Standard deviation of log slope beside that between blocks: another survey learns another kernel.
+#: Standard deviation of log slope in addition to that between blocks: another survey learns another
+#: kernel.
 DEVIATION = 0.25
 
 
@@ -47,11 +48,11 @@ class Bottom:
     """How a map's variance is expected to grow with the distance to the nearest ping.
 
     Attributes:
-        slope: by part of the bottom, of the variance without noise [B], in m^2 at 1 m.
-        depth: of these parts [B], in m; 0 or less: dry.
+        slope: of the variance without noise, for each part of the bottom [B], in m^2 at 1 m.
+        depth: of each part [B], in m; 0 or less: dry.
         exponent: of the distance.
         noise: standard deviation of a ping, in m.
-        deviation: of the logarithm of all slopes together.
+        deviation: standard deviation of the logarithm of a factor common to all slopes.
     """
 
     slope: np.ndarray
@@ -64,11 +65,11 @@ class Bottom:
     def stated(
         cls, low: float, high: float, depth: float, noise: float, exponent: float = 1.5
     ) -> Bottom:
-        """Of one depth. The standard deviation 1 m from a ping, noise aside, is between ``low``
-        and ``high`` (m) with a probability of 0.9.
+        """A bottom of one depth. The standard deviation 1 m from a ping, without noise, is between
+        ``low`` and ``high`` (m) with a probability of 0.9.
 
         Raises:
-            InputError: these are not positive and in order.
+            InputError: these are not positive or not in order.
         """
         if not 0 < low <= high < math.inf:
             raise InputError(f"expected 0 < LOW <= HIGH, in m, got {low:g} {high:g}")
@@ -77,7 +78,7 @@ class Bottom:
 
     @classmethod
     def of_map(cls, drawn: ElevationMap, pings: np.ndarray, level: float) -> Bottom:
-        """From an earlier map, its pings [N, 2] in m, and the water level above its datum in m.
+        """The bottom of an earlier map with its pings [N, 2], and the water level, all in m.
 
         Raises:
             InputError: the map has too few cells with a variance away from its pings.
@@ -107,15 +108,15 @@ class Bottom:
         return cls(np.array(slope), np.array(depth), exponent, math.sqrt(noise))
 
     def drawn(self, rng: np.random.Generator) -> Bottom:
-        """A bottom that this one may turn out to be: its parts with replacement, all slopes by one
+        """A random bottom: the parts of this one drawn with replacement, and all slopes times one
         random factor."""
         part = rng.integers(len(self.depth), size=len(self.depth))
         factor = math.exp(self.deviation * rng.standard_normal())
         return replace(self, slope=factor * self.slope[part], depth=self.depth[part])
 
     def shares(self, spacings: np.ndarray, order: str) -> np.ndarray:
-        """Share of the bottom under water within an order at each spacing of lines in m [N],
-        halfway between lines at the farthest; 0 where all is dry."""
+        """Share of the bottom under water that is within an order, at each spacing of lines in m
+        [N]; 0 if all is dry."""
         away = np.multiply.outer(spacings, DISTANCES / 2)
         grown = np.multiply.outer(self.slope, away**self.exponent)
         good = within(order, self.depth[:, None, None], np.sqrt(grown + self.noise**2))
@@ -123,7 +124,7 @@ class Bottom:
         return good[wet].mean((0, 2)) if wet.any() else np.zeros(len(spacings))
 
     def share(self, spacing: float, order: str) -> float:
-        """As ``shares``, of one spacing."""
+        """As ``shares``, for one spacing."""
         return float(self.shares(np.array([spacing]), order)[0])
 
 
@@ -138,10 +139,11 @@ class Forecast:
     """The survey that is expected to meet a target.
 
     Attributes:
-        lines: their number. ``spacing``: of the lines, in m.
-        path: their ends in driving order [K, 2], in m.
-        length: expected way until the target is met, in m, with the limits of its 90 % interval,
-            ``low`` and ``high``.
+        lines: number of survey lines.
+        spacing: of the lines, in m.
+        path: ends of the lines in driving order [K, 2], in m.
+        length: expected distance until the target is met, in m.
+        low, high: limits of its 90 % interval, in m.
     """
 
     lines: int
@@ -158,13 +160,13 @@ def forecast(
 ) -> Forecast:  # fmt: skip
     """The survey with the fewest lines that meets a target with a probability of ``SURE``.
 
-    The share within the TVU begins with that of the pilot survey, counted as even lines of its
-    length, and grows with the lines driven. Where it is below the target at the end of the survey,
-    the way goes on in proportion.
+    The share within the TVU starts at that of the pilot survey, which counts as even lines of the
+    same length, and grows with the lines driven. If it is below the target at the end of the
+    survey, the distance is extended in proportion.
 
     Args:
-        bottom: what is known of it.
-        situation: position at the survey's begin, workspace and turning radius.
+        bottom: what is known of the bottom.
+        situation: position at the start of the survey, workspace and turning radius.
         order: a name of ``tvu.ORDERS``.
         share: of the workspace under water that must be within its TVU.
         before: length of the pilot survey, in m.
@@ -199,9 +201,9 @@ def forecast(
 
 @dataclass(frozen=True)
 class Left:
-    """How much is left until a target is met, in m or s, with the limits of the 90 % interval.
+    """What is left until a target is met, in m or s, with the limits of the 90 % interval.
 
-    ``reached``: the share within the TVU now.
+    ``reached``: the present share within the TVU.
     """
 
     reached: float
@@ -210,12 +212,12 @@ class Left:
     high: float
 
     def __str__(self) -> str:
-        """Of a time in s, in minutes; the share is rounded down."""
+        """The text for a time in s, in minutes; the share is rounded down."""
         minutes, low, high = (round(s / 60) for s in (self.expected, self.low, self.high))
         return f"{int(100 * self.reached)} %, {minutes} min left (90 %: {low} to {high})"
 
     def times(self, factor: float) -> Left:
-        """As much by a factor."""
+        """The same, multiplied by a factor."""
         return Left(self.reached, *(factor * v for v in (self.expected, self.low, self.high)))
 
 
@@ -226,17 +228,18 @@ def distance_left(
     reached: Sequence[tuple[float, float]],
     workspace: Extent,
 ) -> Left | None:
-    """How far a mission under way has still to go, in m; None: that cannot be said.
+    """The distance that a mission under way still needs, in m; None if it cannot be estimated.
 
-    A share within the TVU is worth the length of the even lines that would reach it on this bottom.
-    The mission is expected to gain ``LIVE_PACE`` times as much of it per metre as over the second
-    half of its way so far, give or take ``LIVE_DEVIATION``, and to end at the map after that.
+    A share within the TVU is converted to the length of the even lines that would reach it on this
+    bottom. Per metre, the mission is expected to gain ``LIVE_PACE`` times as much of that length as
+    over the second half of its track so far, give or take ``LIVE_DEVIATION``. It ends with the next
+    map after that.
 
     Args:
         bottom: from the map of the mission.
         order: a name of ``tvu.ORDERS``.
         share: of the workspace under water that must be within its TVU.
-        reached: length of the way in m and the share that was, for each map so far, oldest first.
+        reached: distance travelled in m and share within the TVU of each map, oldest first.
         workspace: of the mission.
     """
     way, shares = np.transpose([entry for entry in reached if entry[0] >= reached[-1][0] / 2])
@@ -249,7 +252,7 @@ def distance_left(
         after = np.maximum.accumulate(one.shares(area / lines, order))
         first, now, end = np.interp((shares[0], shares[-1], share), after, lines)
         gained = (now - first) / (way[-1] - way[0]) if way[-1] > way[0] else 0.0
-        gained = max(gained, now / way[-1] / 2)  # the share may have fallen, or stayed
+        gained = max(gained, now / way[-1] / 2)  # the share may have fallen
         factor = math.exp(LIVE_DEVIATION * rng.standard_normal()) / LIVE_PACE
         rest = (end - now) / gained * factor if after[-1] >= share else math.inf
         left.append(rest + rng.uniform() * (way[-1] - way[-2] if len(way) > 1 else 0.0))
@@ -259,7 +262,7 @@ def distance_left(
 
 def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:
     """The smallest number of lines over ``across`` m that meets the target, by bisection;
-    ``MAX_LINES`` + 1: none does."""
+    ``MAX_LINES`` + 1 if none does."""
     low, high = 0, MAX_LINES + 1
     while high - low > 1:
         middle = (low + high) // 2

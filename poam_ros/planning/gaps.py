@@ -12,9 +12,9 @@ from . import polygons
 from .areas import NavigableArea
 from .routes import Routes
 
-#: Maximum number of places that a tour is computed from; of more, every Nth.
+#: Maximum number of places that a tour is computed from; if there are more, every Nth.
 MAX_PLACES = 20_000
-#: Maximum number of legs of a tour measured around keep-outs; those of longer tours are straight.
+#: Maximum number of legs of a tour that are measured around keep-outs; longer tours count straight.
 MAX_ROUTES = 60
 
 
@@ -39,7 +39,7 @@ def to_nearest(grid: Grid, marked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def diagonal(grid: Grid) -> float:
-    """Diagonal of a cell, in m: how much distances between cells and between places may differ."""
+    """Diagonal of a cell, in m: the error of a distance between cells instead of places."""
     return math.hypot(grid.x[1] - grid.x[0], grid.y[1] - grid.y[0])
 
 
@@ -47,11 +47,11 @@ class ReachableCells:
     """The cells of a grid that the vehicle can reach, and their distances from all others.
 
     Attributes:
-        grid: as given.
+        grid: of the cells.
         enterable: cells whose centre is allowed and has a route [rows, columns].
-        counted: cells inside the area's polygon, keep-outs included [rows, columns].
+        counted: cells inside the area's polygon, including keep-outs [rows, columns].
         away: distance from each cell to the nearest enterable one [rows, columns], in m.
-        entry: that cell [rows, columns], as an index into the flat grid.
+        entry: this nearest enterable cell [rows, columns], as an index into the flat grid.
     """
 
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
@@ -90,9 +90,9 @@ class CoverageGaps:
 
     Attributes:
         places: [U, 2], in m.
-        limit: allowed distance of each from the nearest ping [U], in m.
-        excess: its distance beyond the limit [U], in m; infinite without any ping.
-        entries: goal of the vehicle for each [U, 2], in m.
+        limit: allowed distance of each place from the nearest ping [U], in m.
+        excess: distance of each place beyond its limit [U], in m; infinite without any ping.
+        entries: the vehicle's goal for each place [U, 2], in m.
     """
 
     places: np.ndarray

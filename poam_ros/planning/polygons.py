@@ -1,4 +1,4 @@
-"""Simple polygons as corners [K, 2], and distances of segments in the plane. Numpy only.
+"""Simple polygons as corners [K, 2], and distances between segments in the plane. Numpy only.
 
 Sides and borders go from each corner to the next, and from the last to the first.
 """
@@ -84,8 +84,8 @@ def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def odd_crossings(a: np.ndarray, b: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Whether the ray east of each point [N, 2] crosses an odd number of the sides a b [2, E];
-    boolean [N]."""
+    """Whether the half-line from each point [N, 2] to the east crosses an odd number of the sides
+    from a [2, E] to b [2, E]; boolean [N]."""
     x, y = points[:, :1], points[:, 1:]
     (ax, ay), (bx, by) = a, b
     spans = (ay > y) != (by > y)
@@ -106,7 +106,7 @@ def distance(border: np.ndarray, point: np.ndarray) -> float:
 
 
 def between(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """The distances of segments a b and c d [..., 2] in m."""
+    """The distances between segments a b and c d [..., 2], in m."""
     ends = to_segments(a, c, d), to_segments(b, c, d), to_segments(c, a, b), to_segments(d, a, b)
     return np.where(crosses(a, b, c, d), 0.0, np.minimum.reduce(ends))
 

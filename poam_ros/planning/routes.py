@@ -45,7 +45,7 @@ class Routes:
         return areas.leg_allowed(areas.nearest(start) if np.ndim(start) == 1 else start, goals)
 
     def shortened(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Goals [N, 2] that legs from the start [2] may have instead of these; here the same."""
+        """Where legs from the start [2] to the goals [N, 2] may end; here at the goals."""
         return goals
 
     def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:

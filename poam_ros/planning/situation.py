@@ -13,7 +13,7 @@ from ..core.geometry import MAX_COORDINATE, Extent, is_place, squared_distance_t
 from ..core.maps import ElevationMap, Predicted
 from .routes import Routes
 
-#: m; the square of a smaller lengthscale may underflow.
+#: The square of a smaller lengthscale may underflow, in m.
 MIN_DISTANCE = 1e-12
 
 
@@ -107,7 +107,7 @@ def discount_visited(
     return after
 
 
-#: m^2; larger values are not usable as variances of an elevation.
+#: Larger values are not usable as variances of an elevation, in m^2.
 MAX_VARIANCE = 1e300
 
 
@@ -124,7 +124,7 @@ def _nowhere() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Situation:
-    """Where the vehicle is, and what is left of its budget.
+    """Where the vehicle is, and how much of its budget is left.
 
     Attributes:
         position: [2], in m.
