@@ -19,6 +19,8 @@ from ..core.extensions import Table
 from ..core.renames import RENAMED
 from ..core.settings import Setting, Value, rows
 
+#: Default of a rectangle that is not given.
+NO_RECTANGLE = (0.0,) * 4
 #: Exit status of an interrupted command, as shells report SIGINT.
 INTERRUPTED = 130
 
@@ -142,7 +144,9 @@ def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting], *
             form["metavar"] = "'X ...'"
         elif not row.choices and isinstance(row.default, str):
             form["metavar"] = "TEXT"
-        default = "" if row.default == "" else f" (default: {_shown(row.default)})"
+        default = f" (default: {_shown(row.default)})"
+        if row.default in ("", NO_RECTANGLE):
+            default = ""
         parser.add_argument(
             spelling(row.name),
             *also,

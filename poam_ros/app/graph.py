@@ -6,6 +6,7 @@ Needs neither rclpy nor the launch tools.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def fixed(node: str) -> dict[str, Value]:
     return values
 
 
+#: The workspace of commands that also take it in degrees, or from the areas' polygon.
+WORKSPACE = replace(
+    ROWS["workspace"], default=(0.0,) * 4,
+    description="Rectangle to be mapped: xmin, xmax, ymin, ymax. Not given: that in degrees, or "
+    "the one around the areas' polygon",
+)  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
 #: Arguments of robot.launch.py that are parameters, with a vehicle's defaults.
 ROBOT_FORWARDED = (

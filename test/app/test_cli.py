@@ -11,9 +11,8 @@ import pytest
 from poam_ros.app import graph
 from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.command import Parser, add_settings
-from poam_ros.app.commands import run, sim
-from poam_ros.app.commands.map import add_arguments as add_map_arguments
-from poam_ros.app.commands.run import COMMON_OPTIONS
+from poam_ros.app.commands import drive, plan, run, sim, waypoints
+from poam_ros.app.commands import map as poam_map
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
@@ -72,9 +71,12 @@ def options_of(command) -> dict[str, argparse.Action]:
 def test_run_has_the_promised_options():
     promised = "--terrain --method --planner --pilot --seed --max-samples --sonar-rate --output"
     assert set(promised.split()) <= options_of(run).keys()
-    assert len(COMMON_OPTIONS) == 15 and set(COMMON_OPTIONS) <= {
-        a.dest for a in options_of(run).values()
-    }
+
+
+@pytest.mark.parametrize("command", [run, poam_map, drive, waypoints, plan])
+def test_help_has_few_options_which_are_all_there(command):
+    assert len(command.COMMON_OPTIONS) <= 18
+    assert set(command.COMMON_OPTIONS) <= {a.dest for a in options_of(command).values()}
 
 
 def test_sim_has_the_arguments_of_its_launch_file():
@@ -232,7 +234,7 @@ def test_every_mission_setting_has_an_option():
 def test_map_s_options_say_unit_and_default():
     """What `poam map --help` shows of each option; flags say what they do by default, too."""
     parser = Parser(prog="poam map")
-    add_map_arguments(parser)
+    poam_map.add_arguments(parser)
     own = {
         action.option_strings[0]: " ".join(action.help.split())
         for group in parser._action_groups

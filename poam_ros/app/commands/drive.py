@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 #: Parameters that mean nothing without ROS 2.
 FOR_NODES = ("managed", "goals.action", "frame_id", "sonar.base_frame")
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
+ROWS["workspace"] = graph.WORKSPACE
 PLACES = rows(PlaceSettings)
 PRACTICE = Setting(
     "practice", 1.0, "Drive a simulated boat over the terrain lake instead, at this multiple of "
@@ -48,10 +49,9 @@ PRACTICE = Setting(
 )  # fmt: skip
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
-    "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file",
-    *(row.name for row in PLACES),
-    *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
-    "max_speed", "capture_radius", "sonar.offset",
+    "mavlink.url", "mavlink.key_file", "practice", "params_file", "workspace_degrees", "workspace",
+    "areas.file", "goals.file", "mission_dir", "max_samples", "max_duration", "on_done", "planner",
+    "pilot", "max_speed", "capture_radius", "sonar.offset", "min_depth",
 )  # fmt: skip
 #: What people type: a letter, or the word.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}

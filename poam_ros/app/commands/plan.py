@@ -13,7 +13,7 @@ from ...core.geometry import Extent
 from ...core.settings import instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.tvu import ORDERS
-from ..command import add_settings
+from ..command import Parser, add_settings
 from ..graph import ROBOT_ROWS, place_in_metres
 
 if TYPE_CHECKING:
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 #: Seconds.
 DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "like", "deviation", "depth", "noise", "workspace", "workspace_degrees", "areas.file",
+    "goals.file", "order", "share", "level", "speed", "turning_radius", "pilot", "max_duration",
+    "to",
+)  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
     add = parser.add_argument
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument("--like", type=Path, metavar="RUN",

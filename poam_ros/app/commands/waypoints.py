@@ -33,16 +33,23 @@ DURATION = Setting(
     "duration", 3600.0, "Time of a plan with --after, at max_speed", "s", minimum=1.0, maximum=1e6
 )
 ENDINGS = ".plan (QGroundControl), .waypoints (ArduPilot), .kml, .gpx"
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "workspace_degrees", "workspace", "origin", "areas.file", "areas.coordinates", "areas.margin",
+    "survey", "boustrophedon.spacing", "after", "duration", "planner", "max_speed",
+    "capture_radius", "min_depth",
+)  # fmt: skip
 #: Settings of the workspace, and those of the vehicle that a plan needs.
 PLACES = ("workspace", "origin", "heading", "seed", "max_speed", "capture_radius", "planner")
 
 
 def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
     parser.add_argument("file", type=Path, metavar="FILE",
         help=f"File to write. Its ending selects the format: {ENDINGS}.")  # fmt: skip
     areas = [r for r in rows(AreaSettings) if r.name not in PLACES]
     table = (SURVEY, AFTER, DURATION, *areas, *rows(ClearanceSettings), *planner_rows())
-    own = [graph.ROBOT_ROWS[name] for name in PLACES]
+    own = [graph.WORKSPACE, *(graph.ROBOT_ROWS[name] for name in PLACES if name != "workspace")]
     degrees = [row for row in rows(PlaceSettings) if row.name == "workspace_degrees"]
     add_settings(parser, {row.name: row for row in (*degrees, *own, *table)}.values())
 
