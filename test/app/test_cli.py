@@ -231,7 +231,7 @@ def test_every_mission_setting_has_an_option():
     assert vars(MissionSettings()).keys() - own == parts
 
 
-def test_map_s_options_say_unit_and_default():
+def test_options_of_map_have_unit_and_default():
     """What `poam map --help` shows of each option; flags say what they do by default, too."""
     parser = Parser(prog="poam map")
     poam_map.add_arguments(parser)

@@ -40,7 +40,7 @@ def test_a_line_crosses_a_spit_or_not(a, b, between):
     assert moved.between(*(((p - (50, 30)) / 50) for p in places)).tolist() == [between]
 
 
-def test_lines_that_are_followed_finely_cross_the_same_land():
+def test_finely_sampled_lines_cross_the_same_land():
     shore = land(lambda x, y: np.hypot(x - 40, y - 30) < 12)
     ends = np.random.default_rng(0).uniform((0, 0), (100, 60), (4000, 2, 2))
     distance = np.hypot(*np.moveaxis(ends - (40, 30), -1, 0))
@@ -51,7 +51,7 @@ def test_lines_that_are_followed_finely_cross_the_same_land():
     assert np.array_equal(shore.between(a, b)[clear], nearest[clear] < 12)
 
 
-def test_without_land_nothing_lies_between():
+def test_without_land_no_line_is_blocked():
     a, b = np.random.default_rng(0).uniform(0, 60, (2, 50, 2))
     assert not land(lambda x, y: x < -1).between(a, b).any()
 

@@ -81,7 +81,7 @@ def archive(path, **members):
 
 @pytest.mark.parametrize("shape", [(10**12,), (10**6, 10**6, 10), (-5, -(10**9)), (10**30,)])
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_header_that_lies_allocates_nothing(small, tmp_path, shape, packed):
+def test_a_false_header_allocates_nothing(small, tmp_path, shape, packed):
     content = array_file(shape, content=bytes(100))
     path = tmp_path / "lie.npz"
     archive(path, elevation=content) if packed else path.write_bytes(content)
@@ -113,7 +113,7 @@ def test_arrays_are_read_as_numpy_reads_them(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "much"])
-def test_an_allowance_that_is_no_number_is_said(monkeypatch, value):
+def test_an_invalid_allowance_is_reported(monkeypatch, value):
     monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(InputError, match=VARIABLE):
         allowance()
@@ -158,7 +158,7 @@ def test_a_few_aliases_are_fine(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[" + "[]," * 700_000 + "[]]"])
-def test_json_that_takes_too_much(small, tmp_path, content):
+def test_oversized_json(small, tmp_path, content):
     path = tmp_path / "area.geojson"
     path.write_text(content)
     with pytest.raises(InputError):
@@ -224,7 +224,7 @@ def test_a_small_raster_of_a_large_block(tmp_path):
         read_prior(str(tmp_path / "a.tif"), Extent(0, 9, 0, 9), None)
 
 
-def test_only_the_warning_that_a_raster_lies_nowhere_is_hidden(tmp_path):
+def test_only_the_warning_of_a_missing_georeference_is_hidden(tmp_path):
     rasterio = pytest.importorskip("rasterio")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -240,7 +240,7 @@ def test_only_the_warning_that_a_raster_lies_nowhere_is_hidden(tmp_path):
     assert [str(one.message) for one in said] == ["another one"]
 
 
-def test_a_terrain_that_names_another_file_is_none(tmp_path):
+def test_a_terrain_that_refers_to_another_file_is_refused(tmp_path):
     rasterio = pytest.importorskip("rasterio")
     shape = {"width": 4, "height": 4, "count": 1, "driver": "GTiff", "dtype": "uint8"}
     with rasterio.open(tmp_path / "secret.tif", "w", **shape) as file:
@@ -280,7 +280,7 @@ def test_recordings_are_not_unpacked_beyond_what_is_allowed(small, tmp_path, com
         list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
 
 
-def test_a_command_says_it_in_one_line(monkeypatch, tmp_path, capsys):
+def test_a_command_reports_it_in_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(VARIABLE, "16")
     out = ["--output", str(tmp_path / "out")]
     assert main(["map", str(recording(tmp_path / "bomb.mcap", "ZSTD", size=8 * MIB)), *out]) == 2
@@ -290,14 +290,14 @@ def test_a_command_says_it_in_one_line(monkeypatch, tmp_path, capsys):
     assert len(said) == 2 and "bomb.mcap" in said[0] and "bomb.yaml" in said[1]
 
 
-def test_many_chunks_of_nothing_are_a_bomb_too(small, tmp_path):
+def test_many_empty_chunks_are_a_bomb_too(small, tmp_path):
     path = recording(tmp_path / "many.mcap", "ZSTD", chunks=40)
     with pytest.raises(InputError, match=r"many\.mcap: what its chunks hold takes"):
         list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
 
 
 @pytest.mark.parametrize("compression", ["ZSTD", "LZ4"])
-def test_a_chunk_that_lies_about_its_size(small, tmp_path, compression):
+def test_a_chunk_with_a_false_size(small, tmp_path, compression):
     path = recording(tmp_path / "lie.mcap", compression)
     content = path.read_bytes()
     begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
@@ -366,14 +366,14 @@ def test_rows_of_many_cells_are_few_at_a_time():
 
 
 @pytest.mark.slow
-def test_what_a_library_prints_of_a_log_takes_no_memory(small, tmp_path):
+def test_output_of_a_library_takes_no_memory(small, tmp_path):
     pytest.importorskip("pymavlink")
     (tmp_path / "log.bin").write_bytes(b"\xa3\x95\x80" + bytes(100_000))
     with pytest.raises(InputError, match=r"log\.bin: expected positions"):
         read_soundings(tmp_path / "log.bin")
 
 
-def test_a_gauge_s_file_is_bounded(small, tmp_path):
+def test_a_tide_gauge_file_is_bounded(small, tmp_path):
     sparse(tmp_path / "gauge.csv", b"time,level\n1,2\n")
     with pytest.raises(InputError, match=rf"gauge\.csv: its content takes .*{VARIABLE}"):
         WaterLevels.read(tmp_path / "gauge.csv")
@@ -388,7 +388,7 @@ def sparse(path, begin, size=8 * 2**30):
 
 
 @pytest.mark.parametrize("fault", ["large", "archive", "view", "column", "names"])
-def test_files_of_a_gis_are_looked_at_before_a_library_opens_them(small, tmp_path, fault):
+def test_gis_files_are_checked_before_a_library_opens_them(small, tmp_path, fault):
     pytest.importorskip("pyogrio")
     path = tmp_path / {"large": "a.shp", "archive": "a.kml", "names": "a.gpx"}.get(fault, "a.gpkg")
     if fault == "large":
@@ -420,7 +420,7 @@ COMPUTED = {
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_rows_of_a_recording_that_are_computed(small, tmp_path, name):
+def test_computed_rows_of_a_recording(small, tmp_path, name):
     path = tmp_path / "bag.db3"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT)")
@@ -559,7 +559,7 @@ def test_json_of_the_planner_is_bounded_too(small, tmp_path):
         read_json(path, "a state")
 
 
-def test_what_is_no_journal_is_compared_and_set_aside_in_little_memory(small, tmp_path):
+def test_foreign_files_are_compared_and_set_aside_in_little_memory(small, tmp_path):
     from poam_ros.journal.database import set_aside
     from poam_ros.journal.reader import read_mission
 

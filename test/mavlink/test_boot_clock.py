@@ -42,7 +42,7 @@ def test_the_age_of_what_waited_in_a_queue():
     assert clock.age_s == pytest.approx(19.98) and error == pytest.approx(0.02)
 
 
-def test_a_reboot_is_counted_and_a_full_counter_is_none():
+def test_a_reboot_is_counted_and_a_counter_overflow_is_not():
     clock = BootClock()
     stamps(clock, range(60_000, 70_000, 100), [0.02] * 100)
     later = BOOTED + 100 * SECOND
@@ -52,7 +52,7 @@ def test_a_reboot_is_counted_and_a_full_counter_is_none():
     assert clock.stamp(100, BOOTED + SECOND // 5) - first == SECOND // 5 and not clock.boots
 
 
-def test_messages_out_of_order_are_no_reboot():
+def test_messages_out_of_order_do_not_count_as_a_reboot():
     clock = BootClock()
     stamps(clock, [5000, 5100, 4900, 5200], [0.02, 0.02, 0.3, 0.02])
     assert not clock.boots

@@ -75,7 +75,7 @@ WAYS = ["polygon", "keep_outs", *FILES, "goals", "home", *(f"goals.{one}" for on
 @pytest.mark.parametrize("origin", PLACES, ids=str)
 @pytest.mark.parametrize("heading", [25.0, pytest.param(0.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
-def test_places_of_every_way_against_geodesics(tmp_path, origin, heading, way):
+def test_places_by_every_conversion_agree_with_geodesics(tmp_path, origin, heading, way):
     """Wherever places in degrees are taken, also with longitudes beyond the antimeridian."""
     geod, places = pytest.importorskip("pyproj").Geod(ellps="WGS84"), []
     for bearing in BEARINGS:

@@ -35,7 +35,7 @@ def test_wrong_addresses_are_refused(url):
         LinkSettings(url)
 
 
-def test_a_link_that_others_can_reach_is_said(tmp_path):
+def test_a_warning_names_a_link_that_others_can_reach(tmp_path):
     assert not LinkSettings().warning and not LinkSettings("/dev/ttyACM0").warning
     assert "open to everybody" in LinkSettings("udpin:0.0.0.0:14550").warning
     (tmp_path / "key").write_text("secret\n")
@@ -44,7 +44,7 @@ def test_a_link_that_others_can_reach_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, " \n"])
-def test_a_key_that_is_not_there_is_refused(tmp_path, content):
+def test_a_missing_key_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / "key").write_text(content)
     with pytest.raises(InputError, match=r"mavlink\.key_file"):
@@ -59,14 +59,14 @@ def test_a_signed_mission(voyage, tmp_path):
 
 
 @pytest.mark.parametrize("key", [None, hashlib.sha256(b"other").digest()], ids=["none", "other"])
-def test_a_link_that_is_not_signed_by_our_key_is_not_heard(voyage, tmp_path, key):
+def test_messages_not_signed_with_our_key_are_ignored(voyage, tmp_path, key):
     (tmp_path / "key").write_text("secret")
     v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).run(5)
     assert v.drive.authority.status is None and v.drive.session is None
     assert v.drive.link.left_out["unreadable or wrongly signed"] > 20
 
 
-def test_what_was_said_on_a_signed_link_counts_once(voyage, tmp_path):
+def test_a_message_on_a_signed_link_counts_once(voyage, tmp_path):
     """Neither replayed heartbeats nor a forged one from the future change who is heard."""
     (tmp_path / "key").write_text("secret")
     key = hashlib.sha256(b"secret").digest()
@@ -130,7 +130,7 @@ def test_other_messages_with_ranges(voyage, kind):
     assert sent == known > 60
 
 
-def test_a_port_that_another_program_has_is_said():
+def test_a_port_in_use_by_another_program_is_reported():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
         link = Link(LinkSettings(f"udpin:127.0.0.1:{other.getsockname()[1]}"))
@@ -195,7 +195,7 @@ def test_two_boats_on_one_link(voyage):
     other.close()
 
 
-def test_streams_that_come_at_1_hz_are_asked_for_at_their_rate(voyage):
+def test_streams_at_1_hz_are_requested_at_their_rate(voyage):
     """A gap of 1 s between positions is too long for the pings in it."""
     v = voyage().explore()
     assert not v.session.ledger.rejected["no_odometry"]
@@ -205,7 +205,7 @@ def test_streams_that_come_at_1_hz_are_asked_for_at_their_rate(voyage):
     assert v.boat._periods["GLOBAL_POSITION_INT"] < 1 and asked[-len(STREAMS) :].count(33) == 1
 
 
-def test_the_streams_that_are_missing_are_asked_for(voyage):
+def test_missing_streams_are_requested(voyage):
     v = voyage()
     v.boat.muted.add("ATTITUDE")
     v.run(25)
@@ -213,7 +213,7 @@ def test_the_streams_that_are_missing_are_asked_for(voyage):
     assert {30, 11038} <= set(asked) and 33 not in asked[-7:]
 
 
-def test_a_submarine_is_not_asked_for_what_only_boats_have(voyage, monkeypatch):
+def test_a_submarine_gets_no_requests_for_messages_of_boats(voyage, monkeypatch):
     """ArduSub writes a text on every ground station for each message that it does not know."""
     monkeypatch.setattr("poam_ros.mavlink.simulated_boat.ROVER", 12)  # MAV_TYPE_SUBMARINE
     v = voyage()

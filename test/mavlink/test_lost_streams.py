@@ -26,7 +26,7 @@ def test_half_a_stream_pauses_and_resumes_by_itself(voyage, muted, words):
     assert v.sent_within(3)
 
 
-def test_messages_that_come_late_do_not_steer(voyage):
+def test_late_messages_do_not_steer(voyage):
     v = voyage().explore()
     v.boat.delay_s = 20.0
     v.until(lambda: v.state == "paused", 40)

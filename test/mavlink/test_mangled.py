@@ -63,7 +63,7 @@ def test_messages_with_impossible_values(voyage, seed):
     assert v.state in ("pilot", "exploring"), v.said[-5:]
 
 
-def test_bytes_that_are_no_messages(voyage):
+def test_bytes_that_are_not_messages(voyage):
     v, rng = voyage().explore(), np.random.default_rng(0)
     for _ in range(300):
         v.boat._transmit(rng.bytes(int(rng.integers(1, 300))))
@@ -111,7 +111,7 @@ def frame_faults(v, rng):
     "steps",
     [54, pytest.param(int(os.environ.get("POAM_SOAK_FRAMES", "5000")), marks=pytest.mark.soak)],
 )
-def test_frames_that_are_cut_doubled_joined_or_of_others(voyage, steps):
+def test_frames_that_are_cut_doubled_joined_or_foreign(voyage, steps):
     v, rng = voyage().start().run(3), np.random.default_rng(steps)
     faults, frames, stranger = frame_faults(v, rng)
     with stranger:

@@ -55,7 +55,7 @@ def test_resuming_after_a_restart_waits_for_guided(voyage, tmp_path):
     assert again.run(10).state == "paused"  # once, and never after a take-over
 
 
-def test_a_mission_that_is_over_waits_for_another_start(voyage, tmp_path):
+def test_a_finished_mission_waits_for_another_start(voyage, tmp_path):
     values = {"mission_dir": str(tmp_path / "m"), "max_samples": 40}
     v = voyage(values).start()
     v.until(lambda: v.drive.finished, 200).close()
@@ -107,7 +107,7 @@ def test_at_its_end_the_boat_holds_station(voyage):
     v.closed = True
 
 
-def test_a_process_that_ends_after_the_pilots_word_sends_nothing(voyage):
+def test_a_process_that_ends_after_a_take_over_sends_nothing(voyage):
     v = voyage().explore()
     v.boat.mode = "MANUAL"
     v.heartbeat()
@@ -116,7 +116,7 @@ def test_a_process_that_ends_after_the_pilots_word_sends_nothing(voyage):
     assert v.drive.steering.sent == sent
 
 
-def test_a_watchdogs_pause_does_not_end_by_itself_after_a_restart(voyage, tmp_path):
+def test_a_pause_by_a_watchdog_needs_a_person_after_a_restart(voyage, tmp_path):
     values = {"mission_dir": str(tmp_path / "m")}
     v = voyage(values).explore()
     v.boat.muted.add("GLOBAL_POSITION_INT")

@@ -262,7 +262,7 @@ def bring(v, when):
 
 
 @both("when, act, words", TAKEN, quick=(1, 11))
-def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
+def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, act, words):
     v, boat = afloat, afloat.boat
     state = bring(v, when)
     act(v)
@@ -289,7 +289,7 @@ def test_a_vehicle_that_is_taken_is_not_taken_back(afloat, when, act, words):
 
 
 @both("act, words, resumes", HELD, quick=(0,))
-def test_a_vehicle_that_is_kept_holds_station(afloat, act, words, resumes):
+def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
     v, boat = afloat, afloat.boat
     v.run(2)
     act(v)
@@ -334,7 +334,7 @@ def test_an_origin_that_moves_while_the_pilot_drives(afloat):
 
 
 @MOSTLY_DRIVE
-def test_a_mission_that_waits_is_not_started_in_another_mode(afloat):
+def test_a_waiting_mission_is_not_started_in_another_mode(afloat):
     v = afloat
     v.command("stop")
     for act, words, _ in ((pilots("MANUAL"), MANUAL, 0), (disarm, "the vehicle is disarmed", 0)):
@@ -350,7 +350,7 @@ def test_a_mission_that_waits_is_not_started_in_another_mode(afloat):
 
 
 @THROUGH_BOTH
-def test_a_vehicle_that_is_taken_on_its_way_home_stays_the_pilots(afloat):
+def test_after_a_take_over_on_the_way_home_the_pilot_keeps_control(afloat):
     v = afloat
     v.until(lambda: abs(v.boat.position - v.mission.home).max() > 3)
     v.mission.on_done = "home"
@@ -401,7 +401,7 @@ def test_a_signed_link(fleet, kind, tmp_path):
 
 
 @MOSTLY_DRIVE
-def test_other_heartbeats_on_the_link_are_not_the_vehicles(afloat):
+def test_heartbeats_of_others_on_the_link_are_ignored(afloat):
     v, boat = afloat, afloat.boat
     for _ in range(6):
         for system, component, kind in ((255, 190, 6), (254, 190, 6), (1, 154, 26), (2, 1, 10)):

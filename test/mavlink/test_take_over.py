@@ -65,7 +65,7 @@ def test_nothing_starts_before_the_map_has_an_origin(voyage):
     v.start()
 
 
-def test_a_map_in_two_pieces_is_said(voyage, caplog):
+def test_a_warning_tells_of_a_map_in_two_pieces(voyage, caplog):
     v = voyage().explore().run(2)
     v.boat.jump_ekf(9.0, 12.0)
     v.until(lambda: v.state == "paused", 20)
@@ -85,14 +85,14 @@ def test_a_map_in_two_pieces_is_said(voyage, caplog):
         (1.0, {"PARAM_VALUE"}, "check: the autopilot does not answer"),
     ],
 )
-def test_what_became_of_the_check_of_the_parameters_is_said(voyage, speed, muted, said):
+def test_the_result_of_the_parameter_check_is_reported(voyage, speed, muted, said):
     v = voyage({"capture_radius": 2.0}, {"speed": speed})
     v.boat.muted |= muted
     v.until(lambda: any("check" in text for text in v.said), 30)
     assert [text[: len(said)] for text in v.said if text.startswith("check")] == [said]
 
 
-def test_where_the_boat_stops_is_no_target_of_another_station(voyage, monkeypatch):
+def test_the_boats_stopping_place_is_not_a_foreign_target(voyage, monkeypatch):
     """Within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target."""
     monkeypatch.setitem(PARAMETERS, "WP_RADIUS", 3.0)
     v = voyage({"goal_radius": 0.5}).explore().run(40)
@@ -128,7 +128,7 @@ def test_after_a_stall_heartbeats_of_the_queue_do_not_count(voyage):
     assert v.sent_within(3) == 0
 
 
-def test_after_a_stall_the_mission_goes_on_with_the_next_heartbeat(voyage):
+def test_after_a_stall_the_mission_continues_with_the_next_heartbeat(voyage):
     v = voyage().explore()
     for _ in range(45):
         v.boat.step()

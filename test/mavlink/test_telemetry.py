@@ -123,12 +123,12 @@ def test_a_frame_needs_an_accurate_fix_that_the_ekf_uses(telemetry):
         ({"signal_quality": 1}, "nan"),
     ],
 )
-def test_ranges_that_are_none(telemetry, fields, reason):
+def test_invalid_ranges(telemetry, fields, reason):
     (ping,) = hear(telemetry, message("DISTANCE_SENSOR", **fields))
     assert refusal_reason(ping) == reason
 
 
-def test_what_a_distance_sensor_says_of_itself(telemetry):
+def test_fields_of_a_distance_sensor(telemetry):
     (ping,) = hear(telemetry, message("DISTANCE_SENSOR", covariance=4, signal_quality=80))
     assert (ping.range, ping.min_range, ping.max_range) == (7.5, 0.3, 50.0)
     assert ping.variance == pytest.approx(4e-4) and ping.confidence == 80
@@ -156,7 +156,7 @@ def test_one_reading_in_several_messages_counts_once(telemetry):
     assert telemetry.left_out["not_downward"] == 1
 
 
-def test_parameters_are_asked_for_a_few_times():
+def test_parameters_are_requested_a_few_times():
     reader, asked = ParameterReader(), []
     for second in range(30):
         asked += reader.due(float(second))
@@ -184,7 +184,7 @@ def test_parameters_are_asked_for_a_few_times():
         ({"FS_GCS_ENABLE": 0.0}, "FS_GCS_ENABLE is 0"),
     ],
 )
-def test_parameters_that_do_not_go_with_the_mission(found, words):
+def test_parameters_that_do_not_suit_the_mission(found, words):
     values = {"goal_radius": 0.1, "capture_radius": 1.34, "max_speed": 1.0}
     values |= {"sonar.min_range": 0.3, "sonar.max_range": 95.0}
     workspace, here = Extent(0, 30, 0, 40), np.zeros(2)

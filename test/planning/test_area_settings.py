@@ -82,7 +82,7 @@ def test_degrees_become_metres_about_the_origin(tmp_path):
     np.testing.assert_allclose(turned[:, 0].min(), -9e-5 * 111412, rtol=1e-3)
 
 
-def test_a_forgotten_origin_is_told(tmp_path):
+def test_a_missing_origin_is_reported(tmp_path):
     pytest.importorskip("pyproj")
     file = written(tmp_path, {"type": "Polygon", "coordinates": [RING]})
     with pytest.raises(InputError, match=r"within 200 km of the origin \[60.0, 25.0\], got \["):
@@ -127,7 +127,7 @@ PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 180.0), (60.0, -179.99995)]
 
 @pytest.mark.parametrize("ending", [".plan", ".kml"])
 @pytest.mark.parametrize("origin", PLACES, ids=str)
-def test_what_poam_waypoints_writes_is_an_area_again(tmp_path, origin, ending):
+def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
     """The areas of a plan, as ground stations show and change them, to a millimetre."""
     pytest.importorskip("pyproj")
     frame = LocalFrame(*origin)

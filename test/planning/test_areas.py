@@ -90,7 +90,7 @@ def may_take(areas: NavigableArea, start: np.ndarray, end: np.ndarray) -> bool:
 
 
 @pytest.mark.slow
-def test_no_way_ever_crosses_a_keep_out_of_300_random_polygons():
+def test_no_route_crosses_a_keep_out_of_300_random_polygons():
     rng = np.random.default_rng(0)
     polygons = legs = found = escapes = 0
     while polygons < 300:
@@ -119,7 +119,7 @@ def test_no_way_ever_crosses_a_keep_out_of_300_random_polygons():
     assert legs > 1.2 * found > 180 and escapes > 15
 
 
-def test_legs_judged_clear_are_clear_by_other_means_too():
+def test_clear_legs_are_clear_by_an_independent_check():
     rng = np.random.default_rng(1)
     judged = clear = 0
     while judged < 900:
@@ -148,7 +148,7 @@ def test_everything_is_allowed_in_a_plain_rectangle():
     assert Routes(areas).reachable(at(0, 0), goals).tolist() == [True, True, False]
 
 
-def test_a_way_round_a_block_is_the_shortest_at_the_margin():
+def test_a_route_around_a_block_is_the_shortest_at_the_margin():
     areas = NavigableArea(SQUARE, keep_outs=[BLOCK], margin=1.0)
     way = Routes(areas).route(at(-20, 0), at(20, 0))
     points = np.vstack((at(-20, 0), way))
@@ -171,7 +171,7 @@ def test_the_margin_holds_at_borders_and_for_legs():
     assert areas.too_close(at(5.4, -9), at(5.4, 9))
 
 
-def test_out_of_a_cup_the_way_leads_over_its_rim():
+def test_the_route_out_of_a_cup_leads_over_its_rim():
     routes = Routes(NavigableArea(SQUARE, keep_outs=[CUP], margin=0.5))
     way = routes.route(at(0, 0), at(0, -20))
     assert way[0][1] > 10 and abs(way[0][0]) < 9  # up and out first
@@ -192,7 +192,7 @@ def test_a_start_in_a_keep_out_is_left_by_the_nearest_way_that_crosses_no_other(
     assert areas.allowed(areas.nearest(at(1, 4))[None])[0]
 
 
-def test_what_a_polygon_leaves_out_is_not_entered():
+def test_the_outside_of_a_polygon_is_not_entered():
     bay = np.array([(-30, -30), (30, -30), (30, 30), (0, 0), (-30, 30)], dtype=float)
     areas = NavigableArea(SQUARE, polygon=bay, margin=1.0)
     assert areas.allowed(np.array([(0, -5), (0, 5), (29.5, 0)])).tolist() == [True, False, False]
@@ -211,7 +211,7 @@ def test_a_keep_out_across_the_workspace_cuts_it_in_two():
     assert routes.reachable(at(-10, 0), goals).tolist() == [True, False, False]
 
 
-def test_the_sense_and_repeats_of_corners_do_not_matter():
+def test_the_direction_and_repeats_of_corners_do_not_matter():
     closed = np.vstack((BLOCK, BLOCK[:1]))
     for corners in (BLOCK, BLOCK[::-1], closed, np.repeat(BLOCK, 2, axis=0)):
         areas = NavigableArea(SQUARE, keep_outs=[corners])
@@ -230,7 +230,7 @@ def test_the_sense_and_repeats_of_corners_do_not_matter():
         (np.random.default_rng(0).normal(size=(201, 2)), "at most 200 corners"),
     ],
 )
-def test_what_is_no_polygon_is_refused_by_its_name(corners, words):
+def test_an_invalid_polygon_is_refused_by_its_name(corners, words):
     with pytest.raises(InputError, match=f"keep-out 2: .*{words}"):
         NavigableArea(SQUARE, keep_outs=[BLOCK, np.array(corners, dtype=float)])
     assert len(ring(BLOCK, "fine")) == 4

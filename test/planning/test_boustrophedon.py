@@ -24,7 +24,7 @@ def plan(position=CORNER, spacing=0.0, workspace=WORKSPACE, **situation):
 
 @pytest.mark.parametrize("radius", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("left", [150.0, 400.0, 1234.0, 5000.0])
-def test_the_lines_spend_what_is_left_and_no_more(left, radius):
+def test_the_lines_spend_the_distance_left_and_no_more(left, radius):
     path, there = plan(distance_left=left, turning_radius=radius)
     cost = path_cost(path, there.position, radius)
     one_more, _ = plan(spacing=40.0 / (len(path) / 2 + 1))
@@ -48,12 +48,12 @@ def test_the_nearest_corner_comes_first(corner):
     np.testing.assert_allclose(path[-1][1], -np.sign(corner[1]) * 18.0)
 
 
-def test_where_two_lines_do_not_fit_one_goes_across():
+def test_if_two_lines_do_not_fit_one_goes_across():
     path, _ = plan(distance_left=60.0)
     np.testing.assert_allclose(path, [[0.0, -20.0], [0.0, 20.0]])
 
 
-def test_without_a_budget_lines_have_a_spacing_all_the_same():
+def test_without_a_budget_lines_still_have_a_spacing():
     assert len(plan()[0]) == 60
 
 
@@ -76,7 +76,7 @@ def test_a_keep_out_interrupts_the_lines():
     assert rows[2.0] == 4 and rows[-18.0] == 2
 
 
-def test_an_area_that_no_line_meets_is_said():
+def test_an_area_without_any_line_is_reported():
     area = NavigableArea(
         WORKSPACE, keep_outs=(np.array([(-40, -30), (40, -30), (40, 18), (-40, 18)]),)
     )

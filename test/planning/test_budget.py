@@ -102,19 +102,19 @@ def test_the_nearest_corner_comes_first(corner):
     assert abs(path[0, 0]) > 18 and abs(path[0, 1]) > 28
 
 
-def test_the_plan_of_two_lines_is_no_longer_than_what_is_left():
+def test_the_plan_of_two_lines_fits_into_the_distance_left():
     for left in (70.0, 130.0, 190.0):
         path = plan(left=left, turning_radius=0.7)
         there = Situation(CORNER, WORKSPACE, turning_radius=0.7)
         assert way_length([path], there) <= left
 
 
-def test_what_no_line_fits_into_is_spent_by_path_entropy():
+def test_a_remainder_too_short_for_a_line_is_spent_by_path_entropy():
     assert plan(left=15.0).shape == (1, 2)
     assert np.linalg.norm(plan(left=0.0) - CORNER) < 20.0
 
 
-def test_path_entropy_explores_where_one_corner_alone_is_rough():
+def test_path_entropy_explores_if_only_one_corner_is_rough():
     def corner(xy):
         return np.where((xy[:, 0] > 5) & (xy[:, 1] > 15), 300.0, 1.0)
 
@@ -128,7 +128,7 @@ def test_path_entropy_explores_where_one_corner_alone_is_rough():
     assert len(plan(pilot, rough=corner, unevenness=0.0)) > 2
 
 
-def test_a_sweep_under_way_goes_on_where_none_would_begin():
+def test_a_sweep_continues_where_a_new_one_would_not_begin():
     def quarter(xy):
         return np.where((xy[:, 0] > 5) & (xy[:, 1] > 10), 100.0, 1.0)
 

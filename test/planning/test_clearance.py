@@ -82,7 +82,7 @@ def test_water_level_and_deviation_decide_on_the_shoal(height, deviation, open_)
     assert deep.legs_open(WEST, EAST[None])[0] == open_
 
 
-def test_a_place_that_the_map_does_not_know_is_no_goal():
+def test_a_place_unknown_to_the_map_is_not_a_goal():
     known = drawn()
     known.mean[:, 40:] = np.nan
     assert not routes(known=known).reachable(WEST, EAST[None])[0]
@@ -120,7 +120,7 @@ def drive(mission, depth_at, steps=600):
     return depths
 
 
-def test_a_pilot_survey_goes_back_the_way_it_came_and_around():
+def test_a_pilot_survey_returns_by_its_own_track_and_around():
     """A beach in the east rises by 0.5 to land, with a shoal before it; no map yet."""
 
     def depth(place):
@@ -137,7 +137,7 @@ def test_a_pilot_survey_goes_back_the_way_it_came_and_around():
     assert min(drive(Mission(pilot, SQUARE, arrival=arrival), depth)) == 0
 
 
-def test_an_echo_that_is_too_close_is_no_water():
+def test_an_echo_that_is_too_close_counts_as_no_water():
     mission = Mission(np.array([EAST]), SQUARE, clearance=NEEDED)
     mission.update_position(WEST, 0.0)
     for k, distance in enumerate((0.0, -math.inf, math.nan, math.inf, 8.0)):

@@ -36,7 +36,7 @@ def survey(bottom, share=0.95, order="1b", seed=0, before=0.0):
 
 
 @pytest.mark.parametrize("exponent", [0.8, 1.4])
-def test_an_earlier_map_says_how_its_variance_grows(exponent):
+def test_the_growth_of_variance_comes_from_an_earlier_map(exponent):
     drawn, pings = drawn_map((0.01, 0.09), exponent, 0.1)
     bottom = Bottom.of_map(drawn, pings, level=2.0)
     assert bottom.exponent == pytest.approx(exponent, abs=0.02)
@@ -66,7 +66,7 @@ def test_the_survey_has_the_widest_lines_that_meet_the_target():
     assert 0.95 * whole <= found.length <= whole
 
 
-def test_what_the_pilot_survey_covers_need_not_be_driven_again():
+def test_the_area_of_the_pilot_survey_is_not_driven_again():
     bottom = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
     alone, after = survey(bottom), survey(bottom, before=300.0)
     covered = bottom.share(60.0 * 40.0 / 300.0, "1b")  # even lines of that length
@@ -77,7 +77,7 @@ def test_what_the_pilot_survey_covers_need_not_be_driven_again():
     assert after.length == pytest.approx(300.0 + path_cost(alone.path, CORNER, 0.5) * part)
 
 
-def test_what_is_less_certain_takes_more_lines_and_a_wider_interval():
+def test_a_less_certain_bottom_takes_more_lines_and_a_wider_interval():
     sure, unsure = (Bottom.stated(*step, 10.0, 0.1) for step in ((0.15, 0.15), (0.1, 0.225)))
     few, many = survey(sure), survey(unsure)
     assert few.lines < many.lines
@@ -106,7 +106,7 @@ def test_a_target_below_the_noise_is_refused():
 
 
 @pytest.mark.parametrize("limits", [(0.2, 0.1), (0.0, 0.1), (0.1, math.inf), (math.nan, 1.0)])
-def test_a_stated_range_must_be_one(limits):
+def test_a_stated_range_must_be_valid(limits):
     with pytest.raises(InputError, match="expected 0 < LOW <= HIGH"):
         Bottom.stated(*limits, 10.0, 0.1)
 
@@ -116,7 +116,7 @@ LAKE = Extent(0, 60, 0, 40)
 EVEN = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
 
 
-def test_what_is_left_follows_from_the_share_so_far():
+def test_the_distance_left_follows_from_the_share_so_far():
     steady = [(length, 0.0009 * length) for length in range(20, 501, 20)]
     left = distance_left(EVEN, "1b", 0.9, steady, LAKE)
     assert (
@@ -127,7 +127,7 @@ def test_what_is_left_follows_from_the_share_so_far():
     assert nearly.high < left.low
 
 
-def test_what_is_left_follows_from_the_pace_of_the_second_half():
+def test_the_distance_left_follows_from_the_pace_of_the_second_half():
     """A slow beginning does not count: 0.2 in 200 m, as far again for as much."""
     late = [(100.0, 0.02), (800.0, 0.25), (980.0, 0.43), (1000.0, 0.45)]
     left = distance_left(EVEN, "1b", 0.9, late, LAKE)
@@ -141,19 +141,19 @@ def test_the_mission_ends_at_a_map():
 
 
 @pytest.mark.parametrize("share", [0.1, 0.95])
-def test_nothing_is_said_too_early_or_after_the_target(share):
+def test_there_is_no_forecast_too_early_or_after_the_target(share):
     assert distance_left(EVEN, "1b", 0.9, [(500.0, share)], LAKE) is None
 
 
-def test_nothing_is_said_where_no_survey_meets_the_target():
+def test_there_is_no_forecast_if_no_survey_meets_the_target():
     noisy = Bottom(np.array([0.02, 0.02]), np.array([10.0, 1.0]), 1.5, 0.3, deviation=0.0)
     assert distance_left(noisy, "1a", 0.95, [(500.0, 0.3)], LAKE) is None
 
 
-def test_a_share_that_does_not_grow_gives_a_forecast_all_the_same():
+def test_a_share_that_does_not_grow_still_gives_a_forecast():
     left = distance_left(EVEN, "1b", 0.9, [(250.0, 0.45), (500.0, 0.45)], LAKE)
     assert 300 < left.expected < 1500
 
 
-def test_what_is_left_is_shown_in_minutes():
+def test_the_time_left_is_shown_in_minutes():
     assert str(Left(0.826, 100.0, 80.0, 130.0).times(9.0)) == "82 %, 15 min left (90 %: 12 to 20)"

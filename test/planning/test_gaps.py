@@ -29,7 +29,7 @@ ROOM = [
 START = np.array([-5.0, 5.0])
 
 
-def test_to_nearest_is_exact_and_says_which():
+def test_to_nearest_is_exact_and_returns_the_cell():
     rng = np.random.default_rng(0)
     grid = Grid(np.arange(12) * 2.0, np.arange(7) * 0.5)
     marked = rng.uniform(size=grid.shape) < 0.1
@@ -41,7 +41,7 @@ def test_to_nearest_is_exact_and_says_which():
     assert np.isinf(to_nearest(grid, np.zeros(grid.shape, dtype=bool))[0]).all()
 
 
-def test_reach_leaves_out_keep_outs_and_rooms_without_a_door():
+def test_reachable_cells_exclude_keep_outs_and_enclosed_areas():
     routes = Routes(NavigableArea(WORKSPACE, None, (WALL, *ROOM), 1.0))
     reach = ReachableCells(GRID, routes, START)
     at = {tuple(p): k for k, p in enumerate(GRID.points.tolist())}
@@ -60,7 +60,7 @@ def test_outside_the_polygon_nothing_is_counted():
 
 
 @pytest.mark.parametrize("limit", [2.5, 6.0, 50.0])
-def test_closing_covers_every_gap_in_a_way_that_is_no_zigzag(limit):
+def test_closing_covers_every_gap_without_a_zigzag(limit):
     count = len(GRID.points)
     gaps = CoverageGaps(GRID.points, np.full(count, limit), np.full(count, np.inf), GRID.points)
     goals = gap_closing_goals(START, gaps)
@@ -73,7 +73,7 @@ def test_closing_covers_every_gap_in_a_way_that_is_no_zigzag(limit):
     assert len(gap_closing_goals(START, CoverageGaps.none())) == 0
 
 
-def test_the_way_goes_round_what_may_not_be_entered():
+def test_the_route_goes_around_keep_outs():
     goals = np.array([[15.0, 2.0]])
     routes = Routes(NavigableArea(WORKSPACE, None, (WALL,), 1.0))
     assert tour_length(START, goals, OPEN) == pytest.approx(np.hypot(20, 3))

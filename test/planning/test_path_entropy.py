@@ -114,7 +114,7 @@ def test_places_far_from_all_pings_are_explored():
         assert plan(higher_in_the_east, seed, exploration=2.0, **given)[0] < 0
 
 
-def test_what_lies_beyond_the_budget_is_worth_nothing():
+def test_places_beyond_the_budget_have_no_value():
     """Far in the north it is very uncertain; in the near south a little."""
 
     def south_or_north(xy):
@@ -126,7 +126,7 @@ def test_what_lies_beyond_the_budget_is_worth_nothing():
         assert plan(south_or_north, seed, exploration=0.0, situation=short)[1] < 0
 
 
-def test_a_turn_back_is_paid_for():
+def test_the_budget_covers_a_turn_back():
     """Behind and ahead are alike, and the vehicle turns widely: on it goes."""
     for seed in range(10):
         given = {"yaw": 0.0, "turning_radius": 5.0}
@@ -147,7 +147,7 @@ def wall(xmin, xmax, ymin, ymax):
     return [(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax)]
 
 
-def test_only_ways_that_may_be_driven_are_taken():
+def test_only_allowed_paths_are_driven():
     east = around(wall(2.0, 40.0, -40.0, 40.0))
     for seed in range(5):
         assert plan(flat, seed, situation=east)[0] < 1
@@ -157,7 +157,7 @@ def test_only_ways_that_may_be_driven_are_taken():
         plan(flat, situation=around(*cell))
 
 
-def test_where_no_goal_is_in_sight_ways_lead_round_about():
+def test_without_a_visible_goal_routes_make_detours():
     # A cell of 2 m with a door to the south, opposite a screen.
     inner = wall(1.3, 2, -2, 2), wall(-2, -1.3, -2, 2), wall(-2, 2, 1.3, 2)
     screen = wall(-6, 6, -6, -4.1)
@@ -167,7 +167,7 @@ def test_where_no_goal_is_in_sight_ways_lead_round_about():
         assert plan(flat, seed, situation=given, candidates=20).shape == (2,)
 
 
-def test_a_workspace_smaller_than_a_turn_still_has_a_way():
+def test_a_workspace_smaller_than_a_turn_still_has_a_path():
     tiny = Extent(0, 1, 0, 1)
     for seed in range(5):
         goal = plan(flat, seed, tiny, (0.5, 0.5), {"yaw": 1.0, "turning_radius": 2.0})
@@ -175,7 +175,7 @@ def test_a_workspace_smaller_than_a_turn_still_has_a_way():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
-def test_places_without_a_usable_variance_are_no_reason_to_go_there(value):
+def test_places_without_a_usable_variance_do_not_attract(value):
     def bad_in_the_west(xy):
         return np.where(xy[:, 0] < 0, value, 1 + (xy[:, 0] > 10))
 
@@ -184,7 +184,7 @@ def test_places_without_a_usable_variance_are_no_reason_to_go_there(value):
         plan(lambda xy: np.full(len(xy), value))
 
 
-def test_same_generator_same_way():
+def test_the_same_generator_gives_the_same_path():
     first, again, other = (plan(flat, seed, exploration=0.0) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)

@@ -112,9 +112,7 @@ def best_of(points, variance, position, weight):
         ),
     ],
 )
-def test_max_entropy_chooses_what_it_always_chose(
-    seed, position, weight, candidates, expected, next_draw
-):
+def test_max_entropy_has_not_changed(seed, position, weight, candidates, expected, next_draw):
     """Pinned before planners became rows: the same draws, and the same waypoints to the bit."""
     rng, options = generator(seed), MaxEntropyOptions(candidates, weight)
     for waypoint in expected:
@@ -124,7 +122,7 @@ def test_max_entropy_chooses_what_it_always_chose(
     assert rng.uniform() == next_draw
 
 
-def test_random_chooses_what_it_always_chose():
+def test_random_has_not_changed():
     rng, situation = generator(4), Situation(np.zeros(2), SQUARE)
     found = [random_waypoint(None, situation, NoOptions(), rng)[0].tolist() for _ in range(3)]
     assert found == [
@@ -182,7 +180,7 @@ def test_the_unit_of_the_variance_does_not_matter():
     np.testing.assert_array_equal(chosen[0], chosen[2])
 
 
-def test_where_all_variances_are_alike_the_nearest_wins():
+def test_with_equal_variances_the_nearest_wins():
     view = View(lambda points: np.full(len(points), 2.5))
     position = np.array([-12.0, 5.0])
     waypoint = choose(view, position, candidates=200)
@@ -236,12 +234,12 @@ def test_max_entropy_refuses_a_prediction_of_another_shape(variance):
 @pytest.mark.parametrize(
     "position", [(math.nan, 0), (0, math.inf), (0, 1e200), (0, 0, 0), ((0, 0),), 1.0]
 )
-def test_a_situation_refuses_a_position_that_is_none(position):
+def test_a_situation_refuses_an_invalid_position(position):
     with pytest.raises(InputError, match="position"):
         Situation(np.array(position), SQUARE)
 
 
-def test_a_situation_refuses_a_track_that_is_none():
+def test_a_situation_refuses_an_invalid_track():
     with pytest.raises(InputError, match="track"):
         Situation(np.zeros(2), SQUARE, recent_track=np.zeros(2))
 
@@ -256,12 +254,12 @@ def test_a_situation_refuses_a_track_that_is_none():
         {"distance_weight": -1.0},
     ],
 )
-def test_options_say_what_they_expect(wrong):
+def test_options_name_the_expected_values(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected"):
         MaxEntropyOptions(**wrong)
 
 
-def test_random_planner_is_uniform_and_asks_no_map(workspace):
+def test_random_planner_is_uniform_and_ignores_the_map(workspace):
     rng, situation = generator(), Situation(np.zeros(2), workspace)
     found = np.vstack([random_waypoint(None, situation, NoOptions(), rng) for _ in range(800)])
     assert workspace.contains(found).all()
@@ -323,7 +321,7 @@ def walled(*keep_outs):
     return Situation(np.array([-10.0, 0.0]), SQUARE, routes=routes)
 
 
-def test_candidates_that_no_way_leads_to_are_left_out_before_they_are_scored():
+def test_unreachable_candidates_are_left_out_before_scoring():
     view = View(lambda xy: np.where(xy[:, 0] > 5, 1e6, 1.0) + 1e-3 * xy[:, 1] ** 2)
     goal = max_entropy(view, walled(WALL), MaxEntropyOptions(), generator())[0]
     assert goal[0] <= 4
@@ -334,12 +332,12 @@ def test_candidates_that_no_way_leads_to_are_left_out_before_they_are_scored():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_waypoints_are_where_ways_lead(seed):
+def test_random_waypoints_have_routes(seed):
     goal = random_waypoint(View(bumpy), walled(WALL), NoOptions(), generator(seed))[0]
     assert goal[0] <= 4
 
 
-def test_without_any_way_there_is_no_choice():
+def test_without_any_route_there_is_no_choice():
     cell = [
         np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
         for x0, x1, y0, y1 in (
@@ -359,7 +357,7 @@ WEST, EAST = [True, False, False], [False, False, True]
     ("start", "expected"),
     [((-10.0, 0.0), WEST), ((5.8, 0.0), WEST), ((6.2, 0.0), EAST), ((99.0, 0.0), EAST)],
 )
-def test_a_situation_says_which_legs_may_be_driven(start, expected):
+def test_a_situation_knows_which_legs_are_allowed(start, expected):
     situation = walled(WALL)
     goals = np.array([(-20.0, 3.0), (6.0, 0.0), (20.0, 3.0)])
     clear = situation.leg_allowed(np.array(start), goals)

@@ -46,7 +46,7 @@ def test_a_grid_view_discounts_the_track():
 
 
 @pytest.mark.parametrize("lengthscale", [None, math.nan, math.inf, 0.0, -1.0])
-def test_without_a_lengthscale_the_nearest_old_ping_says_how_far_a_new_one_reaches(lengthscale):
+def test_without_a_lengthscale_the_nearest_old_ping_limits_the_reach_of_a_new_one(lengthscale):
     variance = np.full(GRID.shape, 4.0)
     variance[0, 0] = 1.0
     new, points = np.array([[10.0, 10.0]]), np.array([[0.0, 0.0], [10.0, 10.0], [13.0, 10.0]])
@@ -117,7 +117,7 @@ def test_variance_grows_with_the_distance_to_the_nearest_ping():
 
 
 @pytest.mark.parametrize("method", ["nngp", pytest.param("poam", marks=pytest.mark.slow)])
-def test_the_discount_foresees_what_the_model_will_say(method):
+def test_the_discount_predicts_the_models_next_variance(method):
     """Much better than a map taken as it is, for a track through a gap between lanes."""
     workspace = Extent(-30, 30, -30, 30)
     rng = np.random.default_rng(0)

@@ -71,7 +71,7 @@ def test_exploration_and_training_each_improve_the_map(tmp_path):
     assert untrained[-1].metrics.msll - last.msll > 0.05
 
 
-def test_draws_its_figures_from_the_files_alone(folder):
+def test_figures_need_only_the_files(folder):
     maps, curves = draw_run(folder)
     assert (maps.name, curves.name) == ("maps.png", "metrics.png")
     for path in (maps, curves):

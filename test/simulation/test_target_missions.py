@@ -58,7 +58,7 @@ def farthest(pings, places=PLACES):
 
 
 @pytest.mark.slow
-def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypatch):
+def test_no_place_is_far_from_a_ping_at_the_end_of_the_budget(mission, monkeypatch):
     """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
     island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
     areas = NavigableArea(WORKSPACE, None, (island,), 1.0)

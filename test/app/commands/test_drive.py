@@ -219,7 +219,7 @@ def test_a_mission_ends_by_itself_while_a_person_could_type(tmp_path):
     assert "end: done" in said
 
 
-def test_what_happens_to_the_boat_in_practice():
+def test_events_of_the_boat_in_practice():
     """Each word changes what the boat does or reports, and `guided` makes it well again."""
     pytest.importorskip("pymavlink")
 

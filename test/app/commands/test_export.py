@@ -88,7 +88,7 @@ def test_a_folder_without_a_map_is_named(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", [["export", "--to", "map.csv"], ["view"]])
-def test_a_folder_that_is_not_there_has_one_message(command, tmp_path, capsys):
+def test_a_missing_folder_has_one_message(command, tmp_path, capsys):
     assert main([command[0], str(tmp_path / "nothere"), *command[1:]]) == 2
     said = capsys.readouterr().err
     assert f"RUN: expected the folder of a run or mission, got {tmp_path / 'nothere'}" in said

@@ -50,7 +50,7 @@ def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
     assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
 
 
-def test_a_survey_of_days_is_refused_unless_asked_for(capsys, tmp_path):
+def test_a_survey_of_days_is_refused_by_default(capsys, tmp_path):
     far = [*STATED[:-4], "0", "3000", "0", "1200"]
     table = tmp_path / "lines.csv"
     assert main([*far, "--to", str(table)]) == 2
@@ -168,6 +168,6 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
         (["plan", "--like", "nowhere"], "nowhere/map.npz: no such file"),
     ],
 )
-def test_what_is_wrong_is_said(words, said, capsys):
+def test_errors_are_reported(words, said, capsys):
     assert main(words) == 2
     assert said in capsys.readouterr().err

@@ -125,7 +125,7 @@ def mission(tmp_path):
 @pytest.mark.parametrize(
     ("planner", "ending"), [("path-entropy", ".plan"), ("boustrophedon", ".waypoints")]
 )
-def test_where_a_planner_would_drive_next(tmp_path, mission, planner, ending):
+def test_the_path_of_the_planner_after_a_map(tmp_path, mission, planner, ending):
     """From the last ping, for as long as was asked, to where the map is uncertain."""
     path, frame = tmp_path / f"next{ending}", LocalFrame(*CENTRE, 25.0)
     keep_out = polygons(tmp_path / "areas.geojson", frame, keep_out=(5, 15, -10, 10))
@@ -147,7 +147,7 @@ def test_where_a_planner_would_drive_next(tmp_path, mission, planner, ending):
 
 
 @pytest.mark.parametrize(("least", "shallow"), [(0.0, True), (1.5, True), (1.9, False)])
-def test_where_the_water_is_too_shallow_nothing_is_planned(tmp_path, mission, least, shallow):
+def test_nothing_is_planned_in_shallow_water(tmp_path, mission, least, shallow):
     """By the map, the water level and the depth of the transducer: 1.7 m in the east."""
     drawn = files.read_map(mission / "map.npz")
     drawn.mean[:, drawn.grid.x > 0] = -2.5
@@ -174,7 +174,7 @@ def test_where_the_water_is_too_shallow_nothing_is_planned(tmp_path, mission, le
         (["--after", "nowhere"], "nowhere"),
     ],
 )
-def test_what_does_not_go_with_a_mission_is_said(mission, capsys, words, expected):
+def test_parameters_that_do_not_suit_a_mission_are_reported(mission, capsys, words, expected):
     assert main(["waypoints", "next.plan", "--after", str(mission), *words]) == 2
     assert expected in capsys.readouterr().err
 
@@ -188,7 +188,7 @@ def test_what_does_not_go_with_a_mission_is_said(mission, capsys, words, expecte
         (["no/lake.plan", "--workspace-degrees", degrees()], "cannot write"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys, words, expected):
+def test_missing_arguments_are_reported(tmp_path, monkeypatch, capsys, words, expected):
     monkeypatch.chdir(tmp_path)
     assert main(["waypoints", *words]) == 2
     assert expected in capsys.readouterr().err

@@ -145,7 +145,7 @@ def test_a_run_that_ends_early_and_missing_seeds_are_noted(tmp_path):
     assert "over 1 to 2 seeds" in " ".join(caption(comparison))
 
 
-def test_where_a_run_does_not_reach_the_papers_span_all_have_one_in_common(tmp_path):
+def test_if_a_run_does_not_reach_the_papers_span_a_common_span_is_used(tmp_path):
     comparison = compare(
         tmp_path / "short",
         run("poam", 0, (0.6, 0.4, 0.2), samples=(300, 500, 700)),

@@ -29,7 +29,7 @@ def test_catches_up_without_a_burst():
     assert abs(total - 0.7 * 200) <= 4
 
 
-def test_drops_what_it_cannot_catch_up():
+def test_steps_too_late_are_dropped():
     pacer = Pacer(0.1, 20.0, max_delay=0.5)
     run(pacer, np.array([0.0, 0.01]))
     total, dropped, _ = run(pacer, 10 + np.arange(0, 2, 0.01))

@@ -231,7 +231,7 @@ def test_reset_repeats_everything_at_later_times():
             assert abs(q.stamp_ns - shift - p.stamp_ns) <= 1  # each is rounded on its own
 
 
-def test_over_a_lake_the_sonar_is_under_water_with_less_noise():
+def test_the_sonar_of_a_lake_is_under_water_with_less_noise():
     lake, hills = load_terrain("lake"), load_terrain("lake", elevation_range=(0.0, 255.0))
     found = Simulation(lake, start=Pose(0, 0, 0))
     assert found.sonar_z == pytest.approx(-0.5) and found.settings.noise_std == 0.1

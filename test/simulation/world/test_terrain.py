@@ -165,7 +165,7 @@ def test_the_papers_preparation_makes_grey_values_of_any_raster(side, tmp_path):
     assert grey[0, 0] == 0 and grey[-1, -1] == 255 and grey[-1, 0] > 200 and grey[0, -1] < 50
 
 
-def test_shrinking_skips_no_cell_and_makes_no_false_relief():
+def test_downsampling_skips_no_cell_and_adds_no_relief():
     stripes = np.tile([[0.0, 200.0]], (3600, 1800))
     assert_allclose(resampled(stripes, (360, 360))[:, 4:-4], 100, atol=1)
     single = np.zeros((3600, 3600))

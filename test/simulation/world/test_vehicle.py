@@ -356,7 +356,7 @@ def test_goals_outside_become_the_nearest_place_it_can_go(yaw):
 
 
 @pytest.mark.parametrize("goal", [(math.nan, 0), (0, math.inf), (1, 2, 3), 4.0])
-def test_goals_that_are_no_place_are_refused_and_the_present_one_stays(goal):
+def test_invalid_goals_are_refused_and_the_present_one_stays(goal):
     car = vehicle()
     car.set_goal((5, 0))
     with pytest.raises(InputError, match="goal: expected two finite numbers"):
