@@ -10,8 +10,11 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
+from poam_ros.frontend.events import WATCHDOG
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
+from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(0, 60, 0, 60)
 PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])
@@ -114,6 +117,28 @@ def test_a_mission_paused_by_an_operator_stays_paused(memory, resume_after_resta
     memory(resume_after_restart=resume_after_restart).restore(again)
     assert (again.state, again.reason) == ("paused", "to look at it")
     assert again.resume()[0] and again.state == "pilot"
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_mission_that_the_watchdog_paused_moves_again_only_if_asked(memory, resumes):
+    kept, m = memory(), mission()
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+    m.pause("no ping for 5 s", WATCHDOG)
+    kept.save(m, 0.0)
+    kept.close()
+    again, dog = mission(), Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
+    memory(resume_after_restart=resumes).restore(again)
+    for second in range(10):
+        again.update_position(np.array([0.0, 10.0]), second)
+        dog.position_received(again, 0.0)
+        dog.received(SONAR)
+        dog.check(again, second, second)
+    if resumes:
+        assert again.state == "pilot"
+    else:
+        told = "the planner was restarted while paused: no ping for 5 s"
+        assert (again.state, again.reason) == ("paused", told)
+        assert again.resume()[0] and again.state == "pilot"
 
 
 @pytest.mark.parametrize("state", ["waiting", "done"])
