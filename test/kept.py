@@ -18,6 +18,7 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.create import open_mission
 from poam_ros.learning.thread import ModelThread
+from poam_ros.outputs.folder import read_map
 from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
@@ -216,6 +217,23 @@ def rebuilt(folder, **changed):
         again.close()
         (Path(folder) / "checkpoint.npz").unlink(missing_ok=True)
     return maps
+
+
+def of_log(folder, tmp_path):
+    """The map that `poam map` makes of its log."""
+    from poam_ros.app.cli import main
+
+    assert main(["map", str(folder), "--output", str(tmp_path / "again")]) == 0
+    return read_map(tmp_path / "again" / "map.npz")
+
+
+def compare(found, expected):
+    """`poam map` leaves cells blank where the pings say nothing."""
+    shown = np.isfinite(expected.mean)
+    assert shown.mean() > 0.1
+    np.testing.assert_allclose(found.mean[shown], expected.mean[shown], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.variance[shown], expected.variance[shown], rtol=0, atol=1e-6)
+    assert found.samples == expected.samples
 
 
 def main(folder, begin, end):

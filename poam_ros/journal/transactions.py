@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,16 @@ class Transactions:
         """
         total, line = encode(self.sequence + 1, self.last, parts)
         self._before = self.sequence, self.last, self._end
-        os.ftruncate(self._file, self._end)  # remove the rest of a failed attempt
+        os.ftruncate(self._file, self._end)  # should the last failure have left a part of a line
         written = 0
-        while written < len(line):
-            written += os.pwrite(self._file, line[written:], self._end + written)
-        os.fdatasync(self._file)
+        try:
+            while written < len(line):
+                written += os.pwrite(self._file, line[written:], self._end + written)
+            os.fdatasync(self._file)
+        except OSError:
+            with suppress(OSError):  # a part of a line would be taken for damage
+                os.ftruncate(self._file, self._end)
+            raise
         self.sequence, self.last, self._end = self.sequence + 1, total, self._end + len(line)
 
     def take_back(self) -> None:

@@ -352,7 +352,8 @@ class JournalWriter:
                     self._account(written)
                 self.failing = GAVE_UP if self._disk.ended_early else ""
             except Exception as error:  # whatever it is, pings must continue to count
-                self.failing = f"{self.folder}: {error}"
+                reason = getattr(error, "strerror", None) or error
+                self.failing = f"cannot write to {self.folder} ({reason})"
                 retry_at = time.monotonic() + RETRY_S
                 self._handle_disk_failure(entries)
 

@@ -66,6 +66,7 @@ class Drive:
         batches: number of batches in the model.
         finished: whether the mission is over with its results written, or a person has quit.
         closed: whether ``close`` was called; the vehicle is no longer driven.
+        incomplete: whether something of the mission could not be written.
 
     Raises:
         InputError: a value is wrong, or the mission folder belongs to another mission.
@@ -91,7 +92,7 @@ class Drive:
         self.newest_ping: RawPing | None = None
         self.before_frame = self.batches = 0
         self._warnings = LogThrottle(log.warning)
-        self.finished = self.closed = self._over = self._started = False
+        self.finished = self.closed = self.incomplete = self._over = self._started = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._thread: ModelThread | None = None
@@ -161,12 +162,12 @@ class Drive:
         if session is not None and guidance is not None:
             busy = self._thread is not None and self._thread.alive
             self._write(lambda: self._results.leave(now, busy, partial(self._learn, now=now)))
-            guidance.save(now.steady_s)
+            guidance.close()
             if guidance.failing:
                 self._say(f"warning: {guidance.failing}")
-            guidance.close()
         if missing := self._leave():
             self._say(f"warning: {missing}")
+        self.incomplete |= bool(missing or (guidance is not None and guidance.failing))
         self.link.close()
 
     def _open(self, frame: LocalFrame) -> None:
@@ -379,6 +380,8 @@ class Drive:
             text = write()
         except OSError as error:
             self._say(f"warning: cannot write to {self._results.folder} ({error.strerror})")
+            self.incomplete = True
             return
+        self.incomplete = False
         if text:
             self._say(text)

@@ -179,7 +179,8 @@ class Guidance:
         return self._store.failing
 
     def close(self) -> None:
-        """Release the mission folder."""
+        """Write what is not written yet, and release the mission folder."""
+        self.save(math.inf)
         self._store.close()
 
     @property

@@ -314,8 +314,8 @@ class Mission:
         }
 
     def restore(self, values: Mapping[str, Any], resume: bool) -> None:
-        """Restore a new mission from the values of ``to_dict``. A mission that was under way is
-        paused, unless ``resume``.
+        """Restore a new mission from the values of ``to_dict``. Unless ``resume``, it waits for an
+        operator if it was under way, or paused by the watchdog.
 
         Raises:
             ValueError, KeyError, TypeError: the values are invalid or of another workspace.
@@ -334,6 +334,9 @@ class Mission:
             self.reason = f"the planner was restarted while {state}"
             if not resume:
                 self.state, self.state_before_pause, self.paused_by = PAUSED, state, OPERATOR
+        elif state == PAUSED and self.paused_by == WATCHDOG and not resume:
+            self.paused_by = OPERATOR
+            self.reason = f"the planner was restarted while {state}: {self.reason}"
 
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""

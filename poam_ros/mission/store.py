@@ -26,6 +26,7 @@ from .mission import Mission
 SCHEMA = 1
 MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
 TRACK_S = 5.0  # between two writes of the track, the larger file
+RETRY_S = 5.0  # after a failure of the disk
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class MissionStore:
         self._resumes = settings.resume_after_restart
         self._written: str | None = None
         self._track_at, self._track_length = -math.inf, 0.0
+        self._retry_at = -math.inf
         self._holds = False  # the restored mission must hold station at the first position
         self._folder = Path(settings.mission_dir).expanduser() if settings.mission_dir else None
         if self._folder is None:
@@ -106,12 +108,13 @@ class MissionStore:
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
-        """Write what has changed: state and goals at once, the track every few seconds."""
+        """Write what has changed: state and goals at once, the track every few seconds. A disk that
+        fails is tried every few seconds. ``steady_s`` is infinite at the end: all is tried."""
         if self._holds and mission.position is not None:
             self._holds = False
             if mission.state == PAUSED:  # the vehicle may still follow an earlier goal
                 mission.hold_station()
-        if self._folder is None:
+        if self._folder is None or steady_s < self._retry_at:
             return
         values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
@@ -123,11 +126,12 @@ class MissionStore:
                 self._written = text
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
-                self._track_at, self._track_length = steady_s, mission.track.length
                 write_json(self._folder / TRACK, mission.track.to_dict())
-            self.failing = ""
+                self._track_at, self._track_length = steady_s, mission.track.length
+            self.failing, self._retry_at = "", -math.inf
         except OSError as error:
             self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
+            self._retry_at = steady_s + RETRY_S
 
 
 def repair(folder: Path, pings: int) -> list[str]:

@@ -15,7 +15,7 @@ from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
 from ..planning.areas import NavigableArea
 from .mission import Mission
 
-ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
+ODOMETRY, SONAR, MAP, POSITION = "odometry", "sonar", "map", "position"
 #: Added by one check at most: messages that came while this process was stopped are lost.
 MAX_ELAPSED_S = 2.0
 RECOVERY_S = 3.0  # without a fault until the mission resumes
@@ -80,6 +80,7 @@ class Watchdog:
         self._received: set[str] = set()  # sources since the last check
         self._silent: dict[str, float] = defaultdict(float)  # s, by source
         self._std = 0.0  # of the position, m
+        self._fault: str | None = None  # what had failed at the last check
         self._fault_free_s = 0.0  # s without a fault
         self._armed = False  # the vehicle was inside the geofence
         self._progress = Progress()
@@ -133,16 +134,18 @@ class Watchdog:
             self._silent[source] += elapsed
         for source in received:
             self._silent[source] = 0.0
-        fault = self.fault()
+        before, (self._fault, fault) = self._fault, self._find_fault()
         if mission.active and fault is not None:
             mission.pause(fault, WATCHDOG)
             self._was_active = False
+        elif fault is not None and self._fault != before:  # another one keeps it paused
+            mission.set_reason(fault)
         self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
         if ours and self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
             mission.resume(f"recovered from: {mission.reason}")
 
-    def fault(self) -> str | None:
-        """The fault, as text; None: no fault."""
+    def _find_fault(self) -> tuple[str | None, str | None]:
+        """What has failed, and the fault as text; None, None: no fault."""
         s = self.settings
         for source, timeout, what in (
             (ODOMETRY, s.odometry_timeout, "no odometry"),
@@ -150,11 +153,11 @@ class Watchdog:
             (MAP, s.map_timeout, "no new map"),
         ):
             if timeout and self._silent[source] > timeout:
-                return f"{what} for {timeout:g} s"
+                return source, f"{what} for {timeout:g} s"
         if s.max_position_std and not self._std <= s.max_position_std:
             expected = f"expected {s.max_position_std:g} m"
-            return f"the position is only known to {self._std:.3g} m, {expected}"
-        return None
+            return POSITION, f"the position is only known to {self._std:.3g} m, {expected}"
+        return None, None
 
     def _elapsed(self, wall_s: float, ros_s: float) -> float:
         before, self._checked_at = self._checked_at or (wall_s, ros_s), (wall_s, ros_s)

@@ -164,6 +164,8 @@ def _export(place: Path, ending: str, given: Mapping[str, Any]) -> str:
         export(place, place / f"map{ending}", ExportSettings(**given))
     except InputError as error:
         return str(error).replace(f"{place}{os.sep}", "")
+    except OSError as error:
+        return error.strerror or str(error)
     except Exception as error:  # of any library; the other formats are still written
         return f"{type(error).__name__}: {error}"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 
@@ -16,6 +17,7 @@ from kept import POAM, full, rebuilt, rows, surveys
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.journal.database import JournalDatabase
+from poam_ros.journal.transactions import Transactions, read
 
 
 @pytest.fixture
@@ -327,6 +329,26 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
     (whole, _), (alone, _) = rebuilt(tmp_path / "m")
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
     np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
+
+
+def test_a_failed_write_leaves_no_part_of_a_transaction(tmp_path, monkeypatch):
+    journal = Transactions(tmp_path / "pings.journal", 0, "", 0)
+    journal.append({"a": 1})
+    whole, write = (tmp_path / "pings.journal").read_bytes(), os.pwrite
+
+    def short(file, part, at):
+        if at > len(whole):
+            raise OSError(28, "No space left on device")
+        return write(file, part[:9], at)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", short)
+        with pytest.raises(OSError, match="No space"):
+            journal.append({"b": 2})
+        assert (tmp_path / "pings.journal").read_bytes() == whole
+    journal.append({"b": 2})
+    journal.close()
+    assert [line.parts for line in read(tmp_path / "pings.journal")] == [{"a": 1}, {"b": 2}]
 
 
 def test_a_disk_that_is_still_full_at_the_end_is_reported_with_what_is_missing(kept, monkeypatch):

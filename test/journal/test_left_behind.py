@@ -7,13 +7,11 @@ import signal
 import subprocess
 import time
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from conftest import LIMIT
-from kept import Kept, full
+from kept import Kept, compare, full, of_log
 
 from poam_ros.app.cli import main
 from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ResetRequested
@@ -22,6 +20,8 @@ from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
 
 pytestmark = pytest.mark.usefixtures("no_figures")
+
+LIMIT = 300.0  # s, for a process to end
 
 
 def left(survey, folder):
@@ -33,21 +33,6 @@ def left(survey, folder):
     ResultFolder(str(folder)).write_partial(*kept)
     survey.close()
     return read_map(folder / "map.npz")
-
-
-def of_log(folder, tmp_path):
-    """The map that `poam map` makes of its log."""
-    assert main(["map", str(folder), "--output", str(tmp_path / "again")]) == 0
-    return read_map(tmp_path / "again" / "map.npz")
-
-
-def compare(found, expected):
-    """`poam map` leaves cells blank where the pings say nothing."""
-    shown = np.isfinite(expected.mean)
-    assert shown.mean() > 0.1
-    np.testing.assert_allclose(found.mean[shown], expected.mean[shown], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.variance[shown], expected.variance[shown], rtol=0, atol=1e-6)
-    assert found.samples == expected.samples
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,8 @@ def frame_faults(v, rng):
     [54, pytest.param(int(os.environ.get("POAM_SOAK_FRAMES", "5000")), marks=pytest.mark.soak)],
 )
 def test_frames_that_are_cut_doubled_joined_or_foreign(voyage, steps):
-    v, rng = voyage().start().run(3), np.random.default_rng(steps)
+    v = voyage({"max_samples": 10 * steps + 5000}).start().run(3)
+    rng = np.random.default_rng(steps)
     faults, frames, stranger = frame_faults(v, rng)
     with stranger:
         v.run(1)

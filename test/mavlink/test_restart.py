@@ -169,3 +169,4 @@ def test_a_full_disk_at_the_end_is_a_warning_and_results_follow(voyage, tmp_path
     assert (tmp_path / "m" / "map.npz").exists()
     assert any("warning: cannot write to" in said and "No space" in said for said in v.said)
     assert any("warning: the journal lacks" in said and "No space" in said for said in v.said)
+    assert v.drive.incomplete, "its command ends with 1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
+from poam_ros.frontend.events import WATCHDOG
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.store import RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
+from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(0, 60, 0, 60)
 PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])
@@ -116,6 +120,56 @@ def test_a_mission_paused_by_an_operator_stays_paused(memory, resume_after_resta
     assert again.resume()[0] and again.state == "pilot"
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_mission_that_the_watchdog_paused_moves_again_only_if_asked(memory, resumes):
+    kept, m = memory(), mission()
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+    m.pause("no ping for 5 s", WATCHDOG)
+    kept.save(m, 0.0)
+    kept.close()
+    again, dog = mission(), Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
+    memory(resume_after_restart=resumes).restore(again)
+    for second in range(10):
+        again.update_position(np.array([0.0, 10.0]), second)
+        dog.position_received(again, 0.0)
+        dog.received(SONAR)
+        dog.check(again, second, second)
+    if resumes:
+        assert again.state == "pilot"
+    else:
+        told = "the planner was restarted while paused: no ping for 5 s"
+        assert (again.state, again.reason) == ("paused", told)
+        assert again.resume()[0] and again.state == "pilot"
+
+
+def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path, monkeypatch):
+    from poam_ros.mission import store
+
+    kept, m = memory(), mission()
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+    kept.save(m, 0.0)
+    m.update_position(np.array([5.0, 10.0]), 5.0)
+    tried, write = [], store.write_json
+
+    def full(path, values):
+        tried.append(path.name)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "write_json", full)
+    for tenth in range(100):
+        kept.save(m, TRACK_S + tenth / 10)
+        assert "No space left on device" in kept.failing, "the track is not written"
+    assert tried == ["track.json"] * 2, "it waits between two tries"
+    m.pause("to look at it")
+    kept.save(m, TRACK_S + 11.0)
+    assert tried[2:] == ["mission.json"]
+    monkeypatch.setattr(store, "write_json", write)
+    kept.save(m, math.inf)  # at the end it does not wait
+    assert not kept.failing
+    assert read_json(tmp_path / "mission.json", "a mission")["reason"] == "to look at it"
+    assert read_json(tmp_path / "track.json", "a track")["length"] == 5.0
+
+
 @pytest.mark.parametrize("state", ["waiting", "done"])
 def test_a_mission_that_is_not_under_way_keeps_its_state(memory, state):
     kept, m = memory(), mission(autostart=state == "done")
@@ -209,5 +263,5 @@ def test_a_failing_disk_is_reported_and_the_mission_continues(memory, tmp_path, 
         broken.setattr("os.fsync", full)
         kept.save(m, 0.0)
         assert "No space left" in kept.failing
-    kept.save(m, 1.0)
+    kept.save(m, RETRY_S)
     assert kept.failing == "" and (tmp_path / "mission.json").exists()

@@ -70,6 +70,21 @@ def test_silence_of_the_sonar_pauses():
     assert watched.mission.state == "pilot"
 
 
+def test_the_reason_of_a_pause_is_what_is_missing_now():
+    watched = Watched(max_position_std=2.0, sonar_timeout=5.0)
+    watched.wait(8, odometry=False)
+    assert watched.mission.reason == "no odometry for 5 s"
+    watched.wait(60)  # the sonar is still silent
+    assert (watched.mission.state, watched.mission.reason) == ("paused", "no ping for 5 s")
+    watched.wait(1, SONAR, std=2.5)
+    told = watched.mission.reason
+    assert told == "the position is only known to 2.5 m, expected 2 m"
+    watched.wait(9, SONAR, std=2.6)
+    assert watched.mission.reason == told, "the digits alone are no news"
+    watched.wait(5, SONAR)
+    assert watched.mission.state == "pilot"
+
+
 def test_an_old_map_pauses_only_an_exploration():
     watched = Watched(map_timeout=20.0)
     watched.wait(30, SONAR)

@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
                 if boat is not None:
                     boat.close()
     _sum_up(drive)
-    return INTERRUPTED if stopped else 0
+    return INTERRUPTED if stopped else int(drive.incomplete)
 
 
 def _loop(
@@ -346,7 +346,7 @@ def _sum_up(drive: Drive) -> None:
     else:
         print_wrapped(f"end: quit while {mission.state} ({mission.reason})")
     print_wrapped(
-        f"{quantity(drive.session.samples, 'ping')} in the map, "
+        f"{quantity(drive.session.samples, 'ping')} accepted, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
         f"{ledger.pending + ledger.held} undecided"
     )

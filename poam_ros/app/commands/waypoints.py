@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with atomic_write(path) as file:
             file.write(FORMATS[path.suffix](plan).encode())
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"FILE: cannot write {path} ({error.strerror})") from None
     length = path_length(driven)
     hours = length / values["max_speed"] / 3600

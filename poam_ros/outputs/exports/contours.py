@@ -7,6 +7,7 @@ before it. The band of a level holds the places where the level is in the map's 
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from collections.abc import Iterator
@@ -193,7 +194,11 @@ def _kml_geometry(feature: Feature, texts: list[str]) -> str:
 
 
 def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
-    """A GeoPackage with the layers ``contour``, ``area`` and ``band``, in the map's metres."""
+    """A GeoPackage with the layers ``contour``, ``area`` and ``band``, in the map's metres.
+
+    Raises:
+        OSError: the folder for temporary files is full.
+    """
     with requires_extra(name, "pyogrio"):
         from pyogrio import raw
     from tempfile import TemporaryDirectory
@@ -216,7 +221,7 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
                 )  # fmt: skip
             except RuntimeError as error:  # GDAL's, which repeats all of its SQL
                 why = str(error).rpartition(": ")[2]
-                raise InputError(f"{name}: cannot write {path} ({why})") from None
+                raise OSError(errno.EIO, why, f"{name} (first {path})") from None
         with open(path, "rb") as file:
             return {name: file.read()}
 

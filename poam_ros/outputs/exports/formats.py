@@ -90,7 +90,8 @@ def export(
 
     Raises:
         InputError: if there is no such format, the settings do not suit it, the run has no map, a
-            package for the format is not installed, or the file cannot be written.
+            package for the format is not installed, or the folder cannot be written.
+        OSError: a file cannot be written; earlier files by these names stay.
     """
     found = _checked(to, settings)
     if section and to.suffix.lower() != ".csv":
@@ -104,11 +105,8 @@ def export(
         files = found.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
-        try:
-            with atomic_write(to.parent / name) as file:
-                file.write(content)
-        except OSError as error:
-            raise InputError(f"{to.parent / name}: cannot write ({error.strerror})") from None
+        with atomic_write(to.parent / name) as file:
+            file.write(content)
     return [to.parent / name for name in files]
 
 
