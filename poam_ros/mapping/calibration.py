@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..planning.tvu import CONFIDENCE_95
-from ..screening.crossings import find_crossings
+from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
 from .crossed import cross, parts_of
@@ -262,10 +262,11 @@ class _Fit:
         ]
         design = np.array(columns).reshape(len(columns), len(ends)).T
         gradient = gradients(self.motion.heading[ends], slope)
+        lines = self.line.code[ends]
+        weight = crossing_weights(where[use], lines, met.block)
         found, self.ratios = solve(
-            difference, design, self.line.code[ends], gradient, len(self.line.names),
-            self.ratios,
-        )  # fmt: skip
+            difference, design, lines, gradient, weight, len(self.line.names), self.ratios
+        )
         return found
 
     def _column(

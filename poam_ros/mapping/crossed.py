@@ -19,7 +19,7 @@ from ..outputs.crossings import (
     table_statistics,
     write_lines,
 )
-from ..screening.crossings import Crossings, find_crossings
+from ..screening.crossings import Crossings, crossing_weights, find_crossings
 from ..screening.hypotheses import FALSE_ECHO
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
@@ -52,6 +52,7 @@ class Crossed:
         line, day: of each sounding [N].
         found: the crossings, and which soundings are false echoes.
         table: of the crossings.
+        weight: how many independent crossings each stands for [C].
         parts: names of both sides of the crossings [C, 2], by what may have a level of its own, see
             ``parts_of``; of parts with the same soundings only the first.
     """
@@ -61,6 +62,7 @@ class Crossed:
     day: Labels
     found: Crossings
     table: CrossingTable
+    weight: np.ndarray
     parts: Mapping[str, np.ndarray]
 
     def without(self, rows: np.ndarray) -> Crossed:
@@ -81,18 +83,16 @@ class Crossed:
         by_day = [("", bias.name, bias, 0, _verdict(bias, DAY)) for k, bias in parts if k == DAY]
         write_lines(folder, lines + by_day)
 
+    def _biases(self, names: np.ndarray) -> list[Bias]:
+        return biases(names, self.table.difference, self.table.left_out, self.weight)
+
     def _parts(self) -> list[tuple[str, Bias]]:
         """Of each day, file and boat, and which of these it is."""
-        return [
-            (kind, bias)
-            for kind, names in self.parts.items()
-            for bias in biases(names, self.table.difference, self.table.left_out)
-        ]
+        return [(kind, bias) for kind, names in self.parts.items() for bias in self._biases(names)]
 
     def _lines(self) -> Iterator[tuple[Bias, int, str]]:
         """Bias, soundings left out and verdict of each line with crossings, or such soundings."""
-        found = biases(self.table.lines, self.table.difference, self.table.left_out)
-        known = {bias.name: bias for bias in found}
+        known = {bias.name: bias for bias in self._biases(self.table.lines)}
         out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
             if not out[number] and name not in known:
@@ -197,4 +197,5 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
         refused[ends].any(1),
     )  # fmt: skip
     parts = {name: named(part) for name, part in _different(parts_of(soundings)).items()}
-    return Crossed(refused, line, day, found, table, parts)
+    weight = crossing_weights(found.xy, line.code[ends], found.block)
+    return Crossed(refused, line, day, found, table, weight, parts)

@@ -24,7 +24,7 @@ COLUMNS = (
 #: The file of what crossings say of each line and day, and its columns.
 LINES = "lines.csv"
 LINE_COLUMNS = ("line", "day", "crossings", "median", "low", "high", "left_out", "verdict")
-#: Crossings from which their own scatter gives the interval, not that of all crossings.
+#: Independent crossings from which their own scatter gives the interval, not that of all crossings.
 OWN_SCATTER = 10
 #: Standard deviation of a median over that of a mean, and of normal values over their MAD.
 MEDIAN_STD, MAD_STD = 1.2533, 1.4826
@@ -171,17 +171,21 @@ class Bias(NamedTuple):
     offset: bool
 
 
-def biases(names: np.ndarray, difference: np.ndarray, left_out: np.ndarray) -> list[Bias]:
+def biases(
+    names: np.ndarray, difference: np.ndarray, left_out: np.ndarray, weight: np.ndarray
+) -> list[Bias]:
     """The bias of each name, in the order of names.
 
     A crossing with a multiple counts only for names of which all crossings have one. An interval is
-    that of the median of independent normal differences; where they are few, with the scatter of
-    all crossings. A bias is an offset if it is unlikely (5 % for all names together) without one.
+    that of the median of as many independent normal differences as the weights add up to; where
+    these are few, with the scatter of all crossings. A bias is an offset if it is unlikely (5 % for
+    all names together) without one.
 
     Args:
         names: of the line, or day, of both sides [C, 2].
         difference: first side less second [C], in m.
         left_out: crossings with a multiple [C].
+        weight: how many independent crossings each stands for [C].
     """
     across = names[:, 0] != names[:, 1]
     kept = across & ~left_out
@@ -197,8 +201,9 @@ def biases(names: np.ndarray, difference: np.ndarray, left_out: np.ndarray) -> l
         if not len(values):
             found.append(Bias(name, 0, np.nan, np.nan, np.nan, False))
             continue
-        scatter = _scatter(values) if len(values) >= OWN_SCATTER else pooled
-        std = MEDIAN_STD * scatter / np.sqrt(len(values))
+        independent = float(weight[use].sum())
+        scatter = _scatter(values) if independent >= OWN_SCATTER else pooled
+        std = MEDIAN_STD * scatter / np.sqrt(independent)
         middle, half = float(np.median(values)), CONFIDENCE_95 * std
         offset = len(values) > 1 and abs(middle) > max(certain * std, LEAST_OFFSET)
         found.append(Bias(name, len(values), middle, middle - half, middle + half, bool(offset)))

@@ -52,6 +52,7 @@ class Crossings:
         xy: place of the crossing [C, 2], in m.
         difference: elevation on the line of ``row`` minus that on the other [C], in m.
         z: elevation on the line of ``row`` [C], in m.
+        block: length along a line, in m, of the blocks of soundings that are compared.
     """
 
     multiple: np.ndarray
@@ -60,6 +61,7 @@ class Crossings:
     xy: np.ndarray
     difference: np.ndarray
     z: np.ndarray
+    block: float
 
 
 def find_crossings(
@@ -83,7 +85,7 @@ def find_crossings(
     multiple = np.ones(len(z), dtype=np.int64)
     if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
-        return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0))
+        return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0), 0.0)
     step = np.hypot(*np.diff(xy, axis=0).T)
     distance = np.r_[0.0, np.cumsum(step)] if distance is None else distance
     ranges = np.maximum(ranges, MIN_RANGE_M)
@@ -91,7 +93,7 @@ def find_crossings(
     line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
     if screened and float(np.median(ranges)) > NO_READING:
         multiple = _screen(xy, z, line, ranges, distance, block)
-    return Crossings(multiple, *_crossings(xy, z, line, multiple, distance, block))
+    return Crossings(multiple, *_crossings(xy, z, line, multiple, distance, block), block)
 
 
 def _screen(
@@ -205,6 +207,24 @@ def _crossings(
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
     own, other = level[a] + t * (level[a + 1] - level[a]), level[b] + u * (level[b + 1] - level[b])
     return row[a], row[b], where[a] + t[:, None] * p[hit], own - other, own
+
+
+def crossing_weights(where: np.ndarray, lines: np.ndarray, reach: float) -> np.ndarray:
+    """How many independent crossings each crossing stands for [C], as some share soundings.
+
+    Where n lines meet in one place, n soundings make n (n - 1) / 2 crossings: each counts 2 / n.
+    So does each of n - 1 crossings that one line has in one place.
+
+    Args:
+        where: places of the crossings [C, 2], in m.
+        lines: the two lines of each [C, 2].
+        reach: crossings of a line that are as near, in m, share its soundings.
+    """
+    a, b = cKDTree(where).query_pairs(reach, output_type="ndarray").T
+    i, j = np.r_[a, b], np.r_[b, a]
+    shared = (lines[i][:, :, None] == lines[j][:, None]).any(2)  # [pairs, 2]
+    others = [np.bincount(i, side, minlength=len(where)) for side in shared.T]
+    return 2 / (2 + np.maximum(*others))
 
 
 def cross_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

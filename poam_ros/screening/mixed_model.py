@@ -31,11 +31,12 @@ class Estimates:
 
 def solve(
     difference: np.ndarray, design: np.ndarray, lines: np.ndarray, gradient: np.ndarray,
-    count: int, ratios: list[float] | None,
+    weight: np.ndarray, count: int, ratios: list[float] | None,
 ) -> tuple[Estimates, list[float]]:  # fmt: skip
     """Fit differences [C] by effects (design [C, P]), and constants and shifts of lines ([C, 2]
-    indices), by which the bottom's gradient [C, 2] makes errors. ``ratios``: the variances, as of
-    ``TRIED``; None: they are estimated. Returns them as well."""
+    indices), by which the bottom's gradient [C, 2] makes errors. ``weight``: for how many
+    independent crossings each stands [C]. ``ratios``: the variances, as of ``TRIED``; None: they
+    are estimated. Returns them as well."""
     effects = design.shape[1]
     lines_of = _between(lines, np.ones(len(difference)), count)
     seen = np.flatnonzero(np.abs(lines_of).sum(0))
@@ -48,7 +49,7 @@ def solve(
     def fitted(ratios: list[float]) -> _Fitted:
         variance = robust * (1 + ratios[0] * steep)
         prior = np.repeat([1e9, ratios[1], ratios[2]], [effects, len(seen), 2 * len(seen)])
-        return _fitted(difference, whole, variance, np.maximum(prior, 1e-9), effects)
+        return _fitted(difference, whole, variance, weight, np.maximum(prior, 1e-9), effects)
 
     for step in range(STEPS):
         tune = step in (2, 6) and not known  # with outliers known
@@ -66,7 +67,7 @@ def solve(
     counts = np.bincount(lines.ravel(), minlength=count)
     wider = np.maximum(
         1.0,
-        _jackknife(difference, whole, found, robust * (1 + ratios[0] * steep), effects)
+        _jackknife(difference, whole, found, robust * (1 + ratios[0] * steep) / weight, effects)
         / np.sqrt(np.diag(found.covariance)[:effects]),
     )
     covariance = found.covariance[:effects, :effects] * np.outer(wider, wider)
@@ -105,18 +106,20 @@ class _Fitted:
 
 
 def _fitted(
-    difference: np.ndarray, whole: np.ndarray, variance: np.ndarray, prior: np.ndarray, effects: int
-) -> _Fitted:
+    difference: np.ndarray, whole: np.ndarray, variance: np.ndarray, weight: np.ndarray,
+    prior: np.ndarray, effects: int,
+) -> _Fitted:  # fmt: skip
     """Mixed-model equations (Henderson 1975), by variances relative to one scale, which is
-    estimated. ``prior``: of all columns of ``whole`` [C, K]; the first ``effects`` are fixed."""
-    weighted = whole / variance[:, None]
+    estimated. ``prior``: of all columns of ``whole`` [C, K]; the first ``effects`` are fixed.
+    ``weight`` [C] is of each difference's log likelihood."""
+    weighted = whole * (weight / variance)[:, None]
     normal = whole.T @ weighted
     normal[np.diag_indices(len(normal))] += 1 / prior
     inverse = np.linalg.inv(normal)
     found = inverse @ (weighted.T @ difference)
     rest = difference - whole @ found
-    square = float((rest**2 / variance).sum() + (found[effects:] ** 2 / prior[effects:]).sum())
-    free = max(len(difference) - effects, 1)
-    scale = square / free
-    loss = free * np.log(scale) + np.log(variance).sum() + np.log(prior[effects:]).sum()
+    square = (weight * rest**2 / variance).sum() + (found[effects:] ** 2 / prior[effects:]).sum()
+    free = max(float(weight.sum()) - effects, 1.0)
+    scale = float(square / free)
+    loss = free * np.log(scale) + (weight * np.log(variance)).sum() + np.log(prior[effects:]).sum()
     return _Fitted(float(loss + np.linalg.slogdet(normal)[1]), found, scale * inverse, scale)

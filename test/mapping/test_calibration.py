@@ -100,6 +100,29 @@ def test_a_line_with_an_offset_is_corrected_alone():
     assert known["line", "L18"].low < 0.5 < known["line", "L18"].high
 
 
+def star(seed: int) -> Soundings:
+    """Sixteen lines of 240 m through one place, without errors but noise."""
+    rng, lines = np.random.default_rng(seed), 16
+    along = np.arange(-120, 120, 1.4)
+    angle = np.pi * np.arange(lines) / lines
+    xy = (along[:, None] * np.column_stack((np.cos(angle), np.sin(angle)))[:, None]).reshape(-1, 2)
+    z = -12 - 3 * np.sin(xy[:, 0] / 40) - 2 * np.cos(xy[:, 1] / 30)
+    line = np.repeat(np.arange(lines), len(along))
+    names = tuple(f"L{i}" for i in range(lines))
+    row = np.arange(len(z))
+    z += rng.normal(0, 0.15, len(z))
+    return Soundings(row, xy, z, row, labels={LINE: Labels(line, names)})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_through_one_place_are_left_as_they_are(seed):
+    """Their 120 crossings hold 16 depths, which say nothing of their lines."""
+    whole = star(seed)
+    assert not applied(found_in(whole))
+    said = cross(whole, SETTINGS).sentences("1a")
+    assert not any("than the lines it crosses" in text for text in said), said
+
+
 def test_corrected_soundings_agree_at_crossings():
     faulty = planted(survey(), 0.6, 0.2, 0.02)
     before = np.abs(cross(faulty, SETTINGS).table.difference)

@@ -168,7 +168,7 @@ def test_figures_are_those_of_hydrography():
     assert found.crossings == 5 and found.median == pytest.approx(0.3)
     assert found.within == pytest.approx(4 / 5)  # sqrt(2 (0.25 + 0.065^2)) = 0.71
     assert table_statistics(table, "exclusive").within == pytest.approx(2 / 5)
-    a, b, c = biases(names, difference, left_out)
+    a, b, c = biases(names, difference, left_out, np.ones(6))
     assert (a.crossings, b.crossings, c.crossings) == (5, 5, 1)
     assert a.median == pytest.approx(0.1) == pytest.approx(-b.median) and c.median == -9.0
 
@@ -178,7 +178,8 @@ def test_intervals_of_biases_hold():
     rng = np.random.default_rng(0)
     names = np.array([[f"L{i}", f"M{i}"] for i in range(400) for _ in range(12)], dtype=object)
     difference = 0.1 + rng.normal(0, 0.2, len(names))
-    found = [b for b in biases(names, difference, np.zeros(len(names), bool)) if b.name[0] == "L"]
+    none, alone = np.zeros(len(names), bool), np.ones(len(names))
+    found = [b for b in biases(names, difference, none, alone) if b.name[0] == "L"]
     assert 0.88 < np.mean([b.low < 0.1 < b.high for b in found]) < 0.99
     assert sum(b.offset for b in found) < 60
 
