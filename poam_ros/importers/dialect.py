@@ -21,14 +21,20 @@ import numpy as np
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
 
-#: Units of depths and elevations, in m.
-UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: Units of lengths, in m.
+UNITS = {
+    "m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001, "dm": 0.1, "in": 0.0254,
+    "yd": 0.9144, "km": 1000.0,
+}  # fmt: skip
 #: Spellings of units.
 SPELT = {
     "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
-    "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
-    "ftm": "fathom", "cm": "cm", "centimeters": "cm", "centimetres": "cm", "mm": "mm",
-    "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
+    "feet": "ft", "foot": "ft", "ftus": "ft", "usft": "ft", "fathom": "fathom",
+    "fathoms": "fathom", "fm": "fathom", "ftm": "fathom", "cm": "cm", "centimeters": "cm",
+    "centimetres": "cm", "mm": "mm", "millimeters": "mm", "millimetres": "mm", "dm": "dm",
+    "decimeters": "dm", "decimetres": "dm", "in": "in", "inch": "in", "inches": "in", "yd": "yd",
+    "yds": "yd", "yard": "yd", "yards": "yd", "km": "km", "deg": "deg", "degrees": "deg",
+    "dd": "deg", "rad": "rad", "radians": "rad",
     "°": "deg", "utc": "", "wgs84": "",
 }  # fmt: skip
 #: Values that instruments write where they have no reading, of either sign.
@@ -39,6 +45,8 @@ NO_READING = (
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")
+#: Seconds in a day; 1970 in days of a spreadsheet.
+DAY_S, EPOCH_DAY = 86_400.0, 25_569.0
 #: Lines, and about so many characters, that the layout is detected from.
 HEAD, HEAD_CHARACTERS = 200, 500_000
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
@@ -120,7 +128,10 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
                 break
     if not lines:
         raise InputError(f"{path}: expected a table of soundings, got no rows")
-    separator = max(SEPARATORS, key=lambda s: _fit(list(_split(lines, s))))
+    # Blanks come last: they also stand between a value and its unit, or a date and its time.
+    separator = max(
+        SEPARATORS, key=lambda s: (0.99 if s is None else 1.0) * _fit(list(_split(lines, s)))
+    )
     rows = list(_split(lines, separator))
     width = Counter(map(len, rows)).most_common(1)[0][0]
     numeric = [_numeric(row) for row in rows]
@@ -129,7 +140,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     first = next((i for i, n in enumerate(numeric) if n >= max(1, usual - 1)), len(rows))
     above = [row for row in rows[:first] if abs(len(row) - width) <= 1]
     units: tuple[str, ...] = ()
-    if len(above) > 1 and all(_unit(cell) for cell in above[-1] if cell.strip("()[] -")):
+    if len(above) > 1 and _are_units(above[-1]):
         units = tuple(_unit(cell) for cell in above.pop())
     header = above[-1] if above else _commented(comments, separator, width)
     named = bool(header)
@@ -249,6 +260,8 @@ class Times:
 
     def __init__(self, sample: Iterable[str]) -> None:
         texts = [text for text in map(_tidy, sample) if text]
+        #: Whether plain numbers are a spreadsheet's: days since 1899-12-30.
+        self.days = _are_days([number(text, "," in text) for text in texts])
         self.formats = [
             order + clock
             for order in self.ORDERS
@@ -269,8 +282,10 @@ class Times:
     def seconds(self, cell: str) -> float:
         """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
         own begin; of a time without a date, since midnight; NaN if it is no time."""
-        plain = number(cell)
+        plain = number(cell, self.days)
         if plain == plain:
+            if self.days:
+                return DAY_S * (plain - EPOCH_DAY)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
         text = _tidy(cell)
@@ -286,6 +301,16 @@ class Times:
             if (when := _parsed(text, form)) is not None:
                 return _stamp(when)
         return float("nan")
+
+
+def _are_days(values: Sequence[float]) -> bool:
+    """Whether times are days of a spreadsheet: of the years 1982 to 2064, and less than 90 s apart
+    as days, where as seconds they would be a thousand or more in each second."""
+    known = np.array([value for value in values if value == value])
+    if len(known) < 3 or known.min() < 30_000 or known.max() > 60_000:
+        return False
+    steps = np.abs(np.diff(known))
+    return bool(steps.any()) and float(np.median(steps[steps > 0])) < 90 / DAY_S
 
 
 def is_date(cell: str) -> bool:
@@ -319,12 +344,25 @@ def _encoding(path: Path) -> str:
         head = file.read(LONGEST_LINE)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    if wide := wide_text(head):
+        return wide
     try:
         head.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if error.end < len(head) - 3:  # not only cut within a character
             return "cp1252"
     return "utf-8-sig"
+
+
+def wide_text(head: bytes) -> str:
+    """UTF-16 that begins without its mark, as every other byte of most of its first letters is 0;
+    empty if this is none."""
+    low, high = head[:200:2], head[1:200:2]
+    for zeros, letters, name in ((high, low, "utf-16-le"), (low, high, "utf-16-be")):
+        text = sum(letter >= ord("\t") for letter in letters)
+        if min(zeros.count(0), text) > 0.7 * len(letters):
+            return name
+    return ""
 
 
 def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
@@ -349,12 +387,13 @@ def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
 
 
 def _numeric(row: Sequence[str]) -> int:
-    """Number of cells that are numbers, angles or times."""
+    """Number of cells that are numbers, angles or times; none with a tab, which separates two."""
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
         or _matched_angle(cell, True) is not None
         for cell in row
+        if "\t" not in cell
     )  # fmt: skip
 
 
@@ -372,13 +411,19 @@ def _unit(cell: str) -> str:
     return found.group(1).lower() if found else ""
 
 
+def _are_units(row: Sequence[str]) -> bool:
+    """Whether a row has nothing but units, and one that is known."""
+    units = [_unit(cell) for cell in row if cell.strip("()[] -")]
+    return all(units) and any(unit in SPELT or "°" in unit for unit in units)
+
+
 def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
     """A header in a comment, such as ``# lat lon depth``; empty without one."""
     for line in reversed(comments[-3:]):
         for each in (separator, None):
             [cells] = _split([line], each)
-            words = all(re.search(r"[^\W\d_]", cell) for cell in cells)
-            if len(cells) == width and words:
+            words = [bool(re.search(r"[^\W\d_]", cell)) for cell in cells]
+            if len(cells) == width and all(words[1:]):  # the first may be that of numbers, #
                 return cells
     return []
 
