@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import angle
+from .cells import angle
 
 #: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
 O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import SPELT, UNITS, Dialect, angle, is_clock, is_date
+from .cells import SPELT, UNITS, angle, is_clock, is_date
+from .dialect import Dialect
 
 #: Meanings of columns, and the names that they are found by if no option names them: in lower
 #: case, without accents, units, underscores and blanks.

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.reading import MemoryMeter
-from .dialect import UNITS
+from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, placed_by
 from .logs import DAY, GAP, LAST, ROW_BYTES
 from .raw import RawSoundings, ReadOptions

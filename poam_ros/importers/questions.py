@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import in_area_of_use
+from .cells import UNITS
 from .columns import PLACES, Columns
-from .dialect import UNITS
 
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0

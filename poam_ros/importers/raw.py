@@ -16,7 +16,7 @@ from ..core.geometry import MAX_COORDINATE
 from ..frontend.refused_pings import RefusedPings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels, Soundings, line_names
-from .dialect import UNITS
+from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
 from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
 
@@ -61,6 +61,11 @@ class ReadOptions:
     labels: frozenset[str] = frozenset()
     times: bool = False
     near: tuple[float, float] | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether a sounding without a time is left out."""
+        return bool(self.start or self.stop or self.times or self.levels or "time" in self.columns)
 
 
 def _nothing(place: np.ndarray, height: np.ndarray) -> str:

@@ -22,8 +22,9 @@ from ..frontend.placing import MAX_ELEVATION
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels
 from .angles import Angles
+from .cells import UNITS, Times, angle, number
 from .columns import Columns, guess, unit_in_column, unit_of
-from .dialect import UNITS, Dialect, Times, angle, number, said, sniff, wide_text
+from .dialect import Dialect, said, sniff, wide_text
 from .questions import check_heights, question
 from .raw import RawSoundings, ReadOptions
 
@@ -80,9 +81,7 @@ class _Rows:
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
-            seconds = np.array([self.clock.seconds(text) for text in texts])
-            timed = np.isfinite(seconds)
-            stamps[timed] = np.round(1e9 * seconds[timed])
+            stamps, timed = self.clock.stamps(texts)
             timed |= not self.timed
         kept = self._judge(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
@@ -233,10 +232,6 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
             )
         by = None
     labels = {name: header.index(name) for name in options.labels | {LINE} if name in header}
-    wanted = (
-        options.start or options.stop or "time" in options.columns or options.levels is not None
-        or options.times
-    )  # fmt: skip
     if options.levels is not None and not columns.time:
         raise InputError(
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
@@ -250,7 +245,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         times, texts = _times(columns, header, sample)
         clock = Times(texts)
         dated = np.isfinite([clock.seconds(text) for text in texts]).any()
-    if not wanted and (clock.ambiguous or not dated):
+    if not options.timed and (clock.ambiguous or not dated):
         columns, times = replace(columns, time="", date=""), ()
     places = tuple(header.index(name) for name in columns.names)
     angles = Angles()
@@ -266,15 +261,12 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         clock,
         angles,
         memory=MemoryMeter(f"{path}: its content"),
-        timed=bool(wanted),
+        timed=options.timed,
         first=" | ".join(sample[0]) if sample else "",
         scale=1.0 if in_feet else UNITS[columns.place_unit],
     )
-    if times and rows.clock.ambiguous:
-        raise InputError(
-            f"{path}: column {columns.time}: {texts[0]} may be day/month or month/day; write times "
-            "as year-month-day"
-        )
+    if times:
+        clock.decided(f"{path}: column {columns.time}")
     for chunk in _chunks(_whole(dialect, path)):
         rows.add(chunk)
     return rows

@@ -157,7 +157,7 @@ def _add_validation(group: Any) -> None:
 
 def _level(text: str) -> Any:
     """A water level, or the file of a gauge."""
-    from ...importers.dialect import UNITS, value_with_unit
+    from ...importers.cells import UNITS, value_with_unit
 
     if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
         return float(found[0]) * UNITS[found[1]]
