@@ -19,6 +19,7 @@ from ..mapping.soundings import LINE, Labels, Soundings, line_names
 from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
 from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
+from .repeats import without_repeats
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
@@ -277,7 +278,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
         labels=_labels(raws), left_out=left_out,
     )  # fmt: skip
-    found = found.between(options.start, options.stop)
+    found = without_repeats(found).between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
 
 

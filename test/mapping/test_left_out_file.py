@@ -130,6 +130,7 @@ def test_each_depth_of_a_log_is_in_the_map_or_listed_once(tmp_path):
         3: "bad_checksum", 9: "no_reading", 17: "no_reading", 239: "no_position",
         240: "no_position",
     }  # fmt: skip
+    assert {(row["x"], row["time"]) for row in rows if row["reason"] == "no_position"} == {("", "")}
 
 
 def test_each_point_of_a_gis_is_in_the_map_or_listed_once(tmp_path):
