@@ -249,6 +249,19 @@ def is_in_feet(where: str, name: str) -> bool:
     return "foot" in coordinate_system(where, name).axis_info[0].unit_name
 
 
+def in_area_of_use(crs: str, place: np.ndarray) -> bool:
+    """Whether a place in metres [2] is in the area that a coordinate system is for, or within a
+    degree of it; True where the system names none. Raises as ``coordinate_system``."""
+    area = coordinate_system("crs", crs).area_of_use
+    if area is None:
+        return True
+    longitude, latitude = transformed(crs, WGS84, place[None])[0]
+    east = (longitude - area.west) % 360.0
+    width = (area.east - area.west) % 360.0
+    near = east <= width + 1 or east >= 359
+    return bool(near and area.south - 1 <= latitude <= area.north + 1)
+
+
 def _wrapped(degrees: np.ndarray | float) -> np.ndarray:
     """The same angles from -180 to 180 degrees."""
     return (np.asarray(degrees) + 180.0) % 360.0 - 180.0

@@ -10,11 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import angle
+from .cells import angle
 
 #: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
 O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
 SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
+#: Words in a header or a unit by which latitudes are south, or longitudes west.
+OPPOSITE = ({"s", "south"}, {"w", "west"})
 
 
 @dataclass(frozen=True)
@@ -23,15 +25,18 @@ class Angles:
 
     Attributes:
         form: a key of ``FORMS``.
-        sides: columns, by index, of N or S and of E or W; None without them.
+        columns: by index, of N or S and of E or W; None without one.
+        opposite: whether the header says that latitudes are south, and longitudes west.
     """
 
     form: str = ""
-    sides: tuple[int, int] | None = None
+    columns: tuple[int | None, int | None] = (None, None)
+    opposite: tuple[bool, bool] = (False, False)
 
     #: What a value counts, as text.
     FORMS: ClassVar = {
         "": "degrees",
+        "radians": "radians",
         "minutes": "degrees and minutes, as 5223.4567",
         "1e6": "millionths of a degree",
         "1e7": "degrees times 10,000,000",
@@ -40,9 +45,17 @@ class Angles:
     @classmethod
     def of(
         cls, header: Sequence[str], at: Sequence[int], rows: Sequence[Sequence[str]], comma: bool,
-        where: str,
+        where: str, units: Sequence[str] = (),
     ) -> Angles:  # fmt: skip
-        """Find out from the first rows; ``at`` are the columns of latitude and longitude.
+        """Find out from the header and the first rows.
+
+        Args:
+            header: names of the columns.
+            at: the columns of latitude and longitude.
+            rows: the first rows.
+            comma: whether numbers have a decimal comma.
+            where: start of error messages.
+            units: of each column, from a row of units; empty without one.
 
         Raises:
             InputError: two forms are possible, or an O may be east or west.
@@ -64,16 +77,27 @@ class Angles:
                 f"{where}: column {shown(header[at[1]])}: O is east in German (Ost), and west in "
                 "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"
             )
+        written = [
+            set(re.findall(r"[a-z]+", f"{header[k]} {units[k] if units else ''}".lower()))
+            for k in at
+        ]
         north, east = beside
-        sides = None if north is None or east is None else (north, east)
+        columns = north, east
+        south, west = (
+            column is None and bool(words & opposite)
+            for column, words, opposite in zip(columns, written, OPPOSITE, strict=True)
+        )
+        sides = columns, (south, west)
+        if all(words & {"rad", "radians"} for words in written):
+            return cls("radians", *sides)
         size = np.abs([[angle(text, comma) for text in texts[k]] for k in at])
         size = size[:, np.isfinite(size).all(0) & (size > 0).all(0)]
         if not size.size or (size.max(1) <= (90, 360)).all():
-            return cls("", sides)
+            return cls("", *sides)
         limits, largest = np.array([90.0, 180.0]), size.max(1)
         named = re.search(r"e-?([67])\b", header[at[0]].lower())
         if (largest <= 100 * limits + 60).all() and (size % 100 < 60).all():
-            return cls("minutes", sides)
+            return cls("minutes", *sides)
         if (size == np.round(size)).all() and largest.max() > 1e7:
             fits = [n for n in "67" if (largest <= float(f"1e{n}") * limits).all()]
             fits = [n for n in fits if not named or n == named[1]]
@@ -83,13 +107,21 @@ class Angles:
                     "degrees times 1e6 or 1e7: write lat_e6,lon_e6 or lat_e7,lon_e7 in the header"
                 )
             if fits:
-                return cls(f"1e{fits[0]}", sides)
-        return cls("", sides)
+                return cls(f"1e{fits[0]}", *sides)
+        return cls("", *sides)
 
     @property
     def said(self) -> str:
         """How the values are understood, as text; empty for plain degrees."""
-        sides = ", with N, S, E, W beside them" if self.sides else ""
+        kinds = [
+            kind
+            for kind, its in zip(("N, S", "E, W"), self.columns, strict=True)
+            if its is not None
+        ]
+        sides = f", with {', '.join(kinds)} beside them" if kinds else ""
+        words = [word for word, its in zip(("south", "west"), self.opposite, strict=True) if its]
+        if words:
+            sides += f", {' and '.join(words)} by the header"
         return f", places in {self.FORMS[self.form]}{sides}" if self.form or sides else ""
 
     def degrees(self, values: np.ndarray, rows: Sequence[Sequence[str]]) -> np.ndarray:
@@ -97,10 +129,15 @@ class Angles:
         if self.form == "minutes":
             size = np.abs(values)
             values = np.copysign(size // 100 + size % 100 / 60, values)
+        elif self.form == "radians":
+            values = np.degrees(values)
         elif self.form:
             values = values / float(self.form)
-        for axis, at in enumerate(self.sides or ()):
-            side = [row[at].strip()[:1].upper() if row else "" for row in rows]
-            sign = np.array([SIGNS.get(one, np.nan) for one in side])
-            values[:, axis] = sign * np.abs(values[:, axis])
+        for axis, at in enumerate(self.columns):
+            if at is not None:
+                side = [row[at].strip()[:1].upper() if row else "" for row in rows]
+                sign = np.array([SIGNS.get(one, np.nan) for one in side])
+                values[:, axis] = sign * np.abs(values[:, axis])
+            elif self.opposite[axis]:
+                values[:, axis] = -np.abs(values[:, axis])
         return values

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import SPELT, UNITS, Dialect, angle, is_clock, is_date
+from .cells import SPELT, UNITS, angle, is_clock, is_date
+from .dialect import Dialect
 
 #: Meanings of columns, and the names that they are found by if no option names them: in lower
-#: case, without units, underscores and blanks.
+#: case, without accents, units, underscores and blanks.
 MEANINGS = {
     "x": ("x", "easting", "east", "eastings", "xcoord", "utme", "utmeasting", "rechtswert",
           "este"),
     "y": ("y", "northing", "north", "northings", "ycoord", "utmn", "utmnorthing", "hochwert",
           "norte"),
     "latitude": ("latitude", "lat", "gpslat", "gpslatitude", "breite", "breitengrad", "latitud",
-                 "latwgs84", "latdd", "positionlat"),
-    "longitude": ("longitude", "lon", "lng", "long", "gpslon", "gpslong", "gpslongitude", "länge",
-                  "laenge", "längengrad", "longitud", "lonwgs84", "londd", "positionlon"),
+                 "latwgs84", "latdd", "positionlat", "latitudine", "breedtegraad", "breddegrad",
+                 "bredde", "leveysaste", "szerokosc"),
+    "longitude": ("longitude", "lon", "lng", "long", "gpslon", "gpslong", "gpslongitude", "lange",
+                  "laenge", "langengrad", "longitud", "lonwgs84", "londd", "positionlon",
+                  "positionlong", "gpslng", "longitudine", "lengtegraad", "lengdegrad", "lengde",
+                  "pituusaste", "dlugosc"),
     "z": ("z", "elevation", "elev", "bottomelevation", "bedelevation"),
     "depth": ("depth", "waterdepth", "depthbelowsurface", "sounding", "tiefe", "wassertiefe",
-              "profundidad", "profondeur", "diepte", "djup", "dybde", "dpt", "dbt", "sonardepth"),
+              "profundidad", "profondeur", "diepte", "djup", "dybde", "dpt", "dbs", "dbt",
+              "sonardepth", "profundidade", "profondita", "dybd", "dyp", "syvyys", "glebokosc",
+              "correcteddepth", "bottomdepth"),
     "time": ("time", "timestamp", "datetime", "zeit", "zeitstempel", "utc", "utctime", "gpstime",
-             "timeutc", "hora", "heure", "uhrzeit"),
-    "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
+             "timeutc", "hora", "heure", "uhrzeit", "ora", "tijd", "tid", "aika", "czas"),
+    "date": ("date", "day", "fecha", "datumzeit", "utcdate", "data", "datum", "dato", "paiva"),
 }  # fmt: skip
 #: Characters of a column's name that say what it is.
 LONGEST_NAME = 200
+#: Names of latitude and longitude with a side, or a power of ten, that is not part of them.
+_SIDED = re.compile(
+    r"^(?:north|south)?(lat|latitude)(?:e[67]|[ns]|north|south)?$"
+    r"|^(?:east|west)?(lon|lng|long|longitude)(?:e[67]|[ew]|east|west)?$"
+)
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
+#: Names of a column that has the unit of depths.
+UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
 #: Least value (s) of a column of Unix times: 1980.
 UNIX_TIME = 3.2e8
 
@@ -45,6 +59,7 @@ class Columns:
         height: column of elevations or depths.
         degrees: whether the place is latitude, longitude.
         down: whether ``height`` is a depth, positive down.
+        place_unit: of x and y, a key of ``UNITS``.
         time, date: columns of the times; empty if there are none.
         unit: of ``height``, a key of ``UNITS``.
         given: meanings that options named; these are not questioned.
@@ -59,6 +74,7 @@ class Columns:
     time: str = ""
     date: str = ""
     unit: str = "m"
+    place_unit: str = "m"
     given: tuple[str, ...] = field(default=(), compare=False)
     depth_beside: str = field(default="", compare=False)
 
@@ -108,19 +124,26 @@ class Columns:
                 f"depth={shown(header[-1], 20)}"
             )
         name = known[height[0]]
-        index = list(header).index(name)
-        beside, own = SPELT.get(units[index], "") if units else "", unit_of(name)
-        if not unit and own and beside in UNITS and beside != own:
+        beside, own = (_unit_beside(name, header, units), unit_of(name))
+        if not unit and own and beside and beside != own:
             raise InputError(
                 f"{where}: column {shown(name)} has values in {beside}: give --units {own} or "
                 f"--units {beside}"
             )
-        own = unit or own or beside
+        of_place = {
+            unit_of(known[m]) or _unit_beside(known[m], header, units) or "m" for m in place
+        }
+        if place == PLACES[0] and len(of_place) > 1:
+            raise InputError(
+                f"{where}: columns {shown(known['x'])} and {shown(known['y'])} are in different "
+                f"units ({' and '.join(sorted(of_place))}): write both in one"
+            )
         decided = "z" in given or "depth" in given
         return cls(
             known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
-            known.get("time", ""), known.get("date", ""), own if own in UNITS else "m",
-            tuple(given), known.get("depth", "") if height == ("z",) and not decided else "",
+            known.get("time", ""), known.get("date", ""), unit or own or beside or "m",
+            min(of_place) if place == PLACES[0] else "m", tuple(given),
+            known.get("depth", "") if height == ("z",) and not decided else "",
         )  # fmt: skip
 
     @property
@@ -131,7 +154,9 @@ class Columns:
     @property
     def said(self) -> str:
         """The columns with their meanings and unit, as text."""
-        place = "latitude {}, longitude {}" if self.degrees else "x {}, y {} (m)"
+        place = "latitude {}, longitude {}"
+        if not self.degrees:
+            place = f"x {{}}, y {{}} ({self.place_unit})"
         height = "depth" if self.down else "elevation"
         when = f", time {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
         where = place.format(self.first, self.second)
@@ -241,20 +266,52 @@ def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def plain_column_name(name: str) -> str:
-    """A column's name without units, underscores and blanks, in lower case."""
-    name = re.sub(r"[\[(].*?[\])]", "", name[:LONGEST_NAME].lower())
+    """A column's name without accents, units, sides (N, S, E, W), underscores and blanks, in lower
+    case."""
+    letters = unicodedata.normalize("NFKD", name[:LONGEST_NAME].lower().replace("ł", "l"))
+    name = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    name = re.sub(r"[\[(].*?[\])]", "", name)
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
     while len(parts) > 1 and (parts[-1] in SPELT or parts[-1] in ("e6", "e7", "1e6", "1e7")):
         parts.pop()
-    return re.sub(r"^(lat|lon|latitude|longitude)e[67]$", r"\1", "".join(parts))
+    return _SIDED.sub(r"\1\2", "".join(parts))
 
 
 def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
     lower = name[:LONGEST_NAME].lower()
     bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
-    parts = [bracket.group(1).strip()] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
+    parts = bracket.group(1).split() if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
     return next((SPELT[part] for part in reversed(parts) if SPELT.get(part) in UNITS), "")
+
+
+def unit_in_column(
+    header: Sequence[str], rows: Sequence[Sequence[str]], height: str, where: str
+) -> str:
+    """The unit of depths where a column of its own names it in every row; empty without one.
+
+    Raises:
+        InputError: it names several, or another one than the header of ``height``.
+    """
+    at = _index([plain_column_name(name) for name in header], UNIT_NAMES)
+    cells = {row[at].strip().lower() for row in rows if at is not None and at < len(row)}
+    found = {SPELT.get(cell, "") for cell in cells}
+    if not found or not found <= set(UNITS):
+        return ""
+    own = unit_of(height)
+    if len(found | ({own} if own else set())) > 1:
+        raise InputError(
+            f"{where}: column {shown(header[at or 0])} has {' and '.join(sorted(found))} for depths"
+            + (f" in {own} by their header" if own else "")
+            + "; write all of them in one unit"
+        )
+    return found.pop()
+
+
+def _unit_beside(name: str, header: Sequence[str], units: Sequence[str]) -> str:
+    """The unit of a column's lengths in a row of units; empty without one."""
+    unit = SPELT.get(units[list(header).index(name)], "") if units else ""
+    return unit if unit in UNITS else ""
 
 
 def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,22 +19,8 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
+from .cells import SPELT, angle, is_clock, is_date, matched_angle, value_with_unit
 
-#: Units of depths and elevations, in m.
-UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
-#: Spellings of units.
-SPELT = {
-    "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
-    "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
-    "ftm": "fathom", "cm": "cm", "centimeters": "cm", "centimetres": "cm", "mm": "mm",
-    "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
-    "°": "deg", "utc": "", "wgs84": "",
-}  # fmt: skip
-#: Values that instruments write where they have no reading, of either sign.
-NO_READING = (
-    0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
-    65535.0, 6553.5,
-)  # fmt: skip
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")
@@ -44,16 +29,9 @@ HEAD, HEAD_CHARACTERS = 200, 500_000
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 #: Digits in groups of three, as in 1,234.5 and 5 969 106.
 _GROUPS = re.compile(r"[+-]?\d{1,3}([,.' ’\u00a0\u2009\u202f])\d{3}(\1\d{3})*((?!\1)[.,]\d+)?")
-_WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: What a spreadsheet reads the separator from; it is detected anyway.
 _EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
-#: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
-_ANGLE = re.compile(
-    r"([NSEWO]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
-    r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEWO]?)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +98,10 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
                 break
     if not lines:
         raise InputError(f"{path}: expected a table of soundings, got no rows")
-    separator = max(SEPARATORS, key=lambda s: _fit(list(_split(lines, s))))
+    # Blanks come last: they also stand between a value and its unit, or a date and its time.
+    separator = max(
+        SEPARATORS, key=lambda s: (0.99 if s is None else 1.0) * _fit(list(_split(lines, s)))
+    )
     rows = list(_split(lines, separator))
     width = Counter(map(len, rows)).most_common(1)[0][0]
     numeric = [_numeric(row) for row in rows]
@@ -129,7 +110,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     first = next((i for i, n in enumerate(numeric) if n >= max(1, usual - 1)), len(rows))
     above = [row for row in rows[:first] if abs(len(row) - width) <= 1]
     units: tuple[str, ...] = ()
-    if len(above) > 1 and all(_unit(cell) for cell in above[-1] if cell.strip("()[] -")):
+    if len(above) > 1 and _are_units(above[-1]):
         units = tuple(_unit(cell) for cell in above.pop())
     header = above[-1] if above else _commented(comments, separator, width)
     named = bool(header)
@@ -204,127 +185,30 @@ def _ungrouped(cell: str, marks: str) -> str:
     return cell.replace(found[1], "") if found and found[1] in marks else cell
 
 
-def value_with_unit(cell: str) -> tuple[str, str] | None:
-    """The number and the unit, a key of ``UNITS``, in a cell such as 8.2 m; None without them."""
-    found = _WITH_UNIT.fullmatch(cell.strip())
-    unit = SPELT.get(found[2].lower(), "") if found else ""
-    return (found[1], unit) if found and unit in UNITS else None
-
-
-def number(cell: str, comma: bool = False) -> float:
-    """The number in a cell; NaN if there is none."""
-    try:
-        return float(cell.replace(",", ".") if comma else cell)
-    except ValueError:
-        return float("nan")
-
-
-def _matched_angle(cell: str, comma: bool) -> re.Match[str] | None:
-    """The parts of an angle in a cell, however they are spaced; None if it is none."""
-    return _ANGLE.fullmatch(" ".join((cell.replace(",", ".") if comma else cell).split()))
-
-
-def angle(cell: str, comma: bool = False) -> float:
-    """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
-    NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
-    plain = number(cell, comma)
-    if plain == plain:
-        return plain
-    found = _matched_angle(cell, comma)
-    if found is None:
-        return float("nan")
-    before, degrees, minutes, seconds, after = found.groups()
-    side = (before or after).upper()
-    if (before and after) or side == "O" or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
-        return float("nan")
-    size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
-    return -size if degrees.startswith("-") or side in ("S", "W") else size
-
-
-class Times:
-    """Parser of times, by the first order of day and month that all texts of a table allow."""
-
-    ORDERS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%m/%d/%y")
-    CLOCKS = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-
-    def __init__(self, sample: Iterable[str]) -> None:
-        texts = [text for text in map(_tidy, sample) if text]
-        self.formats = [
-            order + clock
-            for order in self.ORDERS
-            for clock in self.CLOCKS
-            if any(_parsed(text, order + clock) is not None for text in texts)
-        ]
-        # 1/2/2025 alone does not say which is the month; 17/1 or 1/17 further on does.
-        for order in self.ORDERS:
-            ours = [f for f in self.formats if f.startswith(order)]
-            if ours and not all(any(_parsed(t, f) is not None for f in ours) for t in texts):
-                self.formats = [f for f in self.formats if f not in ours]
-
-    @property
-    def ambiguous(self) -> bool:
-        """Whether both day/month and month/day fit."""
-        return {f[:5] for f in self.formats} >= {"%m/%d", "%d/%m"}
-
-    def seconds(self, cell: str) -> float:
-        """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
-        own begin; of a time without a date, since midnight; NaN if it is no time."""
-        plain = number(cell)
-        if plain == plain:
-            # Seconds; or Unix time in milli-, micro- or nanoseconds.
-            return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        text = _tidy(cell)
-        clock = re.fullmatch(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?", text)
-        if clock:
-            hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-            return 3600 * hours + 60 * minutes + seconds
-        try:
-            return _stamp(datetime.fromisoformat(text.replace("Z", "+00:00")))
-        except ValueError:
-            pass
-        for form in self.formats:
-            if (when := _parsed(text, form)) is not None:
-                return _stamp(when)
-        return float("nan")
-
-
-def is_date(cell: str) -> bool:
-    """Whether a cell is a date, with or without a time."""
-    return bool(re.match(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}", cell.strip()))
-
-
-def is_clock(cell: str) -> bool:
-    """Whether a cell is a time of day alone."""
-    return bool(re.fullmatch(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M)?", cell.strip(), re.I))
-
-
-def _stamp(when: datetime) -> float:
-    when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
-    return (when - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(seconds=1)
-
-
-def _parsed(text: str, form: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, form)
-    except ValueError:
-        return None
-
-
-def _tidy(text: str) -> str:
-    return " ".join(text.replace("T", " ").split()) if is_date(text) else text.strip()
-
-
 def _encoding(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(LONGEST_LINE)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    if wide := wide_text(head):
+        return wide
     try:
         head.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if error.end < len(head) - 3:  # not only cut within a character
             return "cp1252"
     return "utf-8-sig"
+
+
+def wide_text(head: bytes) -> str:
+    """UTF-16 that begins without its mark, as every other byte of most of its first letters is 0;
+    empty if this is none."""
+    low, high = head[:200:2], head[1:200:2]
+    for zeros, letters, name in ((high, low, "utf-16-le"), (low, high, "utf-16-be")):
+        text = sum(letter >= ord("\t") for letter in letters)
+        if min(zeros.count(0), text) > 0.7 * len(letters):
+            return name
+    return ""
 
 
 def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
@@ -349,12 +233,13 @@ def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
 
 
 def _numeric(row: Sequence[str]) -> int:
-    """Number of cells that are numbers, angles or times."""
+    """Number of cells that are numbers, angles or times; none with a tab, which separates two."""
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or bool(_GROUPS.fullmatch(cell.strip()))
         or is_clock(cell) or is_date(cell) or value_with_unit(cell) is not None
-        or _matched_angle(cell, True) is not None
+        or matched_angle(cell, True) is not None
         for cell in row
+        if "\t" not in cell
     )  # fmt: skip
 
 
@@ -372,13 +257,19 @@ def _unit(cell: str) -> str:
     return found.group(1).lower() if found else ""
 
 
+def _are_units(row: Sequence[str]) -> bool:
+    """Whether a row has nothing but units, and one that is known."""
+    units = [_unit(cell) for cell in row if cell.strip("()[] -")]
+    return all(units) and any(unit in SPELT or "°" in unit for unit in units)
+
+
 def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
     """A header in a comment, such as ``# lat lon depth``; empty without one."""
     for line in reversed(comments[-3:]):
         for each in (separator, None):
             [cells] = _split([line], each)
-            words = all(re.search(r"[^\W\d_]", cell) for cell in cells)
-            if len(cells) == width and words:
+            words = [bool(re.search(r"[^\W\d_]", cell)) for cell in cells]
+            if len(cells) == width and all(words[1:]):  # the first may be that of numbers, #
                 return cells
     return []
 

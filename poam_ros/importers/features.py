@@ -17,8 +17,8 @@ from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE
 from ..core.reading import refuse_large_dataset
 from ..mapping.soundings import LINE, Labels
+from .cells import Times, number
 from .columns import MEANINGS, Columns
-from .dialect import Times, number
 from .questions import check_heights, question
 from .raw import RawSoundings, ReadOptions
 from .tables import SAMPLE
@@ -114,8 +114,8 @@ def _features(
     if columns.time and columns.time in own:
         texts = [str(cell) for cell in own[columns.time].tolist()]
         times = Times(texts[:SAMPLE])
-        seconds = np.array([times.seconds(text) for text in texts])
-        stamps = np.round(np.nan_to_num(seconds) * 1e9).astype(np.int64)
+        if options.timed or not times.ambiguous:
+            stamps, timed = times.decided(f"{path}: attribute {columns.time}").stamps(texts)
     found = RawSoundings(
         xyz[:, 1::-1] if degrees else xyz[:, :2], height, degrees, columns.down, columns.unit,
         "" if degrees or crs is None else str(meta["crs"]), stamps, said=columns.said,
@@ -129,10 +129,8 @@ def _features(
             labels[name] = Labels(code, tuple(map(str, values_of)))
     found = replace(found, labels=labels)
     wrong = {"no_point": np.array([point is None for point in points])}
-    if stamps is not None and (
-        options.start or options.stop or options.levels is not None or options.times
-    ):
-        wrong["no_time"] = ~np.isfinite(seconds)
+    if stamps is not None and options.timed:
+        wrong["no_time"] = ~timed
     return found.without(wrong)
 
 

@@ -28,6 +28,8 @@ MARGIN, LEAST_SPEED = 1.5, 3.0
 FASTER = 0.02
 #: Steps over which a speed is sustained: half of them may be false.
 SUSTAINED = 9
+#: A log of less time (s) does not show what speed the vehicle keeps up.
+SHORTEST = 9.0
 #: A step of this length (m) is possible at any time, besides the receiver's noise and resolution.
 LEAST_STEP = 3.0
 #: Between positions farther apart in time than this (s), and than this many usual intervals,
@@ -68,7 +70,7 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     times, places = seconds[first], xy[first]
     steps = np.diff(times)
     usual = steps[steps > 0]
-    if len(usual) < SUSTAINED:
+    if len(usual) < SUSTAINED or usual.sum() < SHORTEST:
         return refused
     held = np.cumsum(np.bincount(first, minlength=len(seconds))) - 1
     seen = np.fmax.reduceat(seconds, first)

@@ -12,9 +12,10 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
+from .cells import NO_READING as WRITTEN
+from .cells import UNITS, Times, is_clock, is_date, number
 from .columns import plain_column_name, unit_of
-from .dialect import NO_READING as WRITTEN
-from .dialect import UNITS, Dialect, Times, is_clock, is_date, number, sniff
+from .dialect import Dialect, sniff
 
 log = logging.getLogger(__name__)
 
@@ -74,16 +75,11 @@ class WaterLevels:
         if not others:
             raise InputError(f"{expected}, got {shown(','.join(first))}")
         texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
-        times = Times(texts)
-        if times.ambiguous:
-            raise InputError(
-                f"{path}: {texts[0]} may be day/month or month/day; write it as year-month-day"
-            )
-        seconds = np.array([times.seconds(text) for text in texts])
+        stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
         column, scale = _column(dialect, others, expected)
         cells = (row[column] if column < len(row) else "" for row in rows)
         level = scale * np.array([number(cell, dialect.comma) for cell in cells])
-        kept = np.isfinite(seconds) & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
+        kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
             raise InputError(f"{expected}, got {shown(','.join(first))}")
         none = kept & np.isin(np.abs(level), NO_READING)
@@ -93,11 +89,10 @@ class WaterLevels:
             left = quantity(int(none.sum()), "reading")
             log.warning("%s: %s of %g m left out", path, left, value)
             kept &= ~none
-        order = np.argsort(seconds[kept], kind="stable")
-        stamp = np.round(seconds[kept][order] * SECOND).astype(np.int64)
+        order = np.argsort(stamp_ns[kept], kind="stable")
         clock = all(is_clock(text) for text in texts)
         daily = not clock and all(is_date(text) and ":" not in text for text in texts)
-        return cls(path, stamp, level[kept][order], daily, clock)
+        return cls(path, stamp_ns[kept][order], level[kept][order], daily, clock)
 
     def at(self, stamp_ns: np.ndarray) -> np.ndarray:
         """The level at times [N], linear between readings, in m; NaN before the first reading and

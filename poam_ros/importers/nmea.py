@@ -14,9 +14,9 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.reading import MemoryMeter
-from .dialect import UNITS
+from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, placed_by
-from .logs import DAY, GAP, LAST, ROW_BYTES
+from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated
 from .raw import RawSoundings, ReadOptions
 from .receivers import DATES, DEPTHS, FIXES, Fix, NmeaLog, date_fixes, once, sounder, track
 
@@ -100,30 +100,23 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     reason = np.array([""] * whole + [why for _, why in torn])
     order = np.argsort(rows[:, 0], kind="stable")
     (at, depth, offset), reason = rows[order].T, reason[order]
-    number, seconds, *place = np.array(fixes).T
-    after = np.searchsorted(number, at)
-    inside = (after > 0) & (after < len(number))
-    last = max(len(number) - 1, 1)
-    after = np.clip(after, 1, last)
-    before = after - 1
-    if len(number) == 1:
-        after = before = np.zeros(len(at), dtype=int)
-    step = seconds[after] - seconds[before]
-    share = (at - number[before]) / np.maximum(number[after] - number[before], 1)
-    east = (place[1][after] - place[1][before] + 180.0) % 360.0 - 180.0
-    latitude = place[0][before] + share * (place[0][after] - place[0][before])
-    longitude = (place[1][before] + share * east + 180.0) % 360.0 - 180.0
-    time = seconds[before] + share * step
+    fixed = np.array(fixes)
+    number, seconds = fixed[:, 0], fixed[:, 1]
+    place, _ = interpolated(at, fixed[:, [0, 2, 3]])
+    inside = np.isfinite(place).all(1)
+    time = np.interp(at, number, seconds, left=np.nan, right=np.nan)
     timed = (time >= 0) & (time < LAST)
+    steps = np.append(np.diff(seconds), 0.0)  # to the next position
+    step = steps[np.maximum(np.searchsorted(number, at) - 1, 0)]
     found = RawSoundings(
-        np.column_stack((latitude, longitude)), depth + np.maximum(offset, 0.0),
+        place, depth + np.maximum(offset, 0.0),
         stamp_ns=np.round(np.where(timed, time, 0) * SECOND).astype(np.int64), fixed=True,
         said=f"positions {receiver}, depths {sonar} (m{'' if surface else BELOW_SONAR}), time UTC"
         + ("" if dated else " of day without a date"),
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
     )  # fmt: skip
     apart = inside & ~((step > 0) & (step <= GAP))
-    false = impossible_positions(str(path), seconds, metres(np.column_stack(place)))
+    false = impossible_positions(str(path), seconds, metres(fixed[:, 2:]))
     return found.without({
         **{why: reason == why for why in dict.fromkeys(reason.tolist()) if why},
         "no_position": ~inside, "position_gap": apart, "no_time": ~timed,

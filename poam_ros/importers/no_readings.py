@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
-from .dialect import NO_READING, UNITS
+from .cells import NO_READING, UNITS
 
 #: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
 FAR_TIMES, FAR_M = 20.0, 50_000.0

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import in_area_of_use
+from .cells import UNITS
 from .columns import PLACES, Columns
-from .dialect import UNITS
 
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
@@ -16,6 +17,9 @@ LONG_M, NARROW = 50_000.0, 300.0
 FEWEST_PLACES = 5
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
 PARTED, LEAST = 5.0, 0.1
+#: A change of unit is looked for among so many soundings before and after a step by more than this
+#: (of the logarithm), where there are at most so many such steps.
+AROUND, GREAT_STEP, FEW_STEPS = 3, 0.8, 3
 #: Median slope above which depths may be in another unit.
 STEEPEST = 1.0
 #: Correlation of elevations with depths above which they are not of the same bottom.
@@ -43,6 +47,7 @@ def question(
     place: np.ndarray,
     height: np.ndarray,
     decimals: Sequence[int],
+    crs: str = "",
 ) -> str:
     """How values contradict the names of the columns, with the option that decides; empty if they
     do not.
@@ -52,6 +57,7 @@ def question(
         place: values of the table [N, 2].
         height: values of the table [N], finite.
         decimals: usual number of digits after the decimal mark in the three columns.
+        crs: of x and y, as pyproj takes it; empty: none.
     """
     spelt = set(columns.given)
     first, second, name = columns.names
@@ -66,10 +72,19 @@ def question(
                 f"longitude={first} latitude={second} (or the other way round); if they are "
                 f"metres: --columns x={first} y={second}"
             )
+    if crs and not columns.degrees and not spelt & {"x", "y"}:
+        middle = np.median(place, axis=0)
+        if in_area_of_use(crs, middle[::-1]) and not in_area_of_use(crs, middle):
+            return (
+                f"columns {first}, {second} lie outside the area that {crs} is for, and inside it "
+                f"if they are swapped. If so: --columns x={second} y={first}; if not: --columns "
+                f"x={first} y={second}"
+            )
     if columns.degrees and not spelt & {"latitude", "longitude"}:
-        north = np.sort(place[:, 0])
-        gap = int(np.diff(north).argmax())
-        if north[gap + 1] - north[gap] > max(1.0, 10 * (spread[0] - north[gap + 1] + north[gap])):
+        north = np.sort(np.abs(place[:, 0]))  # of either side: those are asked about below
+        steps = np.diff(north)
+        gap = int(steps.argmax())
+        if steps[gap] > max(1.0, 10 * (np.ptp(north) - steps[gap])):
             return (
                 f"column {first} has two groups of places, up to {north[gap]:g} and from "
                 f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
@@ -90,6 +105,15 @@ def question(
             f"column {name} has two groups of values, up to {parted[0]:g} m and from "
             f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
             f"are right: --columns {'depth' if columns.down else 'z'}={name}"
+        )
+    changes = _unit_changes(columns, place, np.abs(height))
+    if changes is not None and not spelt & {"z", "depth"}:
+        ratio = height[changes] / height[changes - 1]
+        return (
+            f"column {name} jumps from {height[changes - 1]:g} to {height[changes]:g} (sounding "
+            f"{changes}), {max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows "
+            "may be in another unit. Correct these; if all are right: --columns "
+            f"{'depth' if columns.down else 'z'}={name}"
         )
     up = float((height > 0).mean())
     if not columns.down and "z" not in spelt and up > 0.95:
@@ -132,6 +156,26 @@ def _parted(size: np.ndarray) -> tuple[float, float] | None:
     if ratio.max() < PARTED:
         return None
     return float(ordered[gap - 1]), float(ordered[gap])
+
+
+def _unit_changes(columns: Columns, place: np.ndarray, size: np.ndarray) -> int | None:
+    """The sounding from which on depths [N] may be in m, not in feet, or the other way round: the
+    one great step of a record otherwise without. None where there is none, or several."""
+    if len(size) < 20 or not (size > 0).all():
+        return None
+    step = np.diff(np.log(size))
+    great = np.flatnonzero(np.abs(step) > GREAT_STEP) + 1
+    if not 1 <= len(great) <= FEW_STEPS:
+        return None
+    apart = np.hypot(*np.diff(place, axis=0).T)
+    for at in great.tolist():
+        before, after = size[max(0, at - AROUND) : at], size[at : at + AROUND]
+        if min(len(before), len(after)) < AROUND or apart[at - 1] > 5 * np.median(apart):
+            continue
+        ratios = np.array([np.median(after) / np.median(before), size[at] / size[at - 1]])
+        if (np.abs(np.abs(np.log(ratios)) + np.log(UNITS["ft"])) < (0.2, 0.15)).all():
+            return at
+    return None
 
 
 def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:

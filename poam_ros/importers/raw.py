@@ -16,9 +16,10 @@ from ..core.geometry import MAX_COORDINATE
 from ..frontend.refused_pings import RefusedPings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels, Soundings, line_names
-from .dialect import UNITS
+from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
 from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
+from .repeats import without_repeats
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
@@ -61,6 +62,11 @@ class ReadOptions:
     labels: frozenset[str] = frozenset()
     times: bool = False
     near: tuple[float, float] | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether a sounding without a time is left out."""
+        return bool(self.start or self.stop or self.times or self.levels or "time" in self.columns)
 
 
 def _nothing(place: np.ndarray, height: np.ndarray) -> str:
@@ -272,7 +278,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
         labels=_labels(raws), left_out=left_out,
     )  # fmt: skip
-    found = found.between(options.start, options.stop)
+    found = without_repeats(found).between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
+from .jumps import metres
 from .logs import DAY, GAP
-from .raw import DEGREE_M
 
 #: Kinds of sentences with positions and with depths, the preferred first; and those with the date.
 FIXES, DEPTHS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
@@ -145,8 +145,8 @@ def _apart(fixes: list[Fix], others: list[Fix]) -> tuple[float, bool]:
 
 def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Between fixes [N, 4], in m."""
-    east = (one[:, 3] - two[:, 3] + 180.0) % 360.0 - 180.0
-    return DEGREE_M * np.hypot(one[:, 2] - two[:, 2], np.cos(np.radians(one[:, 2])) * east)
+    places = metres(np.concatenate((one[:, 2:], two[:, 2:])))
+    return np.hypot(*(places[: len(one)] - places[len(one) :]).T)
 
 
 def _filling(fixes: list[Fix], others: list[Fix], one_clock: bool) -> list[Fix]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
 from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter
@@ -21,8 +22,9 @@ from ..frontend.placing import MAX_ELEVATION
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels
 from .angles import Angles
-from .columns import Columns, guess, unit_of
-from .dialect import UNITS, Dialect, Times, angle, number, said, sniff
+from .cells import UNITS, Times, angle, number
+from .columns import Columns, guess, unit_in_column, unit_of
+from .dialect import Dialect, said, sniff, wide_text
 from .questions import check_heights, question
 from .raw import RawSoundings, ReadOptions
 
@@ -53,11 +55,13 @@ class _Rows:
     rows: int = 0
     memory: MemoryMeter = field(default_factory=MemoryMeter)
     timed: bool = True  # whether rows without a time are refused
+    first: str = ""  # row, as text
+    scale: float = 1.0  # of x and y, to the metres (or the feet) of their coordinate system
 
     def add(self, chunk: list[list[str]]) -> None:
         """Parse rows; keep those that are soundings."""
-        places = self.places + (self.angles.sides or ())
-        width = 1 + max(*places, *self.times, self.by or 0, *self.labels.values())
+        sides = [at for at in self.angles.columns if at is not None]
+        width = 1 + max(*self.places, *sides, *self.times, self.by or 0, *self.labels.values())
         self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
@@ -65,6 +69,8 @@ class _Rows:
         values = self._numbers(numbers)
         if self.columns.degrees:
             values[:, :2] = self.angles.degrees(values[:, :2], cells)
+        else:
+            values[:, :2] *= self.scale
         groups = np.zeros(len(chunk), dtype=np.int64)
         if self.by is not None:
             groups = self._coded(cells, self.by, self.codes)
@@ -75,9 +81,7 @@ class _Rows:
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
-            seconds = np.array([self.clock.seconds(text) for text in texts])
-            timed = np.isfinite(seconds)
-            stamps[timed] = np.round(1e9 * seconds[timed])
+            stamps, timed = self.clock.stamps(texts)
             timed |= not self.timed
         kept = self._judge(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
@@ -169,6 +173,8 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         refused = +rows.refused
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
         hint = ""
+        if refused["not_a_number"]:
+            hint = f". Its first row: {shown(rows.first, 120)}"
         if columns.degrees and refused["impossible_place"]:
             hint = (
                 f". If {columns.first}, {columns.second} are northings and eastings: --columns "
@@ -185,7 +191,7 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
         labels, columns.said + rows.angles.said, said(rows.dialect), +rows.refused,
-        tuple(rows.left_out), partial(question, columns, decimals=decimals),
+        tuple(rows.left_out), partial(question, columns, decimals=decimals, crs=options.crs),
         {"columns": asdict(columns)},
     )  # fmt: skip
 
@@ -201,6 +207,8 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     columns = Columns.of(header, given, str(path), dialect.units, units)
+    if not units and (written := unit_in_column(header, sample, columns.height, str(path))):
+        columns, units = replace(columns, unit=written), written
     if not dialect.named:  # a guess is questioned like a header
         columns = replace(columns, given=tuple(options.columns))
     if columns.depth_beside:
@@ -211,7 +219,8 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         check_heights(columns, np.array(pairs), str(path))
     beside = dialect.units[header.index(columns.height)] if dialect.units else ""
     said_unit = units or unit_of(columns.height) or beside
-    if options.crs and not said_unit and is_in_feet("--crs", options.crs):
+    in_feet = bool(options.crs) and is_in_feet("--crs", options.crs)
+    if in_feet and not said_unit:
         raise InputError(
             f"{path}: {options.crs} is in feet, and column {columns.height} does not say its unit. "
             "If it is in feet, too: --units ft; if not: --units m"
@@ -223,10 +232,6 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
             )
         by = None
     labels = {name: header.index(name) for name in options.labels | {LINE} if name in header}
-    wanted = (
-        options.start or options.stop or "time" in options.columns or options.levels is not None
-        or options.times
-    )  # fmt: skip
     if options.levels is not None and not columns.time:
         raise InputError(
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
@@ -240,12 +245,12 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         times, texts = _times(columns, header, sample)
         clock = Times(texts)
         dated = np.isfinite([clock.seconds(text) for text in texts]).any()
-    if not wanted and (clock.ambiguous or not dated):
+    if not options.timed and (clock.ambiguous or not dated):
         columns, times = replace(columns, time="", date=""), ()
     places = tuple(header.index(name) for name in columns.names)
     angles = Angles()
     if columns.degrees:
-        angles = Angles.of(header, places[:2], sample, dialect.comma, str(path))
+        angles = Angles.of(header, places[:2], sample, dialect.comma, str(path), dialect.units)
     rows = _Rows(
         columns,
         dialect,
@@ -256,16 +261,35 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         clock,
         angles,
         memory=MemoryMeter(f"{path}: its content"),
-        timed=bool(wanted),
+        timed=options.timed,
+        first=" | ".join(sample[0]) if sample else "",
+        scale=1.0 if in_feet else UNITS[columns.place_unit],
     )
-    if times and rows.clock.ambiguous:
-        raise InputError(
-            f"{path}: column {columns.time}: {texts[0]} may be day/month or month/day; write times "
-            "as year-month-day"
-        )
-    for chunk in _chunks(dialect.rows(path)):
+    if times:
+        clock.decided(f"{path}: column {columns.time}")
+    for chunk in _chunks(_whole(dialect, path)):
         rows.add(chunk)
     return rows
+
+
+def _whole(dialect: Dialect, path: Path) -> Iterator[list[str]]:
+    """The rows. If the file ends within a line, the last cell of its last row is empty where it has
+    fewer decimals than usual: 11 may be left of 112.25."""
+    with path.open("rb") as file:
+        file.seek(-min(2, path.stat().st_size), os.SEEK_END)
+        ended = bool({*b"\r\n"} & {*file.read()})
+    last: list[str] | None = None
+    for row in dialect.rows(path):
+        if last is not None:
+            yield last
+        last = row
+    if not last:
+        return
+    if not ended and len(last) <= len(dialect.decimals):
+        digits = last[-1].strip().partition("," if dialect.comma else ".")[2]
+        if len(digits) < dialect.decimals[len(last) - 1]:
+            last[-1] = ""
+    yield last
 
 
 def _times(
@@ -291,4 +315,4 @@ def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
 
 def is_table(path: Path, head: bytes) -> bool:
     """Whether a file may be a table, which is text."""
-    return b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff") or bool(wide_text(head))

@@ -32,8 +32,8 @@ from poam_ros.core.reading import (
     read_yaml,
 )
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
+from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
-from poam_ros.importers.dialect import Times, angle, value_with_unit
 from poam_ros.importers.features import read_features
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.mavlink import read_mavlink

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.importers.dialect import Times, angle, sniff
+from poam_ros.importers.cells import Times, angle
+from poam_ros.importers.dialect import sniff
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings

@@ -39,9 +39,10 @@ def lines_of(count=240):
         yield BEGIN + np.timedelta64(k, "s"), 50 + north / 111_000, 10 + east / 71_500, depth, line
 
 
-def csv_file(path, wrong=()):
+def csv_file(path, wrong=(), later=0):
+    """``later``: than those of ``lines_of``, in ms."""
     rows = [
-        [f"{when}", f"{lat:.8f}", f"{lon:.8f}", f"{depth:.3f}", f"L{line}"]
+        [f"{when + np.timedelta64(later, 'ms')}", f"{lat:.8f}", f"{lon:.8f}", f"{depth:.3f}", f"L{line}"]
         for when, lat, lon, depth, line in lines_of()
     ]
     for row, column, text in wrong:
@@ -63,18 +64,19 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
         (200, 1, "50.002"),
     ]  # fmt: skip
     first = csv_file(tmp_path / "monday.csv", [*wrong, (239, 3, "")])
-    second = csv_file(tmp_path / "tuesday.csv", [(0, 3, "0")])
+    second = csv_file(tmp_path / "tuesday.csv", [(0, 3, "0")], later=400)
+    copy = csv_file(tmp_path / "uncle.csv")
     (tmp_path / "edits.csv").write_text(
         "who,when,why,file,row\nAnn,2026-01-02,fish,tuesday.csv,10-19\n"
     )
     gauge = tmp_path / "gauge.csv"
     gauge.write_text("time,level\n2025-01-17T16:03:00,1.0\n2025-01-17T16:07:00,1.0\n")
     rows, used = mapped(
-        tmp_path / "out", first, second, "--exclude", "line=L1", "--water-level", gauge,
+        tmp_path / "out", first, second, copy, "--exclude", "line=L1", "--water-level", gauge,
         "--workspace", "-30", "25", "-40", "60",
     )  # fmt: skip
     keys = [(Path(row["file"]).name, int(row["row"])) for row in rows]
-    assert len(rows) + used == 480 and len(set(keys)) == len(rows) and keys == sorted(keys)
+    assert len(rows) + used == 720 and len(set(keys)) == len(rows) and keys == sorted(keys)
     said = dict(zip(keys, rows, strict=True))
     for row, reason in ((5, "no_reading"), (6, "not_a_number"), (7, "impossible_place"),
                         (50, "no_time"), (100, "wild_elevation"), (200, "position_jump"),
@@ -84,7 +86,9 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     assert said["tuesday.csv", 0]["reason"] == "no_reading"
     assert said["tuesday.csv", 12]["reason"] == "excluded"
     assert (said["tuesday.csv", 12]["why"], said["tuesday.csv", 12]["who"]) == ("fish", "Ann")
-    assert said["tuesday.csv", 12]["time"] == "2025-01-17T16:03:59.25Z"
+    assert said["tuesday.csv", 12]["time"] == "2025-01-17T16:03:59.65Z"
+    assert said["uncle.csv", 12]["reason"] == "repeated"
+    assert said["uncle.csv", 12]["why"] == "also in monday.csv"
     found = Counter(row["reason"] for row in rows)
     assert found["outside_workspace"] and found["no_water_level"] and found["excluded"] > 60
     of_lines = {row["line"] for row in rows if row["reason"] == "no_water_level"}
@@ -130,6 +134,7 @@ def test_each_depth_of_a_log_is_in_the_map_or_listed_once(tmp_path):
         3: "bad_checksum", 9: "no_reading", 17: "no_reading", 239: "no_position",
         240: "no_position",
     }  # fmt: skip
+    assert {(row["x"], row["time"]) for row in rows if row["reason"] == "no_position"} == {("", "")}
 
 
 def test_each_point_of_a_gis_is_in_the_map_or_listed_once(tmp_path):

@@ -90,8 +90,8 @@ def add_arguments(parser: Parser) -> None:
         "that the map is about 256 cells long; finer within the outline of a narrow "
         "water).")  # fmt: skip
     add("--units", metavar="UNIT",
-        help="Unit of the depths or elevations in a table: m, ft, fathom, cm or mm (default: the "
-        "one that the header names, else m).")  # fmt: skip
+        help="Unit of the depths or elevations in a table: m, ft, fathom, cm, mm, dm, in, yd or km "
+        "(default: the one that the header names, else m).")  # fmt: skip
     add("--crs", default="", metavar="EPSG:N",
         help="Coordinate reference system of x and y in a table, as in EPSG:25833 for UTM zone 33 "
         "(needs the extra `geo`; default: metres from an unknown origin).")  # fmt: skip
@@ -157,7 +157,7 @@ def _add_validation(group: Any) -> None:
 
 def _level(text: str) -> Any:
     """A water level, or the file of a gauge."""
-    from ...importers.dialect import UNITS, value_with_unit
+    from ...importers.cells import UNITS, value_with_unit
 
     if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
         return float(found[0]) * UNITS[found[1]]

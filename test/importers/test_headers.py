@@ -1,0 +1,188 @@
+"""What headers and units say of places, depths and times, as instruments and people write them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
+COUNT = 60
+FOOT = 0.3048
+T = np.arange(COUNT)
+#: A track near 47.6 N, 122.4 W; the same in m; and its depths.
+LATITUDE, LONGITUDE = 47.6 + 1e-5 * T, -122.4 + 4e-5 * np.sin(T / 9)
+EAST, NORTH = 550_000 + 3 * np.sin(T / 9), 5_272_000 + 1.1 * T
+DEPTH = 8 + 2 * np.sin(T / 7)
+
+
+def table(header, *columns, separator=",", end="\n"):
+    lines = (separator.join(map(str, row)) for row in zip(*columns, strict=True))
+    return "\n".join((header, *lines)) + end
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, options=None, encoding="utf-8"):
+        path = tmp_path / "log.csv"
+        path.write_bytes(text.encode(encoding))
+        return read_soundings(path, options or ReadOptions())
+
+    return read
+
+
+def check(found, depth=DEPTH):
+    true = found.projection.metres(LATITUDE, LONGITUDE)
+    np.testing.assert_allclose(found.xy, true, atol=0.01)
+    np.testing.assert_allclose(-found.z, depth, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Latitude (N),Longitude (W),Depth",
+        "Lat_N,Lon_W,depth",
+        "North Latitude,West Longitude,depth",
+        "Latitude,Longitude,Depth\n°N,°W,m",
+    ],
+)
+def test_a_header_says_that_longitudes_are_west(header, read):
+    found = read(table(header, LATITUDE, -LONGITUDE, DEPTH))
+    check(found)
+    assert "west by the header" in found.source["said"]
+    check(read(table(header, LATITUDE, LONGITUDE, DEPTH)))  # with a minus, too
+
+
+def test_a_column_of_sides_may_stand_alone(read):
+    check(read(table("lat,lon,EW,depth", LATITUDE, -LONGITUDE, ["W"] * COUNT, DEPTH)))
+
+
+def test_places_in_radians(read):
+    places = np.radians(LATITUDE), np.radians(LONGITUDE)
+    check(read(table("Latitude (rad),Longitude (rad),depth", *places, DEPTH)))
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Easting (ft),Northing (ft),Depth (ft)", "X_ft,Y_ft,Depth_ft", "x,y,depth\nft,ft,ft"],
+)
+def test_eastings_may_be_in_feet(header, read):
+    columns = (column / FOOT for column in (EAST, NORTH, DEPTH))
+    found = read(table(header, *columns))
+    np.testing.assert_allclose(found.xy, np.column_stack((EAST, NORTH)), atol=1e-3)
+    np.testing.assert_allclose(-found.z, DEPTH, atol=1e-6)
+    assert "(ft)" in found.source["said"].partition("depth")[0]
+
+
+def test_eastings_in_feet_of_a_coordinate_system_in_feet_are_its_own(read):
+    places = 6_050_000 + EAST - EAST[0], 2_100_000 + NORTH - NORTH[0]  # EPSG:2227, US feet
+    plain = read(table("x,y,depth_ft", *places, DEPTH), ReadOptions(crs="EPSG:2227"))
+    named = read(table("x_ft,y_ft,depth_ft", *places, DEPTH), ReadOptions(crs="EPSG:2227"))
+    np.testing.assert_array_equal(plain.xy, named.xy)
+
+
+def test_eastings_and_northings_in_different_units_are_asked_about(read):
+    with pytest.raises(InputError, match="x_ft and y_m are in different units"):
+        read(table("x_ft,y_m,depth", EAST / FOOT, NORTH, DEPTH))
+
+
+@pytest.mark.parametrize(
+    ("unit", "metres"),
+    [("dm", 0.1), ("in", 0.0254), ("yd", 0.9144), ("us survey feet", FOOT), ("m below datum", 1)],
+)
+def test_depths_in_the_unit_of_their_header(unit, metres, read):
+    check(read(table(f"lat,lon,Depth ({unit})", LATITUDE, LONGITUDE, DEPTH / metres)))
+
+
+def test_depths_in_the_unit_of_a_column(read):
+    feet = LATITUDE, LONGITUDE, DEPTH / FOOT
+    check(read(table("lat,lon,depth,Depth Units", *feet, ["Feet"] * COUNT)))
+    with pytest.raises(InputError, match="column unit has ft and m for depths"):
+        read(table("lat,lon,depth,unit", *feet, ["ft", "m"] * (COUNT // 2)))
+    with pytest.raises(InputError, match="column unit has ft for depths in m by their header"):
+        read(table("lat,lon,depth_m,unit", *feet, ["ft"] * COUNT))
+
+
+def test_a_depth_below_the_surface_goes_before_one_below_the_sonar(read):
+    check(read(table("lat,lon,DBT,DBS", LATITUDE, LONGITUDE, DEPTH - 0.5, DEPTH)))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Latitudine,Longitudine,Profondità",
+        "Latitude,Longitude,Profundidade",
+        "Breedtegraad,Lengtegraad,Diepte",
+        "Leveysaste,Pituusaste,Syvyys",
+        "Szerokość,Długość,Głębokość",
+        "Breddegrad,Længdegrad,Dybde",
+        "Breitengrad,Längengrad,Wassertiefe",
+    ],
+)
+def test_headers_in_other_languages(header, read):
+    if header.startswith("Breddegrad"):
+        header = header.replace("Længdegrad", "Lengdegrad")
+    check(read(table(header, LATITUDE, LONGITUDE, DEPTH)))
+
+
+def test_a_header_of_short_words_is_no_row_of_units(read):
+    header = "Survey of Monday\nDjup Latitud Longitud"
+    check(read(table(header, DEPTH, LATITUDE, LONGITUDE, separator=" ")))
+
+
+def test_a_column_may_be_called_by_a_hash(read):
+    check(read(table("#,lat,lon,depth", T, LATITUDE, LONGITUDE, DEPTH)))
+
+
+def test_a_unit_beside_a_value_does_not_move_the_columns(read):
+    depths = [f"{depth:.2f} m" for depth in DEPTH]
+    check(read(table("depth\tlat\tlon", depths, LATITUDE, LONGITUDE, separator="\t")))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark(encoding, read):
+    text = table("Szerokość,Długość,Głębokość", LATITUDE, LONGITUDE, DEPTH)
+    check(read(text, encoding=encoding))
+
+
+def test_times_may_be_days_of_a_spreadsheet(read):
+    seconds = 1_765_000_000 + 2 * T
+    days = [f"{second / 86_400 + 25_569:.8f}" for second in seconds]
+    found = read(table("time,lat,lon,depth", days, LATITUDE, LONGITUDE, DEPTH))
+    np.testing.assert_allclose(found.stamp_ns / 1e9, seconds, atol=0.01)
+    assert not found.refused
+    since = read(table("time,lat,lon,depth", 45_000 + 0.2 * T, LATITUDE, LONGITUDE, DEPTH))
+    np.testing.assert_allclose(since.stamp_ns / 1e9, 45_000 + 0.2 * T)  # s since midnight
+
+
+def test_a_last_row_that_is_torn_within_its_depth_is_left_out(read):
+    depths = [f"{depth:.2f}" for depth in DEPTH]
+    depths[-1] = "1"  # of 10.02
+    columns = LATITUDE, LONGITUDE, depths
+    found = read(table("lat,lon,depth", *columns, end=""))
+    assert len(found) == COUNT - 1 and found.refused == {"not_a_number": 1}
+    assert len(read(table("lat,lon,depth", *columns))) == COUNT
+
+
+def test_half_a_record_in_feet_is_asked_about(read):
+    half = T < COUNT // 2
+    feet = np.where(half, DEPTH, DEPTH / FOOT)
+    with pytest.raises(InputError, match=r"sounding 30.*feet.*--columns depth=depth"):
+        read(table("lat,lon,depth", LATITUDE, LONGITUDE, feet))
+    wall = np.where((T // 10) % 2 == 0, 3.0, 10.0)  # up and down again: a bottom
+    read(table("lat,lon,depth", LATITUDE, LONGITUDE, wall))
+
+
+def test_eastings_and_northings_swapped_are_asked_about(read):
+    options = ReadOptions(crs="EPSG:32610")
+    with pytest.raises(InputError, match=r"inside it if they are swapped.*--columns x=y y=x"):
+        read(table("x,y,depth", NORTH, EAST, DEPTH), options)
+    assert read(table("x,y,depth", EAST, NORTH, DEPTH), options).projection is not None
+
+
+def test_a_table_without_a_number_shows_its_first_row(read):
+    depths = [f'"{depth:.2f}"'.replace(".", ",") for depth in DEPTH]
+    with pytest.raises(InputError, match=r"not_a_number\)\. Its first row: 47\.6 \| -122\.4 \| 8,"):
+        read(table("lat,lon,depth", LATITUDE, LONGITUDE, depths))
