@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
 
-#: Places that are predicted at a time.
-TILE = 20_000
+#: Places that are predicted at a time, and cells along a side of a tile, about.
+TILE, SIDE = 20_000, 128
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
@@ -163,28 +164,41 @@ def draw(
     on_progress: OnProgress = lambda done: None,
     wanted: np.ndarray | None = None,
 ) -> ElevationMap:
-    """The map on a grid, predicted a few rows at a time, so that memory does not grow with it.
+    """The map on a grid, predicted tile by tile, so that memory does not grow with it.
+
+    Tiles are about square: fewest nodes, whose neighbours are searched, lie along their borders.
 
     ``wanted``: cells [rows, columns], boolean; others, of which few are predicted, may be NaN.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    rows, columns = grid.shape
-    step = max(1, (TILE if wanted is None else TILE // 5) // columns)
 
     def tiles() -> Iterator[tuple[Part, ElevationMap]]:
-        for begin in range(0, rows, step):
-            band, inside = slice(begin, min(begin + step, rows)), slice(None)
+        for rows, columns in product(*map(_pieces, grid.shape)):
             if wanted is not None:
-                some = np.flatnonzero(wanted[band].any(0))
-                if not len(some):
+                i, j = np.nonzero(wanted[rows, columns])
+                if not len(i):
                     continue
-                first = min(some[0], columns - 2)  # two columns at least: they have a step
-                inside = slice(first, max(some[-1] + 1, first + 2))
-            yield (band, inside), mapper.map(Grid(grid.x[inside], grid.y[band]))
+                rows, columns = _around(rows, i), _around(columns, j)
+            yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
 
     return assembled(tiles(), mapper, grid, on_progress)
+
+
+def _pieces(count: int) -> list[slice]:
+    """So many cells in pieces of about ``SIDE``, all of two cells at least."""
+    edges = np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
+    return [slice(begin, end) for begin, end in pairwise(edges)]
+
+
+def _around(piece: slice, cells: np.ndarray) -> slice:
+    """The part of a piece around some of its cells, numbered from its begin; of two cells at least
+    where it has them, as a grid's step is between two."""
+    count = piece.stop - piece.start
+    first = max(0, min(int(cells.min()), count - 2))
+    end = max(int(cells.max()) + 1, min(first + 2, count))
+    return slice(piece.start + first, piece.start + end)
 
 
 def assembled(

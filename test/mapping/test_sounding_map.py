@@ -88,11 +88,12 @@ def test_the_map_is_the_ground(mapper, survey):
     assert drawn.samples == len(survey) and drawn.variance.min() > 0
 
 
-@pytest.mark.parametrize("tile", [1, 50, 170])
-def test_tiles_make_no_difference(mapper, monkeypatch, tile):
+@pytest.mark.parametrize(("tile", "side"), [(1, 1), (50, 4), (170, 7)])
+def test_tiles_make_no_difference(mapper, monkeypatch, tile, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, asked = mapper.map(grid), []
     monkeypatch.setattr(sounding_map, "TILE", tile)
+    monkeypatch.setattr(sounding_map, "SIDE", side)
     drawn = draw(mapper, grid, asked.append)
     np.testing.assert_allclose(drawn.mean, whole.mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(drawn.variance, whole.variance, rtol=1e-9)
@@ -100,6 +101,18 @@ def test_tiles_make_no_difference(mapper, monkeypatch, tile):
     assert asked[-1] == grid.shape[0] * grid.shape[1] and len(asked) > 1
     found = predict(mapper, grid.points)
     np.testing.assert_allclose(found.mean, whole.mean.ravel(), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("side", [3, 8, 100])
+def test_only_what_is_wanted_is_drawn(mapper, monkeypatch, side):
+    grid = map_grid(WORKSPACE, 4.0)
+    whole, wanted = mapper.map(grid), np.zeros(grid.shape, dtype=bool)
+    wanted[1:4, 2] = wanted[-1, -1] = wanted[-2, 0] = True
+    monkeypatch.setattr(sounding_map, "SIDE", side)
+    drawn = draw(mapper, grid, wanted=wanted)
+    np.testing.assert_allclose(drawn.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
+    if side == 3:
+        assert np.isfinite(drawn.mean).sum() < 3 * 9
 
 
 def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):

@@ -120,10 +120,21 @@ static void predicted(int64_t queries, int64_t k, int odd)
     }
     if (odd == 4)
         rows[0] = rows[6] = F[5] = NAN;
-    const Problem q = {queries, k, SIDE, 4, 4, 4, 1.9, 1e-3, 0.02, 3.0, 0.05, k % 2 ? 10.0 : 0.0,
-                       F, x, near, rows, rows + 2, rows + 3, odd ? own : NULL};
-    const int64_t failed =
-        conditional_predict(&q, mean, variance, JITTERS, 4, &jitter, &limited);
+    const Problem q = {queries, queries, k, SIDE, 4, 4, 4, 1.9, 1e-3, 0.02, 3.0, 0.05,
+                       k % 2 ? 10.0 : 0.0, F, x, near, rows, rows + 2, rows + 3, odd ? own : NULL,
+                       NULL};
+    /* The same, three queries to a set of neighbours. */
+    const int64_t sets = (queries + 2) / 3;
+    int64_t *first = malloc((size_t)(sets + 1) * sizeof *first);
+    for (int64_t i = 0; i <= sets; i++)
+        first[i] = 3 * i < queries ? 3 * i : queries;
+    Problem shared = q;
+    shared.sets = sets;
+    shared.first = first;
+    int64_t failed = conditional_predict(&shared, mean, variance, JITTERS, 4, &jitter, &limited);
+    assert(failed >= lost && failed <= queries);
+    free(first);
+    failed = conditional_predict(&q, mean, variance, JITTERS, 4, &jitter, &limited);
     assert(failed >= lost && failed <= queries);
     assert(odd == 3 || odd == 4 || failed == 0);
     for (int64_t i = 0; i < queries && odd != 3 && odd != 4; i++)

@@ -1,5 +1,5 @@
-/* Ordinary kriging of many queries, each from neighbours of its own, and the gradient of its log
- * loss, in plain C with the vectors of GCC and Clang: each lane is a query.
+/* Ordinary kriging of many queries from sets of neighbours, and the gradient of its log loss, in
+ * plain C with the vectors of GCC and Clang: each lane is a set, and one of its queries at a time.
  *
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
@@ -25,17 +25,29 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
-    int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
+    int64_t queries, sets, neighbours, side; /* side: nodes of the lattice along one axis */
     int64_t x_step, y_step, noise_step; /* numbers from a site to the next */
     double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
     const double *F;          /* [side, side, FIELDS] */
     const double *x;          /* [queries, 2] */
-    const int64_t *near;      /* [queries, neighbours], -1 for none */
+    const int64_t *near;      /* [sets, neighbours], -1 for none */
     const double *site_x;     /* [sites, 2], and so on, by their steps: in one line of a cache */
     const double *site_y;     /* [sites] */
     const double *site_noise; /* [sites] in units of the noise */
     const double *site_own;   /* [sites] variance of noise beside that; NULL: none has any */
+    const int64_t *first;     /* [sets + 1] queries from first[i] to first[i + 1] share near[i];
+                                 NULL: each query has a set of its own */
 } Problem;
+
+static inline int64_t first_of(const Problem *q, int64_t set)
+{
+    return q->first ? q->first[set] : set;
+}
+
+static inline int64_t size_of(const Problem *q, int64_t set)
+{
+    return first_of(q, set + 1) - first_of(q, set);
+}
 
 typedef struct {
     const double *y, *noise, *own; /* [queries] of the left-out sites; own: see Problem */
@@ -176,7 +188,7 @@ INLINE V FOR_LANES(root)(V x)
     return root;
 }
 
-/* Neighbours and, last, the queries of one group of lanes. */
+/* The neighbours of one group of sets and, last, a query of each. */
 typedef struct {
     V x[POINTS], y[POINTS], present[POINTS];
     V f[POINTS * FIELDS];
@@ -252,7 +264,7 @@ INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
 /* Ask for the sites of the group after this one: they lie anywhere in memory. */
 INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
 {
-    const int64_t k = q->neighbours, end = first + LANES < q->queries ? first + LANES : q->queries;
+    const int64_t k = q->neighbours, end = first + LANES < q->sets ? first + LANES : q->sets;
     for (int64_t i = first * k; i < end * k; i++)
         if (q->near[i] >= 0) {
             __builtin_prefetch(q->site_x + q->x_step * q->near[i]);
@@ -263,24 +275,23 @@ INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
         }
 }
 
-/* The group of the queries from `first` on; lanes beyond the last repeat it. */
+/* The neighbours of the sets from `first` on; lanes beyond the last repeat it. */
 INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
 {
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
-        const int64_t query = first + lane < q->queries ? first + lane : q->queries - 1;
+        const int64_t set = first + lane < q->sets ? first + lane : q->sets - 1;
         g->lost[lane] = 0;
         for (int64_t i = 0; i < k; i++) {
-            const int64_t site = q->near[query * k + i];
+            const int64_t site = q->near[set * k + i];
             const int there = site >= 0;
             FOR_LANES(place)(q, g, i, lane,
-                             there ? q->site_x + q->x_step * site : q->x + 2 * query);
+                             there ? q->site_x + q->x_step * site : q->x + 2 * first_of(q, set));
             g->present[i][lane] = there;
             g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
             g->own[i][lane] = there && q->site_own ? q->site_own[site] : 0.0;
         }
-        FOR_LANES(place)(q, g, k, lane, q->x + 2 * query);
     }
     g->present[k] = (V){0} + 1.0;
 }
@@ -340,17 +351,33 @@ INLINE V FOR_LANES(diagonal)(const Problem *q, const G *g, int64_t i)
     return own * g->present[i] + (1.0 - g->present[i]);
 }
 
-INLINE void FOR_LANES(system)(const Problem *q, G *g, V *K, V *c, V *c0, FOR_LANES(Power) *powers)
+/* K: the covariances of the neighbours, with noise. */
+INLINE void FOR_LANES(among)(const Problem *q, G *g, V *K, FOR_LANES(Power) *powers)
 {
     const int64_t k = q->neighbours;
-    for (int64_t i = 0; i <= k; i++)
+    for (int64_t i = 0; i < k; i++)
         FOR_LANES(local)(q, g, i);
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < i; j++)
             K[AT(i, j)] = FOR_LANES(covariance)(q, g, i, j, powers + AT(i, j));
         K[AT(i, i)] = FOR_LANES(diagonal)(q, g, i);
-        c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
     }
+}
+
+/* The `turn`-th query of each set from `first` on becomes the last point; c: its covariances with
+ * the neighbours. */
+INLINE void FOR_LANES(toward)(const Problem *q, G *g, int64_t first, int64_t turn, V *c, V *c0,
+                              FOR_LANES(Power) *powers)
+{
+    const int64_t k = q->neighbours;
+    for (int lane = 0; lane < LANES; lane++) {
+        const int64_t set = first + lane < q->sets ? first + lane : q->sets - 1;
+        const int64_t last = size_of(q, set) - 1, at = turn < last ? turn : last;
+        FOR_LANES(place)(q, g, k, lane, q->x + 2 * (first_of(q, set) + at));
+    }
+    FOR_LANES(local)(q, g, k);
+    for (int64_t i = 0; i < k; i++)
+        c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
     *c0 = FOR_LANES(amplitude)(g, k);
 }
 
@@ -586,30 +613,42 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     int64_t beyond_repair = 0;
     *largest = 0.0;
     *count = 0;
-    for (int64_t first = 0; first < q->queries; first += LANES) {
+    for (int64_t first = 0; first < q->sets; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
-        FOR_LANES(system)(q, &g, K, c, &c0, powers);
+        FOR_LANES(among)(q, &g, K, powers);
         V jitter;
         const I failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
-        for (int64_t i = 0; i < k; i++) {
-            solved[i][0] = g.target[i];
-            solved[i][1] = c[i];
-            solved[i][2] = g.present[i];
-        }
-        FOR_LANES(solve)(k, L, inverse, solved);
-        FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
-        const I limited = mean ? FOR_LANES(limit)(q, &g, &m, &v) : (I){0};
-        for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
-            beyond_repair += failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
+        int64_t turns = 1, lost[LANES];
+        for (int lane = 0; lane < LANES && first + lane < q->sets; lane++) {
+            turns = size_of(q, first + lane) > turns ? size_of(q, first + lane) : turns;
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
-            *count += limited[lane] != 0;
-            if (mean) {
-                mean[first + lane] = m[lane];
-                variance[first + lane] = v[lane];
+        }
+        memcpy(lost, g.lost, sizeof lost);
+        for (int64_t turn = 0; turn < turns; turn++) {
+            memcpy(g.lost, lost, sizeof lost);
+            FOR_LANES(toward)(q, &g, first, turn, c, &c0, powers);
+            for (int64_t i = 0; i < k; i++) {
+                solved[i][0] = g.target[i];
+                solved[i][1] = c[i];
+                solved[i][2] = g.present[i];
+            }
+            FOR_LANES(solve)(k, L, inverse, solved);
+            FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+            const I limited = mean ? FOR_LANES(limit)(q, &g, &m, &v) : (I){0};
+            for (int lane = 0; lane < LANES && first + lane < q->sets; lane++) {
+                if (turn >= size_of(q, first + lane))
+                    continue;
+                beyond_repair +=
+                    failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
+                *count += limited[lane] != 0;
+                if (mean) {
+                    mean[first_of(q, first + lane) + turn] = m[lane];
+                    variance[first_of(q, first + lane) + turn] = v[lane];
+                }
             }
         }
-        if (!gradient)
+        if (!gradient) /* of which each query has a set of its own */
             continue;
         FOR_LANES(learn)(q, first, m, v, gradient, &by_mean, &by_variance);
         FOR_LANES(backward)(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance,

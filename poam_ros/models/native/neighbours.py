@@ -39,9 +39,9 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
 _Grid = _structure("cells used looked_at", "", "buckets")
 _Raster = _structure("rows columns", "side", "x y to_land nearest_row nearest_column")
 _Problem = _structure(
-    "queries neighbours side x_step y_step noise_step",
+    "queries sets neighbours side x_step y_step noise_step",
     "exponent noise low high mean_precision tail",
-    "F x near site_x site_y site_noise site_own",
+    "F x near site_x site_y site_noise site_own first",
 )
 
 
@@ -167,15 +167,19 @@ def hidden(land: Land, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
 
 
 def _problem(
-    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
+    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, first: Tensor | None = None
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
-    """The problem, and the arrays that it points into."""
+    """The problem, and the arrays that it points into.
+
+    ``first``: the queries from first[i] to first[i + 1] share near[i] [sets + 1]; None: each has a
+    row of its own.
+    """
     F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
     own = None if sites.own is None else sites.own.detach().contiguous()
     places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
-    arrays = [F, x, near, places, sites.y, sites.noise, own]
+    arrays = [F, x, near, places, sites.y, sites.noise, own, first]
     problem = _Problem(
-        len(x), near.shape[1], round(len(kernel.F) ** 0.5),
+        len(x), *near.shape, round(len(kernel.F) ** 0.5),
         places.stride(0), sites.y.stride(0), sites.noise.stride(0),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
         kernel.tail,
@@ -188,10 +192,16 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 
 def condition(
-    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
+    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, own: Tensor | None = None
 ) -> tuple[Tensor, Tensor, float, int]:
-    """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
-    problem, arrays = _problem(kernel, sites, x, near)
+    """The fields of ``Conditionals``; arguments as of ``nngp.conditional.condition``."""
+    order, first = None, None
+    if own is not None:  # one after the other, and no set without any
+        order = own.argsort(stable=True)
+        used, count = own[order].unique_consecutive(return_counts=True)
+        x, near = x[order], near[used]
+        first = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    problem, arrays = _problem(kernel, sites, x, near, first)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
     limited = ctypes.c_int64()
     failed = _conditional.conditional_predict(
@@ -201,6 +211,10 @@ def condition(
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
+    if order is not None:
+        mean, variance = (
+            torch.empty_like(values).index_copy_(0, order, values) for values in (mean, variance)
+        )
     return mean, variance, jitter.item(), limited.value
 
 

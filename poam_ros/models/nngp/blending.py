@@ -31,15 +31,16 @@ def site_spacing(store: SiteStore) -> float:
 
 
 def blended(
-    predict: Callable[[Tensor, Tensor], Conditionals], land: Land | None, x: Tensor, step: float,
-    band: float, spread: Callable[[Tensor], Tensor],
+    predict: Callable[[Tensor, Tensor, Tensor], Conditionals], land: Land | None, x: Tensor,
+    step: float, band: float, spread: Callable[[Tensor], Tensor],
 ) -> Conditionals:  # fmt: skip
     """The blended predictions at places.
 
     The variance is the weighted mean of the four: not less than that of the blended mean.
 
     Args:
-        predict: conditionals of places [N, 2] from their neighbours [N, k].
+        predict: conditionals of places [N, 2] from rows of neighbours [S, k], and the row of each
+            place [N].
         land: nodes on the other side of it are not used; None: no land.
         x: places [N, 2], scaled.
         step: between the nodes, in the same units.
@@ -56,22 +57,22 @@ def blended(
     offsets = torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=torch.float64)
     nodes, own = _distinct((corner[None] + offsets[:, None]).reshape(-1, 2))
     near = spread(nodes * step)
+    weight = torch.where(offsets[:, None] > 0, share, 1 - share).prod(2).reshape(-1)
+    used = weight.nonzero().squeeze(1)
+    weight, own, rows = weight[used], own[used], used % len(x)
+    points = x[rows]
+    if land is not None:  # a node across land, or on it, knows another water
+        hides = land.hides(points.numpy(), (nodes[own] * step).numpy())
+        hidden = torch.from_numpy(hides).nonzero().squeeze(1)
+        own[hidden] = len(near) + torch.arange(len(hidden))
+        near = torch.cat([near, spread(points[hidden])])
+    found = predict(points, near, own)
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
-    jitter, limited = 0.0, 0
-    for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
-        weight = torch.where(offset > 0, share, 1 - share).prod(1)
-        rows = weight.nonzero().squeeze(1)
-        weight, which, points = weight[rows], which[rows], x[rows]
-        chosen = near[which]
-        if land is not None:  # a node across land, or on it, knows another water
-            place = nodes[which] * step
-            hidden = torch.from_numpy(land.hides(points.numpy(), place.numpy()))
-            chosen[hidden] = spread(points[hidden])
-        found = predict(points, chosen)
-        mean[rows] += weight * found.mean
-        variance[rows] += weight * found.variance
-        jitter, limited = max(jitter, found.jitter), max(limited, found.limited)
-    return Conditionals(mean, variance, jitter, limited)
+    mean.index_add_(0, rows, weight * found.mean)
+    variance.index_add_(0, rows, weight * found.variance)
+    # A place has up to four predictions.
+    limited = -(-found.limited * len(x) // max(1, len(points)))
+    return Conditionals(mean, variance, found.jitter, limited)
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

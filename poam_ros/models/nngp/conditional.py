@@ -82,15 +82,22 @@ class Gradient(NamedTuple):
     jitter: float
 
 
-def condition(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) -> Conditionals:
-    """Each query x [N, 2] from the sites that its row of neighbours [N, k] names, -1 for none.
+def condition(
+    kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor, own: Tensor | None = None
+) -> Conditionals:
+    """Each query x [N, 2] from the sites that its row of neighbours [S, k] names, -1 for none.
+
+    ``own``: the row of each query [N]; None: each has one of its own, in order. What queries share
+    is computed once for all of them.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
     if native.usable(neighbours.shape[1]):
-        return Conditionals(*native.condition(kernel, sites, x, neighbours))
+        return Conditionals(*native.condition(kernel, sites, x, neighbours, own))
     parts = []
+    if own is not None:
+        neighbours = neighbours[own]
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
             system = _system(kernel, sites, points, near)

@@ -228,11 +228,12 @@ class NeighbourGP:
         )  # fmt: skip
         sites = self._store.sites
 
-        def conditionals(points: Tensor, near: Tensor) -> Conditionals:
-            found = condition(kernel, sites, points, near)
+        def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
+            found = condition(kernel, sites, points, near, own)
             if not noise or self._store.position_noise is None:
                 return found
-            return found._replace(variance=found.variance + self._store.position_noise_at(near))
+            added = self._store.position_noise_at(near)
+            return found._replace(variance=found.variance + (added if own is None else added[own]))
 
         found = (
             blended(conditionals, self._store.land, x, nodes, self._band, spread)

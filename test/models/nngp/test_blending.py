@@ -6,7 +6,9 @@ import torch
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.nngp import online
 from poam_ros.models.nngp.blending import _distinct
+from poam_ros.models.nngp.conditional import condition
 from poam_ros.models.registry import ModelSettings
 
 EXTENT = Extent(0, 200, 0, 160)
@@ -50,6 +52,20 @@ def test_a_blended_map_has_no_steps_and_no_larger_errors(mappers):
     np.testing.assert_allclose(blended.variance, plain.variance, rtol=0.5)
     within = np.abs(blended.mean - truth) < 1.96 * np.sqrt(blended.variance)
     assert within.mean() > 0.93
+
+
+def test_places_that_share_a_node_share_its_neighbours(mappers, monkeypatch):
+    """What costs most of a map, the covariances among neighbours, once a node and not per place."""
+    seen = []
+
+    def watched(kernel, sites, x, neighbours, own=None):
+        seen.append((len(x), len(neighbours)))
+        return condition(kernel, sites, x, neighbours, own)
+
+    monkeypatch.setattr(online, "condition", watched)
+    mappers[1].map(GRID)
+    [(predictions, sets)] = seen
+    assert 6400 < predictions <= 4 * 6400 and sets < predictions / 10
 
 
 def test_bands_of_a_map_fit_together(mappers):

@@ -65,6 +65,18 @@ def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
         assert found.variance[i].item() == pytest.approx(variance.item(), abs=1e-9)
 
 
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("sets", [1, 5, 30])
+def test_queries_that_share_neighbours_are_as_with_their_own(sets):
+    kernel, sites, x = rough_kernel(), sites_at(scattered(300, 2).X), scattered(40, 3).X
+    near = indexed(sites.x).spread(scattered(sets, 4).X, 24, 96, EVERYTHING, None)
+    near[0, 5:] = -1
+    own = (7 * torch.arange(40) ** 2) % sets  # of 30 sets, some are nobody's
+    shared, alone = condition(kernel, sites, x, near, own), condition(kernel, sites, x, near[own])
+    for found, expected in zip(shared, alone, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 def indexed(X):
     index = NumpyIndex()
     index.add(X)
