@@ -99,10 +99,12 @@ def run(args: argparse.Namespace) -> int:
             "that is easier to meet (--target-tvu, --target-share), or "
             f"--max-duration {np.ceil(days):g}"
         )
-    low, high = f"{bottom.depth.min():.1f}", f"{bottom.depth.max():.1f}"
-    depth = f"depth {low} m" if low == high else f"depth {low} to {high} m"
+    depths = dict.fromkeys(f"{m:.1f}" for m in (bottom.depth.min(), bottom.depth.max()))
     parts = quantity(len(bottom.depth), "part")
-    print(f"bottom:  {parts}, {depth}; standard deviation of a ping {bottom.noise:.2g} m")
+    print(
+        f"bottom:  {parts}, depth {' to '.join(depths)} m; standard deviation of a ping "
+        f"{bottom.noise:.2g} m"
+    )
     print(f"target:  {args.order} in {args.share:.0%} of the workspace")
     lines = quantity(found.lines, "line")
     print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
