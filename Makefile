@@ -1,26 +1,26 @@
-# make setup   .venv with everything: ROS wheels, test tools, poam (again only when something changed)
-# make sim     an AUV maps a real terrain, some minutes; figures at the end
-# make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
-# make test    lint and the tests, files side by side: some minutes
-# make test-all  the slow tests, too: whole missions of nodes, each scenario, each restart
-# make generate  docs/parameters.md and config/*.yaml from the tables of parameters, docs/display-*.svg
-# make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
-# make soak    what takes long: 50,000 pings over topics, odd events, killed nodes, set clocks, damage
-# make screenshots  the pictures of docs/view.md, by a Chromium that is installed
-# make docs    the documentation as a site, in build/site
-# make build   colcon build into install/
-# make clean   what was built or installed here; runs/ stays
+# make setup        create .venv with ROS wheels, test tools and poam; update it if something changed
+# make sim          simulate an AUV over a real terrain (some minutes), and draw figures
+# make benchmark    run missions in parallel, write tables and figures; continues after an interruption
+# make test         run lint and the tests, files in parallel (some minutes)
+# make test-all     run the slow tests as well: whole missions of nodes, each scenario, each restart
+# make generate     write docs/parameters.md, config/*.yaml and docs/display-*.svg
+# make sanitize     run the C code with odd inputs under the sanitizers of the compiler
+# make soak         run the long tests: 50,000 pings over topics, killed nodes, set clocks, damage
+# make screenshots  make the pictures of docs/view.md; needs Chromium
+# make docs         build the documentation as a site in build/site
+# make build        run colcon build into install/
+# make clean        remove what was built or installed here, but not runs/
 #
-# PYTHON       the interpreter .venv is made of (3.10 to 3.14)
+# PYTHON       interpreter of .venv (3.10 to 3.14)
 # ROS          wheels: ROS 2 Jazzy from PyPI. system: this machine's ROS 2, which must be sourced.
-#              Default: what .venv was made for; else system where a ROS 2 is sourced, wheels where not
-# TORCH_INDEX  where torch comes from, if not from pip's own index. For the small build without CUDA:
+#              Default: that of .venv; otherwise system if a ROS 2 is sourced, or wheels
+# TORCH_INDEX  package index of torch (default: pip's). For the small build without CUDA:
 #              make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
-# CONFIG       of make benchmark: smoke (minutes), paper, ablation, robustness, or a YAML file
-# OUTPUT       its folder of results
+# CONFIG       configuration of make benchmark: smoke (minutes), paper, ablation, robustness, or a file
+# OUTPUT       folder of results of make benchmark
 # SOAK_ARGS    further options of pytest in make soak, as in SOAK_ARGS="-k killed"
-# WORKERS      processes of make test
+# WORKERS      number of processes of make test
 # BENCHMARK_ARGS  further options of `poam benchmark`, as in BENCHMARK_ARGS="--terrains DIR"
 
 PYTHON ?= python3

@@ -62,7 +62,7 @@ NATIVE = [
 setup(
     name=NAME,
     version=re.search(r'^__version__ = "(.+)"$', INIT, re.MULTILINE).group(1),
-    description="Online attentive Gaussian-process bathymetry that steers the vehicle which maps",
+    description="Bathymetric maps from a single-beam sonar, which choose where to measure next",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -1,4 +1,4 @@
-"""Probabilistic Online Attentive Mapping: a sonar map that steers the vehicle which makes it."""
+"""Bathymetric maps from a single-beam sonar by online Gaussian processes."""
 
 import os
 from importlib import import_module

@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _overview() -> Parser:
     """The parser of `poam --help`. Every command has a parser of its own."""
-    parser = Parser(prog="poam", description="Probabilistic Online Attentive Mapping (POAM).")
+    text = "Drive and simulate bathymetric surveys, map soundings, export the maps."
+    parser = Parser(prog="poam", description=text)
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():

@@ -5,14 +5,14 @@ Needs neither rclpy nor the launch tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
 from ..core.files import shipped
-from ..core.settings import Setting, Value, instance, rows
+from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..planning.areas import AreaSettings
 from ..ros.common.parameters import ROBOT_DEFAULTS, TABLES, robot_tables
@@ -159,19 +159,30 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     """
     if not params_file:
         return None
-    from ..core.reading import read_yaml
-
+    found = None
     try:
-        content = read_yaml(Path(params_file))
+        for _, values in file_values(Path(params_file), (node,)):
+            found = values.get(name, found)
     except (OSError, InputError) as error:
         raise InputError(f"launch argument params_file: {params_file}: {error}") from None
-    found = None
+    return found
+
+
+def file_values(path: Path, nodes: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The keys of these nodes in a ROS parameter file, with the parameters by name.
+
+    Raises:
+        OSError: the file cannot be read.
+        InputError: it is not YAML.
+    """
+    from ..core.reading import read_yaml
+
+    content = read_yaml(path)
     for key, body in content.items() if isinstance(content, dict) else ():
-        own = str(key).rpartition("/")[2] in (node, "**")
+        own = str(key).rpartition("/")[2] in (*nodes, "**")
         values = body.get("ros__parameters") if own and isinstance(body, dict) else None
         if isinstance(values, dict):
-            found = values.get(name, found)
-    return found
+            yield str(key), flat(values)
 
 
 def rviz_arguments() -> list[str]:

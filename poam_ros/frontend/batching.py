@@ -17,22 +17,13 @@ class TrainingSettings(Settings):
     """How long the model trains. All data enter the map whatever these settings are."""
 
     update_budget: float = setting(
-        0.0,
-        "End the training of an update after this wall time. 0: no limit",
-        "s",
-        minimum=0.0,
-        maximum=3600.0,
-        mutable=True,
-        name="training.budget",
-    )
+        0.0, "End the training of an update after this wall time. 0: no limit", "s", minimum=0.0,
+        maximum=3600.0, mutable=True, name="training.budget",
+    )  # fmt: skip
     training_duty: float = setting(
-        0.0,
-        "Train for this share of the wall time between updates. 0: never",
-        minimum=0.0,
-        maximum=1.0,
-        mutable=True,
-        name="training.duty",
-    )
+        0.0, "Train for this share of the wall time between updates. 0: never", minimum=0.0,
+        maximum=1.0, mutable=True, name="training.duty",
+    )  # fmt: skip
 
     def stop_condition(self) -> StopCondition | None:
         """The stop condition of an update that begins now; None: its own number of steps."""
@@ -66,22 +57,13 @@ class TimedBatches(Settings):
     """
 
     batch_size: int = setting(
-        20,
-        "Close a batch at this many waiting pings",
-        minimum=1,
-        maximum=100_000,
-        mutable=True,
+        20, "Close a batch at this many waiting pings", minimum=1, maximum=100_000, mutable=True,
         name="batch.size",
-    )
+    )  # fmt: skip
     batch_period: float = setting(
-        10.0,
-        "Close a batch when its oldest ping has waited this long, in ROS time",
-        "s",
-        minimum=0.1,
-        maximum=3600.0,
-        mutable=True,
-        name="batch.period",
-    )
+        10.0, "Close a batch when its oldest ping has waited this long, in ROS time", "s",
+        minimum=0.1, maximum=3600.0, mutable=True, name="batch.period",
+    )  # fmt: skip
 
     def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """See the class."""

@@ -23,10 +23,9 @@ from .verify import JOURNAL
 def mission_dir_setting() -> Any:
     """The field ``mission_dir`` of the mapper's and the planner's settings; it may be shared."""
     return setting(
-        "",
-        "Mission folder: written during a mission and recovered from after a restart. Empty: none",
-        name="mission_dir",
-    )
+        "", "Mission folder: written during a mission and recovered from after a restart. Empty: "
+        "none", name="mission_dir",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,9 @@ class JournalSettings(Settings):
 
     mission_dir: str = mission_dir_setting()
     checkpoint_period: float = setting(
-        30.0,
-        "Shortest time between two checkpoints of the model, from which a restart recovers",
-        "s",
-        minimum=0.1,
-        maximum=86400.0,
-    )
+        30.0, "Shortest time between two checkpoints of the model, from which a restart recovers",
+        "s", minimum=0.1, maximum=86400.0,
+    )  # fmt: skip
 
 
 DATABASE, LOCK = "pings.sqlite", "lock"

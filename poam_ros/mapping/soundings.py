@@ -62,11 +62,9 @@ class SoundingMapSettings(Settings):
     """How soundings become a map."""
 
     seed: int = setting(
-        0,
-        "Start of the random numbers in training and folds; the same one gives the same map",
-        minimum=0,
-        maximum=2**31 - 1,
-    )
+        0, "Start of the random numbers in training and folds; the same one gives the same map",
+        minimum=0, maximum=2**31 - 1,
+    )  # fmt: skip
     first_batch: int = setting(
         0, "Number of soundings in the first batch, which sets the scaling. 0: 600; for a "
         "recording, as the live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",

@@ -25,7 +25,9 @@ OWN_TYPE, ACTIVE = 18, 4
 #: SET_POSITION_TARGET: heights above home, and a mask that ignores all but the position.
 RELATIVE_ALTITUDE, POSITION_ONLY = 6, 0b110111111000
 SET_MESSAGE_INTERVAL = 511
-BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover
+ARDUPILOT = 3  # MAV_AUTOPILOT
+ROVER = 10  # MAV_TYPE
+BOATS = (ROVER, 11)  # MAV_TYPE of ArduPilot's Rover
 #: Messages that only Rover has. Other vehicles answer a request with an error on every ground
 #: station.
 OF_BOATS = (11038, 87)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..core.geometry import Extent
+from .telemetry import DOWN
 
 #: Parameters of ArduPilot's Rover and Sub; those with _CM are of versions before 4.6.
 WANTED = (
@@ -22,7 +23,7 @@ CHECKED = {
     "mapper": ("sonar.min_range", "sonar.max_range"),
 }
 TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
-DOWN, CIRCLE = 25, 2  # RNGFND1_ORIENT; a bit of FENCE_TYPE
+CIRCLE = 2  # a bit of FENCE_TYPE
 SINGLE = 1 + 1e-6  # a parameter is a float of 32 bits
 #: Share by which max_speed may differ from the vehicle's speed.
 SPEED_TOLERANCE = 0.3

@@ -17,12 +17,12 @@ from ..planning.areas import NavigableArea
 from ..planning.path_entropy import thinned
 from ..planning.routes import Routes
 from ..planning.situation import GridView, MapView, Situation
+from .link import ARDUPILOT, ROVER
 
 Place = tuple[float, float]  # latitude, longitude, degrees
 
 #: MAV_CMD_NAV_WAYPOINT; MAV_FRAME_GLOBAL of home, MAV_FRAME_GLOBAL_RELATIVE_ALT of the others.
 WAYPOINT, HOME_FRAME, FRAME = 16, 0, 3
-ARDUPILOT, ROVER = 3, 10  # MAV_AUTOPILOT, MAV_TYPE
 KML, GPX = "http://www.opengis.net/kml/2.2", "http://www.topografix.com/GPX/1/1"
 
 

@@ -57,10 +57,9 @@ class LinkSettings(Settings):
         5.0, "Count the link as lost after this long without a heartbeat", "s", 2.0, 600.0
     )
     surface: bool = setting(
-        True,
-        "The vehicle floats: its z is the water surface. Without it, z is the autopilot's "
+        True, "The vehicle floats: its z is the water surface. Without it, z is the autopilot's "
         "altitude above home",
-    )
+    )  # fmt: skip
     max_accuracy: float = setting(
         3.0, "Take the frame's origin from the first fix that is at least this accurate "
         "horizontally", "m", 0.01, 1000.0,

@@ -22,17 +22,24 @@ from ..core.clock import SECOND
 from ..simulation.world.simulator import Simulation, SonarSettings
 from ..simulation.world.terrain import Terrain
 from ..simulation.world.vehicle import Pose
+from .authority import ARMED
 from .frame import LocalFrame
-from .link import DEGREE, library
+from .link import (
+    ARDUPILOT,
+    AUTOPILOT_COMPONENT,
+    DEGREE,
+    ROVER,
+    SET_MESSAGE_INTERVAL,
+    library,
+)
+from .telemetry import DOWN
 
-SYSTEM, COMPONENT, ROVER, ARDUPILOT = 1, 1, 10, 3
+SYSTEM = 1
 #: Rover's modes by their number.
 MODES = {"MANUAL": 0, "HOLD": 4, "LOITER": 5, "AUTO": 10, "RTL": 11, "GUIDED": 15}
-CUSTOM_MODE, ARMED = 1, 128  # flags of base_mode
+CUSTOM_MODE = 1  # flag of base_mode
 ACTIVE, CRITICAL = 4, 5  # MAV_STATE
-SET_MESSAGE_INTERVAL = 511
 GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # attitude, velocities and positions are known
-DOWN = 25
 #: Where the boat is launched.
 HOME = (47.3, 8.55)
 #: Time between two messages of a kind once they are requested, in s; before that, 1 s. Messages of
@@ -103,7 +110,7 @@ class SimulatedBoat:
         self._socket.setblocking(False)
         with library() as mavutil:
             self._mavlink = mavutil.mavlink
-        self._out, self._system = self._speaker(system, COMPONENT), system
+        self._out, self._system = self._speaker(system, AUTOPILOT_COMPONENT), system
         self._draws = np.random.default_rng(seed)
         if key is not None:
             self._out.signing.secret_key, self._out.signing.sign_outgoing = key, True

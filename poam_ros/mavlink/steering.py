@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,6 +59,11 @@ class Steering:
         self.wp_radius, self.wp_speed = WP_RADIUS, WP_SPEED
         self._last, self._stopped = (math.nan, math.nan), False
         self.forget(None)
+
+    def configure(self, parameters: Mapping[str, float]) -> None:
+        """Take the waypoint radius and the speed from the autopilot's parameters by name."""
+        self.wp_radius = parameters.get("WP_RADIUS", WP_RADIUS)
+        self.wp_speed = parameters.get("WP_SPEED") or parameters.get("CRUISE_SPEED") or WP_SPEED
 
     def forget(self, station: np.ndarray | None) -> None:
         """A person starts or resumes the mission. ``station``: where it held station, which is not

@@ -10,7 +10,7 @@ from ..core.errors import shown
 from .authority import Authority
 from .link import Link
 from .parameters import ParameterReader
-from .steering import WP_RADIUS, WP_SPEED, Steering
+from .steering import Steering
 from .telemetry import Telemetry
 
 #: After a longer time between two calls, the newest heartbeats may have been dropped, in s.
@@ -84,10 +84,7 @@ class Vehicle:
         elif kind == "PARAM_VALUE":
             self.parameters.answer(message)
             self.telemetry.limits = self.parameters.range_limits
-            found = self.parameters.values
-            self.steering.wp_radius = found.get("WP_RADIUS", WP_RADIUS)
-            speed = found.get("WP_SPEED") or found.get("CRUISE_SPEED")
-            self.steering.wp_speed = speed or WP_SPEED
+            self.steering.configure(self.parameters.values)
         elif kind == "POSITION_TARGET_GLOBAL_INT":
             return self.authority.withdraw(self.steering.foreign_target(message, now_s))
         return ""

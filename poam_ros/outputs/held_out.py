@@ -105,9 +105,10 @@ class Validation:
             raise InputError(f"{path}: expected scores ({error})") from None
 
     def __str__(self) -> str:
-        best = self.accepted or self.every
-        text = _said(best) if self.accepted else f"none that the map accepts; all {_said(best)}"
-        return text if not self.accepted or not self.left_out else f"{text} ({self.beside})"
+        if not self.accepted:
+            return f"none that the map accepts; all {_scores_text(self.every)}"
+        text = _scores_text(self.accepted)
+        return f"{text} ({self.beside})" if self.left_out else text
 
     @property
     def beside(self) -> str:
@@ -120,7 +121,7 @@ class Validation:
         )
 
 
-def _said(scores: ValidationScores) -> str:
+def _scores_text(scores: ValidationScores) -> str:
     return (
         f"{scores.count:,}: mean absolute error {scores.mae:.2f} m, RMSE {scores.rmse:.2f} m, "
         f"{scores.coverage95:.1%} within the 95 % interval"

@@ -102,19 +102,12 @@ class MaxEntropyOptions(Settings):
     prefix = "max_entropy"
 
     candidates: int = setting(
-        2000,
-        "Number of random candidate waypoints",
-        minimum=1,
-        maximum=1_000_000,
-        mutable=True,
+        2000, "Number of random candidate waypoints", minimum=1, maximum=1_000_000, mutable=True
     )
     distance_weight: float = setting(
-        0.5,
-        "Weight of the normalised distance against the normalised entropy",
-        minimum=0.0,
-        maximum=100.0,
-        mutable=True,
-    )
+        0.5, "Weight of the normalised distance against the normalised entropy", minimum=0.0,
+        maximum=100.0, mutable=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

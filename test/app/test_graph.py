@@ -57,3 +57,12 @@ def test_a_missing_workspace_is_refused_in_one_line(tmp_path, text, words):
 def test_the_included_file_has_no_workspace():
     with pytest.raises(InputError, match="has none for mapper and planner"):
         graph.require_workspace(False, str(ROOT / "config/robot.yaml"))
+
+
+def test_grouped_parameters_of_a_file_are_found(tmp_path):
+    """robot.launch.py makes the workspace of a polygon that the parameter file names."""
+    text = "/**/planner:\n  ros__parameters:\n    areas: {file: lake.plan}\n    areas.margin: 2.0\n"
+    file = written(tmp_path, text)
+    assert graph.in_file(file, "planner", "areas.file") == "lake.plan"
+    assert graph.in_file(file, "planner", "areas.margin") == 2.0
+    assert graph.in_file(file, "mapper", "areas.file") is None

@@ -15,7 +15,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, options: ReadOptions) -> RawSoundings:
-    """Depths of the primary sonar below the transducer; times in s since the begin."""
+    """Depths of the primary sonar below the transducer; times in s since the start."""
     try:
         from sllib import create_reader
     except ImportError:
@@ -37,7 +37,7 @@ def read(path: Path, options: ReadOptions) -> RawSoundings:
         place=found[:, 1:3],
         height=found[:, 3],
         stamp_ns=np.round(1e9 * found[:, 0]).astype(np.int64),
-        said="positions and depths (m) of the primary sonar, time from the begin",
+        said="positions and depths (m) of the primary sonar, time from the start",
         layout=f"{len(found)} frames",
     )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ...core.errors import InputError
 from ...core.settings import Setting
-from ..command import exit_on_interrupt, figures, reader
+from ..command import Parser, exit_on_interrupt, figures, reader
+from . import map as map_command
 
-RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
 OFFSET = Setting("offset", 0.0, "Offset", "m", minimum=-1e4, maximum=1e4)
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "default options.")  # fmt: skip
     add("--output", type=Path, metavar="DIR",
         help="Folder of results (default: runs/diff-BEFORE-AFTER).")  # fmt: skip
-    add("--resolution", type=reader(RESOLUTION), metavar="M",
+    add("--resolution", type=reader(map_command.RESOLUTION), metavar="M",
         help="Cell size (m; default: that of the first map, or coarser for at most 20,000 "
         "cells).")  # fmt: skip
     add("--offset", type=reader(OFFSET), metavar="M",
@@ -79,11 +79,7 @@ def _mapped(path: Path, folder: Path) -> Path:
         return path
     if not path.exists():
         raise InputError(f"{path}: expected a folder of `poam map`, or a log, but there is nothing")
-    from ..command import Parser
-    from .map import add_arguments as map_arguments
-    from .map import run as map_log
-
     parser = Parser(prog="poam map")
-    map_arguments(parser)
-    map_log(parser.parse_args([str(path), "--output", str(folder)]))
+    map_command.add_arguments(parser)
+    map_command.run(parser.parse_args([str(path), "--output", str(folder)]))
     return folder

@@ -20,7 +20,7 @@ import numpy as np
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity, shown
 from ...core.renames import refuse_old
-from ...core.settings import Setting, flat, instance, rows
+from ...core.settings import Setting, instance, rows
 from ...frontend.events import DONE
 from ...mavlink.link import NOT_READ
 from ...mavlink.settings import LinkSettings, PlaceSettings
@@ -113,17 +113,12 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
     """The settings of mapper and planner in a ROS parameter file."""
-    from ...core.reading import read_yaml
-
     try:
-        content = read_yaml(path)
+        given = list(graph.file_values(path, (*graph.ROBOT_NODES, "mavlink")))
     except OSError as error:
         raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
     found: dict[str, Any] = {}
-    for key, body in content.items() if isinstance(content, dict) else ():
-        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "mavlink", "**")
-        own = body.get("ros__parameters") if nodes and isinstance(body, dict) else None
-        values = flat(own) if isinstance(own, dict) else {}
+    for key, values in given:
         refuse_old(values, known, f"{path}: ")
         for name, value in values.items():
             if name in FOR_NODES or name == "use_sim_time":

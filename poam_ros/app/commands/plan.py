@@ -99,16 +99,18 @@ def run(args: argparse.Namespace) -> int:
             "that is easier to meet (--target-tvu, --target-share), or "
             f"--max-duration {np.ceil(days):g}"
         )
+    depths = dict.fromkeys(f"{m:.1f}" for m in (bottom.depth.min(), bottom.depth.max()))
+    parts = quantity(len(bottom.depth), "part")
     print(
-        f"bottom:  {len(bottom.depth)} part(s), depth {bottom.depth.min():.1f} to "
-        f"{bottom.depth.max():.1f} m; standard deviation of a ping {bottom.noise:.2g} m"
+        f"bottom:  {parts}, depth {' to '.join(depths)} m; standard deviation of a ping "
+        f"{bottom.noise:.2g} m"
     )
     print(f"target:  {args.order} in {args.share:.0%} of the workspace")
     lines = quantity(found.lines, "line")
     print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
     print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
-    length, low, high = (way / args.speed / 60 for way in (found.length, found.low, found.high))
-    print(f"time:    {length:.0f} min at {args.speed:g} m/s (90 %: {low:.0f} to {high:.0f})")
+    time, first, last = (m / args.speed / 60 for m in (found.length, found.low, found.high))
+    print(f"time:    {time:.0f} min at {args.speed:g} m/s (90 %: {first:.0f} to {last:.0f})")
     print(
         f"options: --planner boustrophedon --boustrophedon.spacing {found.spacing:.3g} "
         f"--target.tvu {args.order} --target.share {args.share:g}"

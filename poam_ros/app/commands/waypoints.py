@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from ...planning.routes import Routes
 from ...planning.situation import Situation
 from .. import graph
 from ..command import Parser, add_settings
+
+if TYPE_CHECKING:
+    from ...core.geometry import Extent
+    from ...core.maps import ElevationMap
+    from ...mavlink.frame import LocalFrame
 
 SURVEYS = ("boustrophedon", *PILOTS)
 SURVEY = Setting("survey", "boustrophedon", "Survey to write", choices=SURVEYS)
@@ -56,62 +61,24 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the plan; returns the exit status."""
-    from ...mavlink.places import given_frame, workspace_of
-    from ...mavlink.plans import FORMATS, Plan, planned_ahead, routed
-    from ...outputs.exports.chart import recorded
-    from ...outputs.folder import read_map, read_table
+    from ...mavlink.plans import FORMATS, Plan, routed
+    from ...outputs.folder import read_map
 
-    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
-    values: dict[str, Any] = {row.name: row.default for row in known}
-    values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
-    values |= {"workspace": (0.0,) * 4}
-    folder = Path(vars(args).get(AFTER.name, ""))
-    if after := AFTER.name in vars(args):
-        if SURVEY.name in vars(args):
-            raise InputError("survey: not with --after, which writes where the planner would drive")
-        drawn = read_map(folder / "map.npz")
-        values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
-    values |= vars(args)
-    if values["min_depth"] and not after:
-        raise InputError("min_depth: expected --after as well: only a map says how deep it is")
     path: Path = args.file
     if path.suffix not in FORMATS:
         raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
-    degrees = instance(PlaceSettings, values).workspace
-    frame = given_frame(values)
-    if frame is None:
-        raise InputError(
-            "expected --workspace-degrees 'SOUTH WEST NORTH EAST', areas in degrees, or --origin"
-        )
-    values |= frame.values
-    placed = instance(AreaSettings, values).has_polygon
-    if not (any(degrees) or any(values["workspace"]) or placed):
-        raise InputError("expected --workspace, --workspace-degrees or --areas.file")
-    workspace = workspace_of(values, frame)
+    folder = Path(vars(args)[AFTER.name]) if AFTER.name in vars(args) else None
+    if folder is not None and SURVEY.name in vars(args):
+        raise InputError("survey: not with --after, which writes where the planner would drive")
+    drawn = None if folder is None else read_map(folder / "map.npz")
+    values = _values(args, folder, drawn)
+    frame, workspace = _place(values)
     areas = instance(AreaSettings, values).open(workspace)
     draws = np.random.default_rng(values["seed"])
-    if after:
-        pings = read_table(folder / "samples.csv", ("x", "y"))
-        xy = np.column_stack((pings["x"], pings["y"]))
-        planner = PLANNERS[values["planner"]]
-        options = instance(planner.options, values)
-        routes = Routes(areas)
-        if values["min_depth"] and len(xy):
-            routes = deep = DeepRoutes(areas, instance(ClearanceSettings, values))
-            deep.set_vehicle(values["capture_radius"], values["max_speed"])
-            deep.learn(drawn)
-            bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
-            deep.sounded(xy[-1], _transducer_height(folder) - bottom)
-        driven = planned_ahead(
-            lambda view, situation: planner.path(view, situation, options, draws),
-            drawn,
-            xy,
-            routes,
-            values["capture_radius"] / 2,
-            values[DURATION.name] * values["max_speed"],
-        )
-    else:
+    if folder is None or drawn is None:
         driven = routed(_survey(values, areas, draws), areas)
+    else:
+        driven = _ahead(folder, drawn, values, areas, draws)
     if not len(driven):
         raise InputError("areas: no waypoint of the survey can be reached")
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
@@ -133,6 +100,64 @@ def run(args: argparse.Namespace) -> int:
     hours = length / values["max_speed"] / 3600
     print(f"{path}: {len(driven)} waypoints, {length:.0f} m, {hours:.2f} h")
     return 0
+
+
+def _values(
+    args: argparse.Namespace, folder: Path | None, drawn: ElevationMap | None
+) -> dict[str, Any]:
+    """The settings by name: defaults, what the folder records, options."""
+    from ...outputs.exports.chart import recorded
+
+    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
+    values: dict[str, Any] = {row.name: row.default for row in known}
+    values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
+    values["workspace"] = graph.WORKSPACE.default
+    if folder is not None and drawn is not None:
+        values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
+    values |= vars(args)
+    if values["min_depth"] and folder is None:
+        raise InputError("min_depth: expected --after as well: only a map says how deep it is")
+    return values
+
+
+def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
+    """Frame and workspace; the frame's origin and heading are added to the values."""
+    from ...mavlink.places import given_frame, workspace_of
+
+    frame = given_frame(values)
+    if frame is None:
+        raise InputError(
+            "expected --workspace-degrees 'SOUTH WEST NORTH EAST', areas in degrees, or --origin"
+        )
+    values |= frame.values
+    degrees, metres = instance(PlaceSettings, values).workspace, values["workspace"]
+    if not (any(degrees) or any(metres) or instance(AreaSettings, values).has_polygon):
+        raise InputError("expected --workspace, --workspace-degrees or --areas.file")
+    return frame, workspace_of(values, frame)
+
+
+def _ahead(
+    folder: Path, drawn: ElevationMap, values: dict[str, Any], areas: NavigableArea,
+    draws: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Where the planner would drive after the last ping of a map [K, 2], in m."""
+    from ...mavlink.plans import planned_ahead
+    from ...outputs.folder import read_table
+
+    pings = read_table(folder / "samples.csv", ("x", "y"))
+    xy = np.column_stack((pings["x"], pings["y"]))
+    planner = PLANNERS[values["planner"]]
+    options, routes = instance(planner.options, values), Routes(areas)
+    if values["min_depth"] and len(xy):
+        routes = deep = DeepRoutes(areas, instance(ClearanceSettings, values))
+        deep.set_vehicle(values["capture_radius"], values["max_speed"])
+        deep.learn(drawn)
+        bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
+        deep.sounded(xy[-1], _transducer_height(folder) - bottom)
+    return planned_ahead(
+        lambda view, situation: planner.path(view, situation, options, draws), drawn, xy, routes,
+        values["capture_radius"] / 2, values[DURATION.name] * values["max_speed"],
+    )  # fmt: skip
 
 
 def _transducer_height(folder: Path) -> float:

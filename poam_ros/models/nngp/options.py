@@ -57,11 +57,9 @@ class NeighbourOptions(Settings):
         24, "Training steps per update while there are few samples", minimum=0, maximum=10_000
     )
     early_samples: int = setting(
-        1500,
-        "Take early_steps while there are fewer samples than this",
-        minimum=0,
+        1500, "Take early_steps while there are fewer samples than this", minimum=0,
         maximum=10_000_000,
-    )
+    )  # fmt: skip
     update_steps: int = setting(12, "Training steps per update", minimum=0, maximum=10_000)
     global_rate: float = setting(
         2e-2, "Learning rate of offsets, noise and exponent", minimum=1e-9, maximum=1.0

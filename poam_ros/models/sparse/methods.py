@@ -33,23 +33,17 @@ class SparseOptions(Settings):
     shortest_lengthscale: float = lengthscale_setting("Shortest base lengthscale", 0.05)
     longest_lengthscale: float = lengthscale_setting("Longest base lengthscale", 0.5)
     amplitude: float = setting(
-        1.0,
-        "Initial amplitude, relative to the variance of the first batch",
-        minimum=1e-6,
+        1.0, "Initial amplitude, relative to the variance of the first batch", minimum=1e-6,
         maximum=1e3,
-    )
+    )  # fmt: skip
     noise_variance: float = setting(
-        1.0,
-        "Initial noise variance, relative to the variance of the first batch",
-        minimum=1e-6,
+        1.0, "Initial noise variance, relative to the variance of the first batch", minimum=1e-6,
         maximum=1e3,
-    )
+    )  # fmt: skip
     jitter: float = setting(
-        1e-6,
-        "Jitter added to the diagonal of the inducing inputs' covariance",
-        minimum=0.0,
+        1e-6, "Jitter added to the diagonal of the inducing inputs' covariance", minimum=0.0,
         maximum=1e-2,
-    )
+    )  # fmt: skip
     tolerance: float = setting(
         1e-5, "Add inducing inputs while one explains more than this share of the prior variance",
         minimum=1e-12, maximum=1.0,

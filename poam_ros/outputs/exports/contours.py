@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import struct
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -205,7 +206,8 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
 
     features = contours(chart)
     crs = chart.crs_wkt if chart.place is not None else None
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # without an origin there is no system
         path = f"{folder}/contours.gpkg"
         for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
             chosen = [feature for feature in features if feature.kind == kind]

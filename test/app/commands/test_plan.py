@@ -151,9 +151,9 @@ def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):
 def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
     assert main(["plan", "--like", str(run)]) == 0
     out = capsys.readouterr().out
-    assert "depth 10.0 to 10.0 m" in out and "1b in 95% of the workspace" in out
+    assert "24 parts, depth 10.0 m;" in out and "1b in 95% of the workspace" in out
     assert main(["plan", "--like", str(run), "--water-level", "3"]) == 0
-    assert "depth 11.0 to 11.0 m" in capsys.readouterr().out
+    assert "depth 11.0 m;" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

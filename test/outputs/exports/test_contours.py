@@ -1,6 +1,7 @@
 """Contours read back by other libraries: closed, nested, and where the map says."""
 
 import json
+import warnings
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
@@ -108,6 +109,14 @@ def test_a_geopackage_has_three_layers(lake):
         assert set(columns[0]) <= {3, 4, 5, 6, 7}
         assert all(shapely.from_wkb(bytes(found)).is_valid for found in geometries)
     assert list(raw.read(path, layer=LINE)[0]["fields"]) == ["depth", "low", "high", "closed"]
+
+
+def test_a_geopackage_without_an_origin_gives_no_warning(lake):
+    pytest.importorskip("pyogrio")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        (path,) = export(lake, lake / "c.gpkg", ExportSettings(contour_interval=1.0))
+    assert path.stat().st_size
 
 
 def test_a_kml_has_a_folder_of_each_kind(lake):
