@@ -30,6 +30,15 @@ def free_domain() -> int:
 
 
 CLAIMS: list[IO[str]] = []
+
+
+def claimed() -> bool:
+    """Whether our domains are still ours: neither closed by somebody, nor removed."""
+    with contextlib.suppress(OSError, ValueError):
+        return all(os.path.samestat(os.fstat(c.fileno()), os.stat(c.name)) for c in CLAIMS)
+    return False
+
+
 # Before rclpy is loaded, and inherited by every process a test starts.
 os.environ["ROS_DOMAIN_ID"] = os.environ.get("POAM_TEST_DOMAIN") or str(free_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -99,6 +108,7 @@ def ros():
     calls a function between the node's callbacks.
     """
     rclpy = pytest.importorskip("rclpy")
+    assert claimed(), "others may use our ROS domain"
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
     rclpy.init()

@@ -94,4 +94,4 @@ class ModelThread:
         try:
             self._take(Problem(self._session.failed(error, traceback.format_exc())))
         except Exception:
-            log.exception("a failure cannot be handed on")
+            log.exception("a failure cannot be reported")

@@ -124,9 +124,7 @@ class Guidance:
         """An operator has started or resumed the mission."""
         self.autopilot.agree()
         if self._displaced and self.map is not None:
-            text = (
-                "positions were displaced: the map so far may lie beside what is mapped from now on"
-            )
+            text = "positions were displaced: what is mapped from now on may not fit the map so far"
             self._warn("map_displaced", text)
         self._displaced = False
 

@@ -35,7 +35,7 @@ from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
 from poam_ros.ros.simulator.node import SimulatorNode
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.filterwarnings("error::RuntimeWarning")]
 
 KINDS = {
     "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,

@@ -358,6 +358,7 @@ def _sum_up(drive: Drive) -> None:
         try:
             draw_figures(folder)
         except OSError as error:
+            drive.incomplete = True
             print(f"warning: no figures in {folder} ({error.strerror})")
         print_summary(folder)
     else:

@@ -94,11 +94,14 @@ class SweepFolder:
         beside = place.with_name(f".{place.name}.{os.getpid()}")
         with _writing(place):
             beside.mkdir(parents=True)
-            for name, content in result.files.items():
-                (beside / name).write_bytes(content)
-            write_table(beside / "run.csv", RUN_COLUMNS, [values])
-            row = _read_row(beside / "run.csv")
-            rename_folder(beside, place)
+            try:
+                for name, content in result.files.items():
+                    (beside / name).write_bytes(content)
+                write_table(beside / "run.csv", RUN_COLUMNS, [values])
+                row = _read_row(beside / "run.csv")
+                rename_folder(beside, place)
+            finally:  # a full disk needs its space
+                shutil.rmtree(beside, ignore_errors=True)
             self._failure(run).unlink(missing_ok=True)
             self._rows[run.folder] = row
             self._write_index()

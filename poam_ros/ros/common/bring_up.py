@@ -18,8 +18,8 @@ from rclpy.utilities import remove_ros_args
 from .executor import run_node
 
 POLL_PERIOD_S = 1.0  # wall time between two polls
-# Wall time for an answer. A killed node is visible for some seconds more but does not answer; to
-# configure a node means loading torch or a mission.
+# Wall time for an answer. A killed node stays visible for some seconds, but does not answer. A
+# transition takes longer: configuring a node loads torch, or a mission.
 ANSWER_TIMEOUT_S, TRANSITION_TIMEOUT_S = 3.0, 120.0
 UNCONFIGURED, INACTIVE = State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE
 ACTIVE = State.PRIMARY_STATE_ACTIVE

@@ -60,7 +60,7 @@ def write_odometry(state: VehicleState) -> Odometry:
 
 def position_std(message: Odometry) -> float:
     """The largest horizontal standard deviation of the position, in m; 0 if unknown."""
-    covariance = message.pose.covariance
+    covariance = message.pose.covariance.tolist()  # numpy would warn of infinite ones
     return largest_std(covariance[0], covariance[1], covariance[7])
 
 

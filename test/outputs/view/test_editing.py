@@ -115,6 +115,25 @@ def test_a_broken_file_is_said_and_kept(page, run):
     assert path.read_text() == "who,when\nBo,2026\n"
 
 
+def test_a_full_disk_keeps_the_file_and_the_selection(page, run, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    path = run.parent / "logs" / "edits.csv"
+    path.write_text("who,when,why,line,row\nBo,2026-01-03,noise,,3-5\n")
+    before = path.read_text()
+    choose(page, x0=0.0, x1=6.0, y0=0.0, y1=6.0)
+    with monkeypatch.context() as disk:
+        disk.setattr("os.fsync", full)
+        leave_out(page)
+    said = page.editing.root.children[0].text
+    assert "No space left on device" in said and path.name in said
+    assert path.read_text() == before and len(list(path.parent.iterdir())) == 2
+    assert not page.editing.out.disabled
+    leave_out(page)
+    assert len(read_edits(path)) == 2
+
+
 def test_only_a_map_of_a_log_can_be_edited(tmp_path):
     with pytest.raises(InputError, match="expected the log of `poam map`"):
         Edits(write_run(tmp_path / "lake"))

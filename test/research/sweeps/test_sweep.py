@@ -287,13 +287,14 @@ def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
-def test_a_full_disk_gives_one_line(kept):
+def test_a_full_disk_gives_one_line_and_its_space_back(kept):
     sweep_folder, done, other = kept
     result = TaskResult({"epochs.csv": b"samples", "/dev/full": b"no room for this"}, 250, 1.5)
     with pytest.raises(PoamError, match=r"seed-0: cannot be written \(No space left") as caught:
         sweep_folder.add(other, result)
     assert not isinstance(caught.value, InputError) and "\n" not in str(caught.value)
     assert [row["folder"] for row in rows_of(sweep_folder.folder)] == [done.folder]
+    assert not list((sweep_folder.folder / "runs").rglob(".*")), "a part of a run is left"
 
 
 def test_one_writer_at_a_time(tmp_path):
