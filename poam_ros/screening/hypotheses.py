@@ -55,7 +55,7 @@ CHANGES = np.log(
         [0.01, 1e-4, 1e-4, 1.0],
     ]
 )
-BEGINS = np.log([1.0, 7e-4, 3e-4, 1e-4])
+BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
 AFTER_GAP = np.log([1.0, 2e-3, 1e-3, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 NO_READINGS = 0.01  # rate at which a run of these begins

@@ -244,7 +244,7 @@ def test_soundings_without_a_track_lose_only_what_others_contradict():
     """Between ships' lines hundreds of km apart, no sounder has lost the bottom."""
     found = read_soundings(BAJA, ReadOptions())
     factors = np.bincount(cross(found, SoundingMapSettings()).found.multiple, minlength=4)
-    assert factors[2] >= 29 and factors[3] < 10 and factors[0] < 20
+    assert 27 <= factors[2] < 35 and factors[3] < 10 and factors[0] < 20
 
 
 @pytest.mark.parametrize("seed", [12, 72, 135, 137, 160, 200, 206])
