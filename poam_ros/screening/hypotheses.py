@@ -45,7 +45,8 @@ REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
 NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
 #: Log rate at which a sounding begins hypothesis [to] after [from]; at the begin of a line; and
-#: after a gap.
+#: after a gap in a dense line, where the sounder may have lost the bottom, and found an echo. A
+#: true line that is lost is worse than a false one that stays, which a person sees.
 CHANGES = np.log(
     [
         [1.0, 1e-4, 1e-4, 1e-9],
@@ -54,7 +55,8 @@ CHANGES = np.log(
         [0.01, 1e-4, 1e-4, 1.0],
     ]
 )
-BEGINS = np.log([1.0, 2e-3, 1e-3, 1e-4])
+BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
+AFTER_GAP = np.log([1.0, 2e-3, 1e-3, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 NO_READINGS = 0.01  # rate at which a run of these begins
 JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
@@ -155,7 +157,11 @@ class _Paths:
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
         more = np.zeros(len(FACTORS))  # multiples beyond the least rate
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
-        self.begins = np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1])))
+        dense = self.usual <= np.median(ranges) / 2
+        self.begins, self.after_gap = (
+            np.minimum(each + more, np.maximum(each, np.log(ECHOES[1])))
+            for each in (BEGINS, AFTER_GAP if dense else BEGINS)
+        )
         self.changes = CHANGES.copy()
         self.changes[0] += more
 
@@ -235,7 +241,7 @@ class _Paths:
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
         jump[..., RUN, RUN] += CHANGES[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
-        change = np.where(gap, np.maximum(self.changes, self.begins), self.changes)
+        change = np.where(gap, np.maximum(self.changes, self.after_gap), self.changes)
         none = self.r[rows] <= NO_READING
         change[none, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from crossing_lines import ground, lake
@@ -9,8 +11,14 @@ from planted import Record, plant, refused, simulated
 from random_lakes import counts, random_survey
 from random_lakes import refused as multiples_of
 
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.held_out import split_off
 from poam_ros.screening.crossings import find_crossings
+
+BAJA = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "baja.csv"
 
 
 @pytest.mark.parametrize("factor", [2, 3])
@@ -222,6 +230,21 @@ def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     assert len(z) > 45_000
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()
+
+
+def test_true_lines_beside_a_shore_that_nothing_crosses_stay():
+    """A line is seldom false from its begin, and a true one that is lost is worse."""
+    survey = random_survey(308)
+    lost, true, *_ = counts(survey, multiples_of(survey))
+    assert lost <= 0.01 * true
+
+
+@pytest.mark.skipif(not BAJA.exists(), reason="the recorded soundings are not here")
+def test_soundings_without_a_track_lose_only_what_others_contradict():
+    """Between ships' lines hundreds of km apart, no sounder has lost the bottom."""
+    found = read_soundings(BAJA, ReadOptions())
+    factors = np.bincount(cross(found, SoundingMapSettings()).found.multiple, minlength=4)
+    assert 27 <= factors[2] < 35 and factors[3] < 10 and factors[0] < 20
 
 
 @pytest.mark.parametrize("seed", [12, 72, 135, 137, 160, 200, 206])

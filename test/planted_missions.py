@@ -1,0 +1,169 @@
+"""Faults planted in missions, and what screening makes of them: SMSE of the map at the end.
+
+``python test/planted_missions.py FIRST LAST [FAULT ...]`` prints a line for each seed and fault.
+Each screened mission is also continued from its files at three quarters, and replayed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from kept import Kept
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.events import MissionStateChanged, Tick
+from poam_ros.frontend.front_end import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.importers.journals import read_journal
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.journal.reader import read_mission
+from poam_ros.mapping.sounding_map import learn
+from poam_ros.mapping.soundings import SoundingMapSettings
+
+FAULTS = ("none", "leg2", "isolated5", "isolated20", "fish", "shallow", "offset")
+NORTH = 6  # legs north and south; then four across
+
+
+def track(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Places 0.6 m apart [N, 2], in m, and the leg of each [N]; -1: a turn."""
+    ends = []
+    for i, x in enumerate(np.linspace(-24, 24, NORTH) + rng.uniform(-1.5, 1.5, NORTH)):
+        ends += [(x, -25), (x, 25)][:: 1 - 2 * (i % 2)]
+    for i, y in enumerate((-16, -4, 7, 18)):
+        ends += [(26, y), (-26, y)][:: 1 - 2 * (i % 2)]
+    places, legs = [], []
+    for number, (a, b) in enumerate(pairwise(np.array(ends, dtype=float))):
+        count = max(1, round(np.hypot(*(b - a)) / 0.6))
+        places.append(a + (b - a) * np.arange(count)[:, None] / count)
+        legs += [-1 if number % 2 else number // 2] * count
+    return np.concatenate(places), np.array(legs)
+
+
+def depth(xy: np.ndarray, phase: np.ndarray) -> np.ndarray:
+    x, y = xy.T
+    waves = 1.6 * np.cos(y / 7 + phase[1]) + 0.6 * np.sin((x + 2 * y) / 4 + phase[2])
+    return 8 + 2 * np.sin(x / 9 + phase[0]) + waves
+
+
+def plant(
+    true: np.ndarray, leg: np.ndarray, fault: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges with a fault [N], in m, and which are sound [N]."""
+    ranges, sound = true.copy(), np.ones(len(true), dtype=bool)
+
+    def false(rows: np.ndarray, values: np.ndarray) -> None:
+        ranges[rows], sound[rows] = values, False
+
+    def part(number: int, length: int) -> np.ndarray:
+        rows = np.flatnonzero(leg == number)
+        begin = rng.integers(len(rows) - length - 5)
+        return rows[begin : begin + length]
+
+    order = rng.permutation(NORTH)
+    rows = np.flatnonzero(leg == order[0])
+    if fault == "leg2":
+        false(rows, 2 * true[rows] * (1 + 0.01 * rng.normal(size=len(rows))))
+    elif fault.startswith("isolated"):
+        rows = np.flatnonzero(rng.uniform(size=len(true)) < int(fault[8:]) / 100)
+        false(rows, true[rows] * rng.uniform(1.5, 3, len(rows)))
+    elif fault == "fish":
+        for number in order[:4]:
+            hit = part(number, 20)
+            hit = hit[rng.uniform(size=20) < 0.8]
+            false(hit, true[hit] * rng.uniform(0.25, 0.75, len(hit)))
+    elif fault == "shallow":
+        for number in order[:2]:
+            false(part(number, 30), 1.2 + 0.03 * rng.normal(size=30))
+    elif fault == "offset":
+        false(rows, true[rows] + 0.5)
+    elif fault != "none":
+        raise SystemExit(f"{fault}: expected one of {', '.join(FAULTS)}")
+    return ranges, sound
+
+
+class Planted(Kept):
+    """A mission over a lake with a fault; legs across begin after the pilot survey."""
+
+    def __init__(self, folder: Path, seed: int, fault: str, screened: bool) -> None:
+        rng = np.random.default_rng([seed, 3])
+        self.xy, leg = track(rng)
+        self.phase = rng.uniform(0, 6, 3)
+        true = depth(self.xy, self.phase) + 0.05 * rng.normal(size=len(self.xy))
+        self.ranges, self.sound = plant(true, leg, fault, rng)
+        super().__init__(folder, **{
+            "screening.enabled": screened, "pilot_samples": int((leg == NORTH).argmax()),
+            "nngp.first_steps": 60,
+        })  # fmt: skip
+
+    def ping(self) -> None:
+        (x, y), distance = self.xy[self.stamp].tolist(), float(self.ranges[self.stamp])
+        self.stamp += 1
+        ns = self.stamp * SECOND // 10
+        self.session.handle(VehicleState(ns, (x, y, 0.0)), self.now)
+        self.session.handle(RawPing(ns, distance, 0.1, 100.0), self.now)
+        self.session.handle(Tick(), self.now)
+
+    def finish(self) -> Planted:
+        self.until(len(self.xy))
+        self.session.handle(MissionStateChanged("done"), self.now)
+        self.turn()
+        return self
+
+    @property
+    def mapped(self) -> np.ndarray:
+        """Stamps of the pings in the map, in order."""
+        return np.sort(self.session.mapper.data.stamp_ns)
+
+    @property
+    def smse(self) -> float:
+        axis = np.linspace(-24, 24, 25)
+        at = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+        true = -depth(at, self.phase)
+        return float(((self.session.mapper.predict(at).mean - true) ** 2).mean() / true.var())
+
+
+def measure(root: Path, seed: int, fault: str) -> str:
+    """What screening makes of a fault, in words."""
+    raw = Planted(root / "raw", seed, fault, False).finish()
+    raw.close()
+    screened = Planted(root / "screened", seed, fault, True)
+    screened.until(3 * len(screened.xy) // 4)
+    screened.settle()
+    screened.written()
+    shutil.copytree(root / "screened", root / "image", ignore=shutil.ignore_patterns(".*"))
+    stamp = screened.stamp
+    screened.finish()
+    again = Planted(root / "image", seed, fault, True)
+    again.stamp = stamp
+    again.turn()
+    again.finish()
+    resumed = np.array_equal(again.mapped, screened.mapped)
+    again.close()
+    screened.close()
+    mapper = screened.session.mapper
+    past = read_mission(root / "screened").settings
+    settings = SoundingMapSettings(seed=past["seed"], model=mapper.settings)
+    pings = read_journal(root / "screened", ReadOptions())
+    replayed, *_ = learn(pings, mapper.workspace, settings)
+    replays = np.array_equal(np.sort(replayed.data.stamp_ns), screened.mapped)
+    sound = screened.sound
+    used = sound[screened.mapped * 10 // SECOND - 1]
+    return (
+        f"SMSE {raw.smse:.4f}, screened {screened.smse:.4f}; false in the map "
+        f"{(~used).sum()}/{(~sound).sum()}, true lost {sound.sum() - used.sum()}/{sound.sum()}; "
+        f"resumed {'alike' if resumed else 'NOT ALIKE'}, replayed "
+        f"{'alike' if replays else 'NOT ALIKE'}"
+    )
+
+
+if __name__ == "__main__":
+    first, last, *names = sys.argv[1:]
+    for seed in range(int(first), int(last)):
+        for name in names or FAULTS:
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"{seed} {name:<11}{measure(Path(folder), seed, name)}", flush=True)
