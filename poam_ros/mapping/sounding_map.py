@@ -42,8 +42,9 @@ from .crossed import Crossed, cross
 from .exclusions import described, rows_and_files
 from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
-from .outline import Outline, land
+from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
+from .surveyed import surveyed
 
 log = logging.getLogger(__name__)
 
@@ -331,13 +332,11 @@ def map_soundings(
     )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
-    shown = np.isfinite(drawn.mean) if within is None else within
+    shown = counted = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        shown &= drawn.known(mapper.xy, mapper.z)
-    counted = drawn.only(shown)
-    if not extrapolate:
-        shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))
-    drawn = drawn.only(shown)
+        surface = soundings.highest_surface(settings.water_level)
+        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, surface))
+    drawn, counted = drawn.only(shown), drawn.only(counted)
     refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
         refused = refused.more(reason, pings.stamp_ns, pings.xyz)

@@ -42,7 +42,13 @@ def lines_of(count=240):
 def csv_file(path, wrong=(), later=0):
     """``later``: than those of ``lines_of``, in ms."""
     rows = [
-        [f"{when + np.timedelta64(later, 'ms')}", f"{lat:.8f}", f"{lon:.8f}", f"{depth:.3f}", f"L{line}"]
+        [
+            f"{when + np.timedelta64(later, 'ms')}",
+            f"{lat:.8f}",
+            f"{lon:.8f}",
+            f"{depth:.3f}",
+            f"L{line}",
+        ]
         for when, lat, lon, depth, line in lines_of()
     ]
     for row, column, text in wrong:
