@@ -54,7 +54,7 @@ TILE = 20_000
 OnProgress = Callable[[int], None]
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
 Part = tuple[slice, slice]
-CELLS = 256  # along a map's longer side, about, where nobody says how large they are
+CELLS = 282  # along a map's longer side at most, where nobody says how large they are
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
@@ -272,7 +272,7 @@ def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSett
 
 
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
-    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side; or
+    """1, 2 or 5 times a power of ten, in m, for ``CELLS`` cells along the longer side at most; or
     smaller for half as many along the side of a square of the water's area (m^2), as of a river."""
     return round_step(min(float(workspace.size.max()), 2 * area**0.5) / CELLS)
 
