@@ -188,6 +188,8 @@ class RawSoundings:
         kept = kept.without({POSITION_JUMP: kept.jumps(str(path), options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
+            if kept.refused["impossible_place"]:
+                reasons += f", such as {self.place[0].tolist()}"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
         if options.draught and not kept.down:
             raise InputError(
