@@ -78,8 +78,8 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     wrong = track.impossible()
     if track.several:
         log.warning(
-            "%s: positions jump to and fro, as of more than one vehicle: no %s is refused; map "
-            "each vehicle's soundings from a file of its own", where, POSITION_JUMP,
+            "%s: positions jump back and forth, as of more than one vehicle: none is refused as "
+            "%s. Map each vehicle from a file of its own", where, POSITION_JUMP,
         )  # fmt: skip
     for last, index in track.stays[:SAID]:
         log.warning(

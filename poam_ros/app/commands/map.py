@@ -250,7 +250,7 @@ def _with_outline(
     print(
         f"outline of {in_words('area', [outline.area] * 3)}"
         + (f", without {quantity(outline.islands, 'island')} inside it" if outline.islands else "")
-        + (f"; {quantity(beyond, 'sounding')} outside it used, too" if beyond else "")
+        + (f"; also uses {quantity(beyond, 'sounding')} outside it" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))

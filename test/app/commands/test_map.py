@@ -98,7 +98,7 @@ def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     assert (out / "validation.json").exists()
     (tmp_path / "bag").mkdir()
     line = refused(["map", str(tmp_path / "bag"), str(days[0])], capsys)
-    assert "monday.csv: no other file goes with a rosbag2 recording" in line
+    assert "monday.csv: a rosbag2 recording" in line
 
 
 @pytest.mark.usefixtures("no_figures")
