@@ -351,7 +351,9 @@ def test_two_sounders(tmp_path):
     def other(i, when):
         return sentence(f"YXDPT,{2.3 * DEPTH[i]:.2f},0.0")
 
-    with pytest.raises(InputError, match=r"depths that differ by a factor of 2.. by (SD|YX) and by (SD|YX)"):
+    with pytest.raises(
+        InputError, match=r"depths that differ by a factor of 2.. by (SD|YX) and by (SD|YX)"
+    ):
         read(tmp_path, joined(sentences(gga, dpt, other, rmc)))
 
 
