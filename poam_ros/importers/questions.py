@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import in_area_of_use, is_in_feet
+from ..core.geodesy import in_area_of_use, is_in_feet, rough_metres
 from .cells import UNITS
 from .columns import PLACES, Columns
 
@@ -205,9 +205,7 @@ def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
     """A question if the survey's shape suggests swapped columns or depths in another unit; else
     empty. Arguments as in ``question``."""
     first, second, name = columns.names
-    xy = place * (111_320.0 if columns.degrees else 1.0)
-    if columns.degrees:
-        xy[:, 1] *= np.cos(np.radians(np.median(place[:, 0])))
+    xy = rough_metres(place) if columns.degrees else place
     sides = np.ptp(xy, axis=0)
     size = np.abs(height) * UNITS[columns.unit]
     swapped = sides.max() > LONG_M and sides.max() > NARROW * sides.min()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from .jumps import metres
+from ..core.geodesy import rough_metres
 from .logs import DAY, GAP
 
 #: Kinds of sentences with positions and with depths, the preferred first; and those with the date.
@@ -145,7 +145,7 @@ def _apart(fixes: list[Fix], others: list[Fix]) -> tuple[float, bool]:
 
 def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Between fixes [N, 4], in m."""
-    places = metres(np.concatenate((one[:, 2:], two[:, 2:])))
+    places = rough_metres(np.concatenate((one[:, 2:], two[:, 2:])))
     return np.hypot(*(places[: len(one)] - places[len(one) :]).T)
 
 
