@@ -75,7 +75,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     names = [find_reader(path, args.reader) for path in args.logs]
     mission, bag = names[0] == MISSION, names[0] == RECORDING
     if (mission or bag) and len(names) > 1:
-        raise InputError(f"{args.logs[1]}: no other file goes with a {READERS[names[0]].kind}")
+        raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
     _check(args, mission, bag, columns=READERS[names[0]].columns)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:

@@ -9,8 +9,8 @@ from shlex import quote
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """External text for a log line: ASCII, without line breaks, cut at ``limit`` characters."""
-    plain = ascii(text[:limit])[1:-1]
+    """External text for a log line: printable, without line breaks, cut at ``limit`` characters."""
+    plain = repr(text[:limit])[1:-1]
     return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
 
 

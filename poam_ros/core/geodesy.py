@@ -1,4 +1,5 @@
-"""Places on the Earth and metres in a plane: the package's only projections, by pyproj.
+"""Places on the Earth and metres in a plane: the package's only projections, by pyproj; and rough
+metres where these need not be exact.
 
 By default, metres are those of a transverse Mercator projection around the map's own origin: near
 it lengths are true, and a map that is north up keeps its cells. UTM and other systems have an EPSG
@@ -21,6 +22,7 @@ MAX_OFFSET = 30.0
 #: Coordinate system of a map without an origin.
 LOCAL = 'LOCAL_CS["poam_ros map frame",UNIT["metre",1],AXIS["x",EAST],AXIS["y",NORTH]]'
 WGS84 = "EPSG:4326"
+DEGREE_M = 111_320.0  # of latitude, about
 
 
 def _latitude(origin: tuple[float, ...]) -> None:
@@ -98,6 +100,17 @@ class LocalProjection:
         xy = transformed(WGS84, self.crs, np.column_stack((longitude, latitude)))
         xy[~(np.abs(_wrapped(longitude - self.longitude)) <= MAX_OFFSET)] = np.nan
         return xy
+
+
+def rough_metres(degrees: np.ndarray) -> np.ndarray:
+    """Places near each other [N, 2], latitude and longitude in degrees, in m east and north of
+    their median [N, 2]; without pyproj, and to some parts in a thousand."""
+    known = degrees[np.isfinite(degrees).all(1)]
+    if not len(known):
+        return degrees
+    off = degrees - np.median(known, axis=0)
+    east = _wrapped(off[:, 1]) * np.cos(np.radians(np.median(known[:, 0])))
+    return DEGREE_M * np.column_stack((east, off[:, 0]))
 
 
 def place_said(latitude: float, longitude: float) -> str:

@@ -15,17 +15,20 @@ import numpy as np
 
 from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE
+from ..core.geodesy import WGS84, transformed
 from ..core.reading import refuse_large_dataset
 from ..mapping.soundings import LINE, Labels
-from .cells import Times, number
-from .columns import MEANINGS, Columns
-from .questions import check_heights, question
+from .cells import UNITS, Times, number, value_with_unit
+from .columns import MEANINGS, Columns, unit_in_column, unit_of
+from .questions import check_heights, check_unit, question
 from .raw import RawSoundings, ReadOptions
 from .tables import SAMPLE
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".gpx", ".geojson", ".gpkg", ".shp", ".fgb", ".kml")
 MULTIPOINT, POINT = 4, 1
+#: A depth in the XML of a GPX extension.
+_DEPTH = re.compile(r"depth>\s*([-+\d.eE]+)\s*<", re.IGNORECASE)
 #: Attributes that repeat what a point's geometry says.
 MEANINGS_OF_PLACE = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
 
@@ -96,19 +99,35 @@ def _features(
     with requires_extra(f"{path}: its coordinates", "pyproj"):
         from pyproj import CRS
     crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
-    degrees = crs is not None and crs.to_epsg() == 4326
+    degrees = crs is not None and crs.is_geographic
     nowhere = (np.nan, np.nan, np.nan)
     xyz = np.array([nowhere if point is None else point for point in points])
+    if crs is not None and degrees and (flat := crs.to_2d()).to_epsg() != 4326:
+        xyz[:, :2] = transformed(flat, WGS84, xyz[:, :2])
     names = ("longitude", "latitude") if degrees else ("x", "y")
     fields = {str(name): each for name, each in zip(meta["fields"], values, strict=True)}
     own = {name: each for name, each in fields.items() if name.lower() not in MEANINGS_OF_PLACE}
     if np.isfinite(xyz[:, 2]).any() and xyz[:, 2].any() and "z" not in own:
         own["z"] = xyz[:, 2]
-    columns = Columns.of([*names, *own], options.columns, str(path), (), options.units)
+    for name in [name for name, cells in own.items() if _has_depths(cells)]:
+        own.setdefault("depth", own.pop(name))  # of an extension of GPX
+    header = [*names, *own]
+    columns = Columns.of(header, options.columns, str(path), (), options.units)
     columns = replace(columns, given=(*names, *options.columns))
-    height = np.array([_value(cell) for cell in own[columns.height].tolist()])
+    unit = options.units or unit_of(columns.height)
+    if not options.units:
+        rows = [
+            ["", "", *map(str, row)]
+            for row in zip(*(cells[:SAMPLE].tolist() for cells in own.values()), strict=True)
+        ]
+        unit = unit_in_column(header, rows, columns.height, str(path)) or unit
+    unit = unit or ("m" if _unit_beside(own[columns.height]) else "")
+    check_unit(str(path), "" if degrees else options.crs or str(meta["crs"] or ""),
+               columns.height, unit)  # fmt: skip
+    columns = replace(columns, unit=unit or "m")
+    height = np.array([_value(cell, columns.unit) for cell in own[columns.height].tolist()])
     if columns.depth_beside:
-        depth = [_value(cell) for cell in own[columns.depth_beside].tolist()]
+        depth = [_value(cell, columns.unit) for cell in own[columns.depth_beside].tolist()]
         check_heights(columns, np.column_stack((height, depth)), str(path))
     stamps = None
     if columns.time and columns.time in own:
@@ -134,10 +153,25 @@ def _features(
     return found.without(wrong)
 
 
-def _value(cell: Any) -> float:
-    """A number, or the depth in the XML of a GPX extension."""
+def _has_depths(cells: np.ndarray) -> bool:
+    """Whether an attribute is the XML of a GPX extension with depths."""
+    return any(isinstance(cell, str) and _DEPTH.search(cell) for cell in cells[:SAMPLE].tolist())
+
+
+def _unit_beside(cells: np.ndarray) -> bool:
+    """Whether an attribute's values have their unit beside them."""
+    texts = [cell for cell in cells[:SAMPLE].tolist() if isinstance(cell, str)]
+    return bool(texts) and all(map(value_with_unit, texts))
+
+
+def _value(cell: Any, unit: str) -> float:
+    """A number, one with its unit beside it, or the depth in the XML of a GPX extension; in
+    ``unit``."""
     if isinstance(cell, str):
-        inside = re.search(r"depth>\s*([-+\d.eE]+)\s*<", cell, re.IGNORECASE)
+        inside = _DEPTH.search(cell)
         cell = inside.group(1) if inside else cell
-        return number(cell, "," in cell)
+        scale = 1.0
+        if found := value_with_unit(cell):
+            cell, scale = found[0], UNITS[found[1]] / UNITS[unit]
+        return scale * number(cell, "," in cell)
     return np.nan if cell is None else float(cell)

@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.clock import SECOND
-from .no_readings import DEGREE_M
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +77,8 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     wrong = track.impossible()
     if track.several:
         log.warning(
-            "%s: positions jump to and fro, as of more than one vehicle: no %s is refused; map "
-            "each vehicle's soundings from a file of its own", where, POSITION_JUMP,
+            "%s: positions jump back and forth, as of more than one vehicle: none is refused as "
+            "%s. Map each vehicle from a file of its own", where, POSITION_JUMP,
         )  # fmt: skip
     for last, index in track.stays[:SAID]:
         log.warning(
@@ -273,13 +272,3 @@ def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
     known = stamp_ns != 0
     first = stamp_ns[known].min() if known.any() else 0
     return np.where(known, (stamp_ns - first) / SECOND, np.nan)
-
-
-def metres(degrees: np.ndarray) -> np.ndarray:
-    """Places near each other [N, 2], in m east and north, of latitude and longitude."""
-    known = degrees[np.isfinite(degrees).all(1)]
-    if not len(known):
-        return degrees
-    off = degrees - np.median(known, axis=0)
-    east = ((off[:, 1] + 180.0) % 360.0 - 180.0) * np.cos(np.radians(np.median(known[:, 0])))
-    return DEGREE_M * np.column_stack((east, off[:, 0]))

@@ -12,6 +12,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
+from ..mapping.exclusions import DATES
 from .cells import NO_READING as WRITTEN
 from .cells import UNITS, Times, is_clock, is_date, number
 from .columns import plain_column_name, unit_of
@@ -116,9 +117,12 @@ class WaterLevels:
 
     @property
     def said(self) -> str:
-        """Number of readings, file and range of levels, as text."""
+        """Number of readings, file, range of levels and of times, as text."""
         low, high = self.level.min(), self.level.max()
-        return f"{quantity(len(self.level), 'reading')} in {self.path.name}, {low:g} to {high:g} m"
+        first, last = (str(np.datetime64(int(s) // SECOND, "s")) for s in self.stamp_ns[[0, -1]])
+        times = "" if self.clock or self.stamp_ns[0] < DATES else f", {first} to {last}"
+        number = quantity(len(self.level), "reading")
+        return f"{number} in {self.path.name}, {low:g} to {high:g} m{times}"
 
 
 def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
+from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter
-from .jumps import POSITION_JUMP, impossible_positions, metres, placed_by
+from .jumps import POSITION_JUMP, impossible_positions, placed_by
 from .raw import RawSoundings
 
 #: Bytes of memory that a position, a depth or a kind of message takes.
@@ -89,7 +90,7 @@ class PositionsAndDepths:
         fixed = fixed[np.isfinite(fixed).all(1)]
         fixed = fixed[np.argsort(fixed[:, 0], kind="stable")]
         place, near = interpolated(seconds, fixed)
-        false = impossible_positions(str(path), fixed[:, 0], metres(fixed[:, 1:]))
+        false = impossible_positions(str(path), fixed[:, 0], rough_metres(fixed[:, 1:]))
         inside = np.isfinite(place).all(1)
         beams = np.array(sorted(self.beams)).reshape(-1, 4)
         if len(beams := beams[np.isfinite(beams).all(-1)]):

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra, shown
+from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter
 from .cells import UNITS
-from .jumps import POSITION_JUMP, impossible_positions, metres, placed_by
+from .jumps import POSITION_JUMP, impossible_positions, placed_by
 from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated
 from .raw import RawSoundings, ReadOptions
 from .receivers import DATES, DEPTHS, FIXES, Fix, NmeaLog, date_fixes, once, sounder, track
@@ -116,7 +117,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
     )  # fmt: skip
     apart = inside & ~((step > 0) & (step <= GAP))
-    false = impossible_positions(str(path), seconds, metres(fixed[:, 2:]))
+    false = impossible_positions(str(path), seconds, rough_metres(fixed[:, 2:]))
     return found.without({
         **{why: reason == why for why in dict.fromkeys(reason.tolist()) if why},
         "no_position": ~inside, "position_gap": apart, "no_time": ~timed,

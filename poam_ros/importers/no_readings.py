@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.geodesy import DEGREE_M, rough_metres
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from .cells import NO_READING, UNITS
@@ -12,7 +13,6 @@ from .cells import NO_READING, UNITS
 FAR_TIMES, FAR_M = 20.0, 50_000.0
 #: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
 LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
-DEGREE_M = 111_320.0  # of latitude
 
 
 def impossible(
@@ -56,19 +56,13 @@ def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[st
         repeated = int((size[kept] == deepest).sum())
         if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
             refuse("sonar_limit", size == deepest)
-    scale = np.ones(2)
-    if degrees:
-        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
     nowhere = (place == 0).all(1)
     if degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
-        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
+        elsewhere = np.hypot(*np.median(place, axis=0)) * (DEGREE_M if degrees else 1) > FAR_M
         refuse("null_position", nowhere & elsewhere)
     if kept.sum() >= 20:
-        middle = np.median(place[kept], axis=0)
-        off = place - middle
-        if degrees:
-            off[:, 1] = (off[:, 1] + 180) % 360 - 180
-        away = np.hypot(*(off * scale).T)
+        xy = rough_metres(place) if degrees else place
+        away = np.hypot(*(xy - np.median(xy[kept], axis=0)).T)
         reach = np.quantile(away[kept], 0.9)
         refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
     return wrong

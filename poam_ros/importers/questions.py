@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import in_area_of_use
+from ..core.geodesy import in_area_of_use, is_in_feet, rough_metres
 from .cells import UNITS
 from .columns import PLACES, Columns
 
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
+#: More than any easting or northing on the Earth, in m.
+EARTH = 1e8
 #: Different places that a survey of 20 soundings has at least.
 FEWEST_PLACES = 5
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
@@ -40,6 +42,21 @@ def check_heights(columns: Columns, both: np.ndarray, where: str) -> None:
             f"antenna's or the water's: --columns depth={beside}; if it is the bottom's: "
             f"--columns z={name}"
         )
+
+
+def check_unit(where: str, crs: str, column: str, unit: str) -> bool:
+    """Whether a coordinate system counts feet; empty: none.
+
+    Raises:
+        InputError: it does, and nothing says what the depths are in (``unit`` is empty).
+    """
+    in_feet = bool(crs) and is_in_feet("--crs", crs)
+    if in_feet and not unit:
+        raise InputError(
+            f"{where}: {crs} is in feet, and column {column} does not say its unit. "
+            "If it is in feet, too: --units ft; if not: --units m"
+        )
+    return in_feet
 
 
 def question(
@@ -72,6 +89,12 @@ def question(
                 f"longitude={first} latitude={second} (or the other way round); if they are "
                 f"metres: --columns x={first} y={second}"
             )
+    if not columns.degrees and not spelt & {"x", "y"} and np.abs(place).max() > EARTH:
+        return (
+            f"columns {first}, {second} reach {np.abs(place).max():.3g} m, farther than any place "
+            f"on the Earth. If they are degrees times 10,000,000: --columns longitude={first} "
+            f"latitude={second} (or the other way round)"
+        )
     if crs and not columns.degrees and not spelt & {"x", "y"}:
         middle = np.median(place, axis=0)
         if in_area_of_use(crs, middle[::-1]) and not in_area_of_use(crs, middle):
@@ -182,9 +205,7 @@ def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
     """A question if the survey's shape suggests swapped columns or depths in another unit; else
     empty. Arguments as in ``question``."""
     first, second, name = columns.names
-    xy = place * (111_320.0 if columns.degrees else 1.0)
-    if columns.degrees:
-        xy[:, 1] *= np.cos(np.radians(np.median(place[:, 0])))
+    xy = rough_metres(place) if columns.degrees else place
     sides = np.ptp(xy, axis=0)
     size = np.abs(height) * UNITS[columns.unit]
     swapped = sides.max() > LONG_M and sides.max() > NARROW * sides.min()

@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
+from ..core.geodesy import (
+    WGS84,
+    LocalProjection,
+    coordinate_system,
+    rough_metres,
+    transformed,
+)  # fmt: skip
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.refused_pings import RefusedPings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels, Soundings, line_names
 from .cells import UNITS
-from .jumps import POSITION_JUMP, impossible_positions, metres, seconds_of
-from .no_readings import DEGREE_M, FAR_M, FAR_TIMES, impossible, no_readings
+from .jumps import POSITION_JUMP, impossible_positions, seconds_of
+from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
 from .repeats import without_repeats
 
 if TYPE_CHECKING:
@@ -168,7 +174,7 @@ class RawSoundings:
         if self.fixed or self.stamp_ns is None:
             return np.zeros(len(self), dtype=bool)
         code = "" if self.degrees else crs or self.crs
-        xy = metres(_degrees(self.place, code)) if self.degrees or code else self.place
+        xy = rough_metres(_degrees(self.place, code)) if self.degrees or code else self.place
         return impossible_positions(where, seconds_of(self.stamp_ns), xy)
 
     def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
@@ -188,6 +194,8 @@ class RawSoundings:
         kept = kept.without({POSITION_JUMP: kept.jumps(str(path), options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
+            if kept.refused["impossible_place"]:
+                reasons += f", such as {self.place[0].tolist()}"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
         if options.draught and not kept.down:
             raise InputError(
@@ -336,9 +344,8 @@ def _near(degrees: Mapping[Path, np.ndarray]) -> None:
     (first, places), *others = degrees.items()
     begin = np.median(places, axis=0)
     for path, these in others:
-        off = np.median(these, axis=0) - begin
-        off[1] = ((off[1] + 180) % 360 - 180) * np.cos(np.radians(begin[0]))
-        if (apart := DEGREE_M * float(np.hypot(*off))) > FAR_TIMES * FAR_M:
+        both = rough_metres(np.array((begin, np.median(these, axis=0))))
+        if (apart := float(np.hypot(*np.diff(both, axis=0)[0]))) > FAR_TIMES * FAR_M:
             raise InputError(
                 f"{path}: expected the same water as {first}, got one {apart / 1000:.0f} km away"
             )

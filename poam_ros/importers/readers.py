@@ -142,7 +142,7 @@ def read_soundings(
         soundings = _read_by(path, options, name)
         if isinstance(soundings, Soundings):
             if len(paths) > 1:
-                raise InputError(f"{path}: cannot go with other files ({READERS[name].kind})")
+                raise InputError(f"{path}: a {READERS[name].kind} is mapped alone")
             return soundings
         found[path] = soundings
     return place(found, options)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from .jumps import metres
+from ..core.geodesy import rough_metres
 from .logs import DAY, GAP
 
 #: Kinds of sentences with positions and with depths, the preferred first; and those with the date.
@@ -111,14 +111,14 @@ def _contradict(path: Path, what: str, one: str, two: str, kinds: Sequence[str])
 
 
 def _of_one_receiver(path: Path, fixes: list[Fix], talker: str) -> list[Fix]:
-    """Raises an ``InputError`` where positions go to and fro between two places."""
+    """Raises an ``InputError`` where positions alternate between two places."""
     if len(fixes) > 10:
         every = np.array(fixes)
         one, two = (np.median(_distances(every[k:], every[:-k])) for k in (1, 2))
         if one > APART and two < one / 2:
             raise InputError(
-                f"{path}: expected positions of one receiver, got such that go to and fro by "
-                f"{one:.0f} m, all of talker {talker}: two receivers in one log"
+                f"{path}: expected positions of one receiver, got some that alternate between "
+                f"places {one:.0f} m apart, all of talker {talker}: two receivers in one log"
             )
     return fixes
 
@@ -145,7 +145,7 @@ def _apart(fixes: list[Fix], others: list[Fix]) -> tuple[float, bool]:
 
 def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Between fixes [N, 4], in m."""
-    places = metres(np.concatenate((one[:, 2:], two[:, 2:])))
+    places = rough_metres(np.concatenate((one[:, 2:], two[:, 2:])))
     return np.hypot(*(places[: len(one)] - places[len(one) :]).T)
 
 
@@ -194,7 +194,7 @@ def sounder(
         beside = [] if _from_surface(kind, every) != surface else _silent(chosen, every, fixes)
         few = 20 * len(every) <= len(chosen) or 2 * len(beside) > len(every)
         if kind == best[1] and ratio > 1 + OTHER_DEPTH and not few:
-            said = f"depths {ratio:.2g} times each other"
+            said = f"depths that differ by a factor of {ratio:.2g}"
             raise InputError(_contradict(path, said, best[0], talker, DEPTHS))
         if beside:
             chosen = sorted([*chosen, *beside])

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.geodesy import is_in_feet
 from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter
 from ..frontend.placing import MAX_ELEVATION
@@ -25,7 +24,7 @@ from .angles import Angles
 from .cells import UNITS, Times, angle, number
 from .columns import Columns, guess, unit_in_column, unit_of
 from .dialect import Dialect, said, sniff, wide_text
-from .questions import check_heights, question
+from .questions import check_heights, check_unit, question
 from .raw import RawSoundings, ReadOptions
 
 #: Rows and cells held as text at a time.
@@ -219,12 +218,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         check_heights(columns, np.array(pairs), str(path))
     beside = dialect.units[header.index(columns.height)] if dialect.units else ""
     said_unit = units or unit_of(columns.height) or beside
-    in_feet = bool(options.crs) and is_in_feet("--crs", options.crs)
-    if in_feet and not said_unit:
-        raise InputError(
-            f"{path}: {options.crs} is in feet, and column {columns.height} does not say its unit. "
-            "If it is in feet, too: --units ft; if not: --units m"
-        )
+    in_feet = check_unit(str(path), options.crs, columns.height, said_unit)
     if by is not None and by not in header:
         if by != LINE:
             raise InputError(

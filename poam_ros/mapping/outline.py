@@ -1,9 +1,10 @@
-"""Where a map ends: at an outline, polygons with islands, from the files that people have them in;
-else where soundings say nothing."""
+"""Where a map ends: at an outline, polygons with islands, from the files that people have them
+in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
-from ..core.maps import ElevationMap
 from ..core.reading import parse_json
 from ..core.vectors import Rings, read_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
@@ -30,10 +30,12 @@ CELLS = 1024
 
 @dataclass(frozen=True)
 class Outline:
-    """Polygons of a file, with islands, in the coordinates of the map, in m."""
+    """Polygons of a file, with islands, in the coordinates of the map, in m; ``islands``: how many
+    of these were polygons of their own."""
 
     polygons: tuple[Rings, ...]
     file: str = ""
+    islands: int = 0
 
     @property
     def described(self) -> dict[str, Any]:
@@ -115,7 +117,8 @@ def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
 
 
 def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray) -> Outline:
-    """The polygons of a file that hold a sounding.
+    """The polygons of a file that hold a sounding. Closed lines are polygons, too; polygons without
+    a sounding inside another one are its islands.
 
     Args:
         path: GeoJSON; or GeoPackage, Shapefile, KML and what else pyogrio reads.
@@ -125,11 +128,13 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     Raises:
         InputError: the file cannot be read, holds no polygon, or none with a sounding in it.
     """
-    if path.suffix.lower() in (".geojson", ".json"):
-        found, crs = list(_of_geojson(path)), None
+    tree = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
+    if tree is not None and _in_degrees(tree):
+        found, crs = _of_geojson(path, tree), None
     else:
         layer = read_layer(path, "an outline in this format")
-        found, crs = layer.polygons, layer.crs
+        found = [*layer.polygons, *((line,) for line, _ in layer.places if _is_closed(line))]
+        crs = layer.crs
         if projection is None and crs is not None and is_in_feet(str(path), crs):
             raise InputError(
                 f"{path}: is in feet ({crs}), and the soundings are in no known coordinate system. "
@@ -137,16 +142,55 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
             )
     polygons = [tuple(_in_metres(ring, crs, projection, path) for ring in rings) for rings in found]
     if not polygons:
-        raise InputError(f"{path}: expected polygons of an outline, got none")
-    kept = tuple(rings for rings in polygons if _holds(rings, xy).any())
+        raise InputError(f"{path}: expected polygons or closed lines of an outline, got none")
+    kept = [rings for rings in polygons if _holds(rings, xy).any()]
     if not kept:
-        box, (low, high) = Outline(tuple(polygons)).box, (xy.min(0), xy.max(0))
         raise InputError(
-            f"{path}: expected soundings inside its polygons, got none (polygons: x "
-            f"{box.xmin:.6g} to {box.xmax:.6g} m, y {box.ymin:.6g} to {box.ymax:.6g} m; soundings: "
-            f"x {low[0]:.6g} to {high[0]:.6g} m, y {low[1]:.6g} to {high[1]:.6g} m)"
+            f"{path}: expected soundings inside its polygons, got none "
+            f"({_elsewhere(found, polygons, crs, projection, xy)})"
         )
-    return Outline(kept, str(path.resolve()))
+    others, islands = [rings for rings in polygons if not _holds(rings, xy).any()], 0
+    for border, *_ in others:
+        around = next((i for i, rings in enumerate(kept) if _holds(rings, border).all()), None)
+        if around is not None:
+            kept[around], islands = (*kept[around], border), islands + 1
+    return Outline(tuple(kept), str(path.resolve()), islands)
+
+
+def _elsewhere(
+    found: Sequence[Rings], polygons: Sequence[Rings], crs: str | None,
+    projection: LocalProjection | None, xy: np.ndarray,
+) -> str:  # fmt: skip
+    """Where the polygons are that hold no sounding, and what may be wrong."""
+    corners = np.concatenate([rings[0] for rings in polygons])
+    if projection is not None:
+        written = np.concatenate([rings[0] for rings in found])
+        turned = written[:, ::-1]
+        if crs is None and (np.abs(turned) <= (180.0, 90.0)).all():
+            swapped = projection.metres(turned[:, 1], turned[:, 0])
+            if np.isfinite(swapped).all() and _boxes_meet(swapped, xy):
+                return "they are inside if its longitudes and latitudes are swapped: correct them"
+        away = np.hypot(*(corners - np.median(xy, axis=0)).T)
+        if not np.isfinite(away).any():
+            return "it is on another side of the Earth"
+        return f"its nearest corner is {np.nanmin(away) / 1000:.3g} km from their middle"
+    (low, high), (least, most) = ((each.min(0), each.max(0)) for each in (corners, xy))
+    said = (
+        f"polygons: x {low[0]:.6g} to {high[0]:.6g} m, y {low[1]:.6g} to {high[1]:.6g} m; "
+        f"soundings: x {least[0]:.6g} to {most[0]:.6g} m, y {least[1]:.6g} to {most[1]:.6g} m"
+    )
+    if (np.abs(corners) <= (180.0, 90.0)).all():
+        said += "; if it is in degrees, the soundings need --crs"
+    return said
+
+
+def _boxes_meet(one: np.ndarray, two: np.ndarray) -> bool:
+    """Whether the boxes around points overlap."""
+    return bool((one.min(0) <= two.max(0)).all() and (two.min(0) <= one.max(0)).all())
+
+
+def _is_closed(line: np.ndarray) -> bool:
+    return len(line) > 3 and bool((line[0] == line[-1]).all())
 
 
 def _in_metres(
@@ -161,23 +205,36 @@ def _in_metres(
         ring = transformed(crs, WGS84, ring)
     if not (np.abs(ring) <= (180.0, 90.0)).all():
         raise InputError(
-            f"{path}: expected longitude and latitude in degrees, got {ring[0, 0]:.9g} "
+            f"{path}: expected degrees, longitude before latitude, got {ring[0, 0]:.9g} "
             f"{ring[0, 1]:.9g}"
         )
     return projection.metres(ring[:, 1], ring[:, 0])
 
 
-def _of_geojson(path: Path) -> Iterator[Rings]:
+def _geojson(path: Path) -> Any:
     try:
-        yield from _geometries(parse_json(path))
+        return parse_json(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
+
+
+def _in_degrees(tree: Any) -> bool:
+    """Whether GeoJSON names no other coordinate system, as it could before RFC 7946."""
+    named = tree.get("crs") if isinstance(tree, dict) else None
+    return not named or any(name in json.dumps(named) for name in ("CRS84", "4326"))
+
+
+def _of_geojson(path: Path, tree: Any) -> list[Rings]:
+    try:
+        return list(_geometries(tree))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
 
 
 def _geometries(tree: Any) -> Iterator[Rings]:
-    """Every polygon of a GeoJSON object, however deep in collections."""
+    """Every polygon and closed line of a GeoJSON object, however deep in collections."""
     kind = tree["type"]
     if kind == "FeatureCollection":
         for feature in tree["features"]:
@@ -192,9 +249,8 @@ def _geometries(tree: Any) -> Iterator[Rings]:
         parts = [tree["coordinates"]] if kind == "Polygon" else tree["coordinates"]
         for rings in parts:
             yield tuple(np.array([p[:2] for p in ring], dtype=float) for ring in rings)
-
-
-def land(drawn: ElevationMap, z: np.ndarray, surface: float) -> np.ndarray:
-    """Which cells are above the water: boolean [rows, columns]; none if a sounding of elevations
-    z [N] is. No boat was there, so that their elevations are the model's alone."""
-    return (drawn.mean > surface) & bool((z < surface).all())
+    elif kind in ("LineString", "MultiLineString"):
+        for line in [tree["coordinates"]] if kind == "LineString" else tree["coordinates"]:
+            corners = np.array([p[:2] for p in line], dtype=float)
+            if _is_closed(corners):
+                yield (corners,)

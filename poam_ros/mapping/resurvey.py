@@ -26,12 +26,10 @@ from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
 from .sounding_map import OnProgress, learn, predict
 from .soundings import SoundingMapSettings, Soundings
+from .surveyed import between_soundings
 
 #: Maximum number of cells of a comparison, all of which are drawn jointly.
 CELLS = 20_000
-#: Directions in which soundings are looked for around a cell, and how far, in distances that nine
-#: tenths of the cells have from the nearest sounding.
-DIRECTIONS, REACH = 16, 2.0
 
 
 @dataclass(frozen=True)
@@ -156,56 +154,6 @@ def change_between(
     change = compare(grid, both, difference, deviations[1] - deviations[0], offset)
     simulated = is_simulated(before.folder) or is_simulated(after.folder)
     return replace(change, extrapolated=shown_by_both & ~both, simulated=simulated)
-
-
-def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
-    """The cells of the water that hold soundings or lie between some: straight ways over the water
-    lead from them to soundings, in directions that leave no gap of more than half a turn.
-
-    Args:
-        grid: of square cells.
-        water: [rows, columns], boolean.
-        track: places of the soundings [N, 2], in m.
-
-    Returns:
-        Boolean [rows, columns].
-    """
-    from scipy.ndimage import distance_transform_edt
-    from scipy.spatial import cKDTree
-
-    side = float(np.diff(grid.x[:2])[0])
-    sounded = grid.counted(track) > 0
-    if not (sounded & water).any():
-        return np.zeros(grid.shape, dtype=bool)
-    far = distance_transform_edt(~sounded, side)
-    reach = REACH * max(float(np.quantile(far[water], 0.9)), side)
-    places = np.unique(track, axis=0)
-    if len(places) > 1:  # soundings farther apart than cells are a line, too
-        apart = cKDTree(places).query(places, 2)[0][:, 1]
-        sounded = far <= min(float(np.quantile(apart, 0.9)) / 2, reach / REACH)
-    rows, columns = np.nonzero(water)
-    met = np.zeros((DIRECTIONS, len(rows)), dtype=bool)
-    for angle, found in zip(2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS, met, strict=True):
-        # Half cells at a time: a way misses no land that is a cell wide.
-        up, right = np.sin(angle) / 2, np.cos(angle) / 2
-        going = np.arange(len(rows))
-        for step in range(1, int(2 * reach / side) + 1):
-            row = np.rint(rows[going] + step * up).astype(np.int64)
-            column = np.rint(columns[going] + step * right).astype(np.int64)
-            inside = (row >= 0) & (row < grid.shape[0]) & (column >= 0) & (column < grid.shape[1])
-            going, row, column = going[inside], row[inside], column[inside]
-            afloat = water[row, column]
-            going, row, column = going[afloat], row[afloat], column[afloat]
-            hit = sounded[row, column]
-            found[going[hit]] = True
-            going = going[~hit]
-    run = gap = np.zeros(len(rows), dtype=np.int64)
-    for found in (*met, *met):
-        run = np.where(found, 0, run + 1)
-        gap = np.maximum(gap, run)
-    between = sounded & water
-    between[rows, columns] |= gap < DIRECTIONS / 2
-    return between
 
 
 def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Grid, np.ndarray]:

@@ -43,8 +43,9 @@ from .crossed import Crossed, cross
 from .exclusions import described, rows_and_files
 from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
-from .outline import Outline, land
+from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
+from .surveyed import surveyed
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ TILE, SIDE = 20_000, 128
 OnProgress = Callable[[int], None]
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
 Part = tuple[slice, slice]
-CELLS = 256  # along a map's longer side, about, where nobody says how large they are
+CELLS = 282  # along a map's longer side at most, where nobody says how large they are
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
@@ -285,7 +286,7 @@ def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSett
 
 
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
-    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side; or
+    """1, 2 or 5 times a power of ten, in m, for ``CELLS`` cells along the longer side at most; or
     smaller for half as many along the side of a square of the water's area (m^2), as of a river."""
     return round_step(min(float(workspace.size.max()), 2 * area**0.5) / CELLS)
 
@@ -345,13 +346,11 @@ def map_soundings(
     )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
-    shown = np.isfinite(drawn.mean) if within is None else within
+    shown = counted = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        shown &= drawn.known(mapper.xy, mapper.z)
-    counted = drawn.only(shown)
-    if not extrapolate:
-        shown &= ~land(drawn, mapper.z, soundings.highest_surface(settings.water_level))
-    drawn = drawn.only(shown)
+        surface = soundings.highest_surface(settings.water_level)
+        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, surface))
+    drawn, counted = drawn.only(shown), drawn.only(counted)
     refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
         refused = refused.more(reason, pings.stamp_ns, pings.xyz)

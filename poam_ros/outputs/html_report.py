@@ -121,6 +121,8 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
                 "extrapolated; the interval of the volume includes a bottom that rises evenly to "
                 f"the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
+    elif (folder / VOLUME).exists() and not chart.outline:
+        found["not counted"] = "water that was not sounded, as up to the shore (give --outline)"
     if scores := Validation.read(folder / SCORES):
         found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"

@@ -182,6 +182,14 @@ def test_eastings_and_northings_swapped_are_asked_about(read):
     assert read(table("x,y,depth", EAST, NORTH, DEPTH), options).projection is not None
 
 
+def test_places_beyond_the_earth_are_asked_about(read):
+    places = [f"{1e7 * value:.0f}" for value in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATITUDE]
+    with pytest.raises(InputError, match=r"farther than any place.*longitude=x latitude=y"):
+        read(table("x,y,depth", *places, DEPTH))
+    options = ReadOptions({"longitude": "x", "latitude": "y"})
+    check(read(table("x,y,depth", *places, DEPTH), options))
+
+
 def test_a_table_without_a_number_shows_its_first_row(read):
     depths = [f'"{depth:.2f}"'.replace(".", ",") for depth in DEPTH]
     with pytest.raises(InputError, match=r"not_a_number\)\. Its first row: 47\.6 \| -122\.4 \| 8,"):

@@ -257,7 +257,7 @@ def test_receivers_at_two_places_are_asked(every, tmp_path):
         read(tmp_path, joined(epochs))
     same = [[gga(i, BEGIN + timedelta(seconds=int(i), microseconds=0), north=300.0), *epoch]
             for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
-    with pytest.raises(InputError, match="to and fro by 300 m, all of talker GP"):
+    with pytest.raises(InputError, match="places 300 m apart, all of talker GP"):
         read(tmp_path, joined(same))
 
 
@@ -351,7 +351,9 @@ def test_two_sounders(tmp_path):
     def other(i, when):
         return sentence(f"YXDPT,{2.3 * DEPTH[i]:.2f},0.0")
 
-    with pytest.raises(InputError, match=r"depths 2.. times each other by (SD|YX) and by (SD|YX)"):
+    with pytest.raises(
+        InputError, match=r"depths that differ by a factor of 2.. by (SD|YX) and by (SD|YX)"
+    ):
         read(tmp_path, joined(sentences(gga, dpt, other, rmc)))
 
 

@@ -125,7 +125,7 @@ def test_lines_that_are_found_keep_their_numbers(log):
 
 def test_rows_count_in_each_of_several_files(log):
     second = log.parent / "second.csv"
-    second.write_text(TABLE)
+    second.write_text(TABLE.replace("2025-01", "2025-02"))
     exclusion = [read_option("row=39")]
     both = with_lines(read_soundings([log, second]))
     assert set(exclude(both, exclusion, [log, second]).left_out[0].row) == {39, 79}

@@ -7,7 +7,7 @@ import pytest
 from shapes import LAKE, geojson, square
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geodesy import LocalProjection
+from poam_ros.core.geodesy import LocalProjection, transformed
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.outline import Outline, read_outline
 
@@ -58,6 +58,49 @@ def test_polygons_without_a_sounding_are_left_out(tmp_path):
     assert len(outline.polygons) == 1 and outline.box.xmax == 40
 
 
+def test_an_island_may_be_a_polygon_of_its_own(tmp_path):
+    path = written(tmp_path / "lake.geojson", [[LAKE[0][0]], [LAKE[0][1]], [square(4, 4, 2)]])
+    outline = read_outline(path, None, SOUNDINGS)
+    assert outline.islands == 1 and len(outline.polygons) == 2  # one has a sounding
+    inside = outline.holds(np.array([[20.0, 10.0], [5.0, 5.0], [2.0, 2.0]]))
+    assert inside.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["LineString", "MultiLineString"])
+def test_a_closed_line_is_a_polygon(kind, tmp_path):
+    ring = np.asarray(square(0, 0, 40)).tolist()
+    line = ring if ring[0] == ring[-1] else [*ring, ring[0]]
+    path = tmp_path / "shore.geojson"
+    text = {"type": kind, "coordinates": line if kind == "LineString" else [line]}
+    path.write_text(json.dumps(text))
+    assert read_outline(path, None, SOUNDINGS).area == 1600
+    text["coordinates"] = line[:-1] if kind == "LineString" else [line[:-1]]
+    path.write_text(json.dumps(text))
+    with pytest.raises(InputError, match="expected polygons or closed lines of an outline"):
+        read_outline(path, None, SOUNDINGS)
+
+
+def test_an_outline_of_another_place_is_said(tmp_path):
+    ring = degrees(square(0, 0, 40))
+    swapped = written(tmp_path / "swapped.geojson", [[ring[:, ::-1].tolist()]])
+    with pytest.raises(InputError, match="inside if its longitudes and latitudes are swapped"):
+        read_outline(swapped, MIDDLE, SOUNDINGS)
+    other = written(tmp_path / "other.geojson", [[(ring + (0.0, 0.1)).tolist()]])
+    with pytest.raises(InputError, match=r"nearest corner is 11\.1 km from their middle"):
+        read_outline(other, MIDDLE, SOUNDINGS)
+    far = written(tmp_path / "far.geojson", [[(ring + (150.0, -80.0)).tolist()]])
+    with pytest.raises(InputError, match="on another side of the Earth"):
+        read_outline(far, MIDDLE, SOUNDINGS)
+
+
+def test_geojson_that_names_its_coordinate_system_is_converted(tmp_path):
+    pytest.importorskip("pyogrio")
+    corners = transformed(MIDDLE.crs, "EPSG:25833", np.asarray(square(0, 0, 40), dtype=float))
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25833"}}
+    path = written(tmp_path / "utm.geojson", [[corners.tolist()]], crs=crs)
+    assert read_outline(path, MIDDLE, SOUNDINGS).area == pytest.approx(1600, rel=1e-3)
+
+
 def test_degrees_become_the_map_s_metres(tmp_path):
     lake = [[degrees(ring).tolist() for ring in rings] for rings in LAKE]
     outline = read_outline(written(tmp_path / "lake.geojson", lake), MIDDLE, SOUNDINGS)
@@ -102,10 +145,14 @@ def test_other_formats_say_the_same(driver, tmp_path):
         ("{", "expected GeoJSON"),
         ("[]", "expected GeoJSON"),
         ('{"type": "FeatureCollection", "features": 5}', "expected GeoJSON"),
-        ('{"type": "Point", "coordinates": [1, 2]}', "expected polygons of an outline, got none"),
+        (
+            '{"type": "Point", "coordinates": [1, 2]}',
+            "expected polygons or closed lines of an outline",
+        ),
         ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}', "three corners or more"),
         ('{"type": "Polygon", "coordinates": [[[0, 0], [9, "a"], [1, 1]]]}', "expected GeoJSON"),
-        (json.dumps(geojson([[square(100, 0, 5)]])), "expected soundings inside its polygons"),
+        (json.dumps(geojson([[square(100, 0, 5)]])), "polygons: x 100 to 105 m.*need --crs"),
+        (json.dumps(geojson([[square(1000, 0, 5)]])), r"soundings: x 5 to 30 m, y 5 to 5 m\)$"),
     ],
 )
 def test_what_is_wrong_is_said(text, words, tmp_path):
@@ -117,7 +164,7 @@ def test_what_is_wrong_is_said(text, words, tmp_path):
 
 
 def test_metres_are_no_degrees(tmp_path):
-    with pytest.raises(InputError, match="expected longitude and latitude in degrees, got 500"):
+    with pytest.raises(InputError, match="expected degrees, longitude before latitude, got 500"):
         path = written(tmp_path / "lake.geojson", [[square(500, 0, 40)]])
         read_outline(path, MIDDLE, SOUNDINGS)
 

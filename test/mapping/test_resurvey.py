@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.mapping.resurvey import between_soundings
+from poam_ros.mapping.surveyed import between_soundings
 
 GRID = Grid.cells(Extent(0, 100, 0, 100), 2.0)
 X, Y = (axis.reshape(GRID.shape) for axis in GRID.points.T)

@@ -216,7 +216,9 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     assert usual.model.options.neighbour_spacing == 0.3
 
 
-@pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
+@pytest.mark.parametrize(
+    ("side", "cell"), [(256, 1), (1300, 5), (1500, 10), (100, 0.5), (990_000, 5000)]
+)
 def test_cells_are_round(side, cell):
     assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)
 

@@ -87,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
         help="Side of a cell of the map, in m: the map has one depth for each square cell of this "
         "size. Half the size means four times as many cells, which take longer and larger files; "
         "soundings and their errors stay the same (default: 1, 2 or 5 times a power of ten, such "
-        "that the map is about 256 cells long; finer within the outline of a narrow "
+        "that the map is 113 to 282 cells long; finer within the outline of a narrow "
         "water).")  # fmt: skip
     add("--units", metavar="UNIT",
         help="Unit of the depths or elevations in a table: m, ft, fathom, cm, mm, dm, in, yd or km "
@@ -249,7 +249,8 @@ def _with_outline(
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {in_words('area', [outline.area] * 3)}"
-        + (f"; {quantity(beyond, 'sounding')} outside it used, too" if beyond else "")
+        + (f", without {quantity(outline.islands, 'island')} inside it" if outline.islands else "")
+        + (f"; also uses {quantity(beyond, 'sounding')} outside it" if beyond else "")
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))

@@ -1,0 +1,84 @@
+"""Points of GIS files: other coordinate systems, units, times, and depths in extensions."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geodesy import transformed
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
+raw = pytest.importorskip("pyogrio").raw
+
+COUNT, FOOT = 60, 0.3048
+T = np.arange(COUNT)
+LATITUDE, LONGITUDE = 47.6 + 1e-5 * T, -122.4 + 4e-5 * np.sin(T / 9)
+DEPTH = 8 + 2 * np.sin(T / 7)
+
+
+def points(path, crs, **attributes):
+    """A GeoPackage of points with these attributes."""
+    places = transformed("EPSG:4326", crs, np.column_stack((LONGITUDE, LATITUDE)))
+    shapes = [struct.pack("<BIdd", 1, 1, x, y) for x, y in places.tolist()]
+    columns = [
+        np.asarray(values, dtype=object if isinstance(values[0], str) else float)
+        for values in attributes.values()
+    ]
+    raw.write(
+        path, np.array(shapes, dtype=object), columns, list(attributes), driver="GPKG",
+        geometry_type="Point", crs=crs,
+    )  # fmt: skip
+    return path
+
+
+def check(found):
+    true = found.projection.metres(LATITUDE, LONGITUDE)
+    np.testing.assert_allclose(found.xy, true, atol=0.01)
+    np.testing.assert_allclose(-found.z, DEPTH, atol=0.01)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4258", "EPSG:4269", "EPSG:32610"])
+def test_points_in_any_coordinate_system(crs, tmp_path):
+    check(read_soundings(points(tmp_path / "log.gpkg", crs, depth=DEPTH)))
+
+
+def test_depths_beside_a_coordinate_system_in_feet_are_asked_about(tmp_path):
+    path = points(tmp_path / "log.gpkg", "EPSG:2285", depth=DEPTH / FOOT)
+    with pytest.raises(InputError, match=r"EPSG:2285 is in feet.*--units ft; if not: --units m"):
+        read_soundings(path)
+    check(read_soundings(path, ReadOptions(units="ft")))
+    check(read_soundings(points(tmp_path / "named.gpkg", "EPSG:2285", depth_ft=DEPTH / FOOT)))
+
+
+def test_units_of_a_column_and_beside_the_values(tmp_path):
+    feet = DEPTH / FOOT
+    check(read_soundings(points(tmp_path / "1.gpkg", "EPSG:4326", depth=feet, unit=["ft"] * COUNT)))
+    texts = [f"{depth:.3f} ft" for depth in feet]
+    check(read_soundings(points(tmp_path / "2.gpkg", "EPSG:4326", depth=texts)))
+
+
+def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp_path):
+    times = [f"03/04/2025 10:00:{k:02d}" for k in range(COUNT)]
+    path = points(tmp_path / "log.gpkg", "EPSG:4326", depth=DEPTH, time=times)
+    assert read_soundings(path).stamp_ns is None
+    with pytest.raises(InputError, match=r"attribute time: 03/04/2025 .* may be day/month"):
+        read_soundings(path, ReadOptions(times=True))
+
+
+def test_depths_in_an_extension_of_gpx_are_found(tmp_path):
+    rows = "".join(
+        f'<wpt lat="{a:.8f}" lon="{b:.8f}"><extensions><gpxx:WaypointExtension xmlns:gpxx="x">'
+        f"<gpxx:Temperature>17.5</gpxx:Temperature><gpxx:Depth>{c:.3f}</gpxx:Depth>"
+        "</gpxx:WaypointExtension></extensions></wpt>"
+        for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True)
+    )
+    path = tmp_path / "log.gpx"
+    path.write_text(
+        '<?xml version="1.0"?><gpx version="1.1" creator="t" '
+        f'xmlns="http://www.topografix.com/GPX/1/1">{rows}</gpx>'
+    )
+    check(read_soundings(path))

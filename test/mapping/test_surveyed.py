@@ -1,0 +1,77 @@
+"""Where a map without an outline ends."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.mapping import surveyed as module
+from poam_ros.mapping.surveyed import surveyed
+
+GRID = Grid.cells(Extent(0, 200, 0, 100), 1.0)
+X, Y = np.meshgrid(GRID.x, GRID.y)
+
+
+def lines(first=20.0, last=120.0, apart=10.0):
+    """Places on north-south lines from y = 20 to 60 m."""
+    columns = np.arange(first, last + 1, apart)
+    return np.array([(x, y) for x in columns for y in np.arange(20.0, 60.5, 0.5)])
+
+
+def drawn(elevation):
+    return ElevationMap(GRID, elevation, np.full(GRID.shape, 0.01))
+
+
+def cells(elevation, xy, surface=0.0):
+    z = np.linspace(-12.0, -2.0, len(xy))
+    return surveyed(drawn(elevation), xy, z, surface)
+
+
+def test_a_map_reaches_as_far_beyond_the_lines_as_these_are_from_each_other():
+    shown, counted = cells(np.full(GRID.shape, -5.0), lines())
+    assert shown[(X > 20) & (X < 120) & (Y > 21) & (Y < 59)].all()
+    east, north = np.clip((20 - X, X - 120), 0, None), np.clip((20 - Y, Y - 60), 0, None)
+    beyond = np.hypot(east.max(0), north.max(0))
+    assert not shown[beyond > 6].any() and shown[beyond < 3].all()
+    np.testing.assert_array_equal(shown, counted)
+
+
+def test_what_lies_behind_land_is_not_shown():
+    elevation = np.where((Y > 62) & (Y < 64), 1.0, -5.0)  # a spit, and water behind it
+    shown, counted = cells(elevation, lines())
+    assert not shown[Y > 62].any() and not counted[Y > 64].any()
+    assert counted[(Y > 62) & (Y < 64) & (X > 22) & (X < 118)].all()  # land, for the draws
+
+
+def test_two_basins_that_were_both_surveyed_are_shown():
+    elevation = np.where((X > 84) & (X < 86), 1.0, -5.0)
+    shown, _ = cells(elevation, np.concatenate((lines(last=80), lines(first=90))))
+    assert shown[(X < 80) & (X > 20) & (Y > 21) & (Y < 59)].all()
+    assert shown[(X < 120) & (X > 90) & (Y > 21) & (Y < 59)].all()
+    assert not shown[(X > 84) & (X < 86)].any()
+
+
+def test_land_that_was_sounded_is_shown():
+    elevation = np.where(X > 100, 1.0, -5.0)
+    xy = lines()
+    shown, _ = surveyed(drawn(elevation), xy, np.where(xy[:, 0] > 100, 1.0, -5.0), 0.0)
+    assert shown[(X > 101) & (X < 119) & (Y > 21) & (Y < 59)].all()
+
+
+def test_a_single_line_is_not_limited():
+    shown, _ = cells(np.full(GRID.shape, -5.0), lines(last=20))
+    assert shown.all()
+
+
+def test_large_maps_are_looked_through_in_steps(monkeypatch):
+    elevation = np.where((Y > 70) & (Y < 72), 1.0, -5.0)
+    whole, _ = cells(elevation, lines())
+    monkeypatch.setattr(module, "CELLS", GRID.shape[0] * GRID.shape[1] // 4)
+    rough, _ = cells(elevation, lines())
+    assert np.mean(whole != rough) < 0.03
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_without_soundings_nothing_is_shown(count):
+    shown, _ = cells(np.full(GRID.shape, -5.0), lines()[:count])
+    assert shown.any() == bool(count)
