@@ -31,7 +31,14 @@ from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
-from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
+from ..outputs.folder import (
+    LEFT_OUT,
+    OUTLINE,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+)
 from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
@@ -41,7 +48,6 @@ from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
 from .exclusions import described, rows_and_files
-from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
 from .outline import Outline, land
 from .soundings import SoundingMapSettings, Soundings
