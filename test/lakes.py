@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.mapping.sounding_map import draw, learn
+from poam_ros.mapping.drawing import draw
+from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import measure

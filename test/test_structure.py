@@ -328,6 +328,24 @@ def test_light_packages_import_where_nothing_heavy_is_installed():
     assert done.returncode == 0, done.stderr
 
 
+def test_nngp_starts_without_gpytorch():
+    """Nor SymPy, which a module on torch's meta device imports: half a second of every start."""
+    script = (
+        "import sys\n"
+        "from poam_ros import BathymetricMapper, Extent, ModelSettings\n"
+        "BathymetricMapper(Extent(0, 60, 0, 40), ModelSettings(method='nngp'))\n"
+        "print({'torch', 'gpytorch', 'sympy'} & set(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "{'torch'}\n", done.stderr
+
+
 def test_no_file_is_long_but_tables():
     files = [*(ROOT / NAME).rglob("*.py"), *(ROOT / NAME).rglob("*.c")]
     files += [*(ROOT / "launch").glob("*.py"), ROOT / "setup.py"]

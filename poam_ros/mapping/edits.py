@@ -13,7 +13,7 @@ from ..core.errors import InputError
 from ..core.geodesy import GeoReference
 from ..core.settings import flat
 from ..outputs.exports.chart import read_config
-from ..outputs.folder import read_records, read_table, write_table
+from ..outputs.folder import LEFT_OUT, read_records, read_table, write_table
 from .exclusions import (
     DEGREES,
     EDITS,
@@ -27,7 +27,6 @@ from .exclusions import (
     read_edits,
     within,
 )  # fmt: skip
-from .left_out_file import FILE as LEFT_OUT
 from .soundings import LINE
 
 

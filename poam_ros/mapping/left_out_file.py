@@ -10,13 +10,12 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.folder import millimetres, write_table
+from ..outputs.folder import LEFT_OUT, millimetres, write_table
 from ..screening.screen import FALSE_ECHO
 from .exclusions import DATES
 from .left_out import LeftOut
 from .soundings import Soundings
 
-FILE = "left_out.csv"
 COLUMNS = (
     "file", "row", "time", "line", "x", "y", "z", "depth", "reason", "why", "who", "when",
 )  # fmt: skip
@@ -90,7 +89,7 @@ def write_left_out(
                 *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who, part.when,
             ]  # fmt: skip
 
-    write_table(folder / FILE, COLUMNS, rows())
+    write_table(folder / LEFT_OUT, COLUMNS, rows())
 
 
 def spelt(stamp_ns: int) -> str:

@@ -25,7 +25,8 @@ from ..models.packing import Packed, pack, unpack
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
-from .sounding_map import OnProgress, Part, assembled, draw, validate_fold
+from .drawing import OnProgress, Part, assembled, draw
+from .sounding_map import validate_fold
 from .soundings import SoundingMapSettings, Soundings
 
 #: One thread each, whatever the linear algebra would take by itself.

@@ -24,7 +24,8 @@ from ..outputs.exports.chart import is_simulated, read_config, recorded
 from ..outputs.folder import read_map, read_table
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
-from .sounding_map import OnProgress, learn, predict
+from .drawing import OnProgress, predict
+from .sounding_map import learn
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import between_soundings
 

@@ -4,10 +4,9 @@ learned them, screening and retries included; then the grid, tile by tile."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from .. import __version__
 from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
-from ..core.maps import ElevationMap, Predicted
+from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
@@ -32,7 +31,14 @@ from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
-from ..outputs.folder import OUTLINE, make_folder, write_config, write_map, write_samples
+from ..outputs.folder import (
+    LEFT_OUT,
+    OUTLINE,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+)
 from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
@@ -40,8 +46,8 @@ from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
+from .drawing import OnProgress, draw, predict
 from .exclusions import described, rows_and_files
-from .left_out_file import FILE as LEFT_OUT
 from .left_out_file import left_out, write_left_out
 from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
@@ -49,12 +55,7 @@ from .surveyed import surveyed
 
 log = logging.getLogger(__name__)
 
-#: Places that are predicted at a time, and cells along a side of a tile, about.
-TILE, SIDE = 20_000, 128
-#: Called with how many soundings, or cells, are dealt with by now.
-OnProgress = Callable[[int], None]
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
-Part = tuple[slice, slice]
 CELLS = 282  # along a map's longer side at most, where nobody says how large they are
 #: What an earlier run may have left in a folder, which is not this one's.
 OLD = (
@@ -157,76 +158,6 @@ def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
         if isinstance(outcome, Problem) and outcome.error:
             log.warning("%s", outcome.message.text)
         yield outcome
-
-
-def draw(
-    mapper: BathymetricMapper,
-    grid: Grid,
-    on_progress: OnProgress = lambda done: None,
-    wanted: np.ndarray | None = None,
-) -> ElevationMap:
-    """The map on a grid, predicted tile by tile, so that memory does not grow with it.
-
-    Tiles are about square: fewest nodes, whose neighbours are searched, lie along their borders.
-
-    ``wanted``: cells [rows, columns], boolean; others, of which few are predicted, may be NaN.
-
-    Raises:
-        CholeskyError: a matrix is beyond repair.
-    """
-
-    def tiles() -> Iterator[tuple[Part, ElevationMap]]:
-        for rows, columns in product(*map(_pieces, grid.shape)):
-            if wanted is not None:
-                i, j = np.nonzero(wanted[rows, columns])
-                if not len(i):
-                    continue
-                rows, columns = _around(rows, i), _around(columns, j)
-            yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
-
-    return assembled(tiles(), mapper, grid, on_progress)
-
-
-def _pieces(count: int) -> list[slice]:
-    """So many cells in pieces of about ``SIDE``, all of two cells at least."""
-    edges = np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
-    return [slice(begin, end) for begin, end in pairwise(edges)]
-
-
-def _around(piece: slice, cells: np.ndarray) -> slice:
-    """The part of a piece around some of its cells, numbered from its begin; of two cells at least
-    where it has them, as a grid's step is between two."""
-    count = piece.stop - piece.start
-    first = max(0, min(int(cells.min()), count - 2))
-    end = max(int(cells.max()) + 1, min(first + 2, count))
-    return slice(piece.start + first, piece.start + end)
-
-
-def assembled(
-    tiles: Iterable[tuple[Part, ElevationMap]],
-    mapper: BathymetricMapper,
-    grid: Grid,
-    on_progress: OnProgress,
-) -> ElevationMap:
-    """The mapper's map on a grid from those of its parts, in any order; NaN elsewhere."""
-    whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
-    done = 0
-    for part, tile in tiles:
-        for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
-            whole.setdefault(name, np.full(grid.shape, np.nan))[part] = values
-        done += tile.mean.size
-        on_progress(done)
-    if done < grid.shape[0] * grid.shape[1]:
-        on_progress(grid.shape[0] * grid.shape[1])
-    mean, variance = whole.pop("mean"), whole.pop("variance")
-    return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
-
-
-def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
-    """As the mapper, of soundings at xy [N, 2], a few thousand at a time."""
-    parts = [mapper.predict(xy[begin : begin + TILE]) for begin in range(0, len(xy), TILE)]
-    mean, variance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("mean", "variance"))
-    return Predicted(mean, variance)
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:

@@ -89,3 +89,9 @@ class DataStore:
         if self._noise is not None:
             self._noise[self._count : count] = 0.0 if new.noise is None else new.noise
         self._count = count
+
+
+def grid_points(x: Tensor, y: Tensor) -> Tensor:
+    """The points of a grid [rows * columns, 2], row by row, of x [columns] and y [rows]."""
+    yy, xx = torch.meshgrid(y, x, indexing="ij")
+    return torch.stack((xx.flatten(), yy.flatten()), dim=-1)

@@ -11,7 +11,9 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .data import grid_points
 from .native import attentive as native
+from .networks import tanh_network
 from .sparse.methods import SparseOptions
 
 
@@ -78,28 +80,6 @@ class ElevationKernel(Kernel):
 
     def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
         raise NotImplementedError
-
-
-def grid_points(x: Tensor, y: Tensor) -> Tensor:
-    """The points of a grid [rows * columns, 2], row by row, of x [columns] and y [rows]."""
-    yy, xx = torch.meshgrid(y, x, indexing="ij")
-    return torch.stack((xx.flatten(), yy.flatten()), dim=-1)
-
-
-def tanh_network(
-    inputs: int, outputs: int, generator: torch.Generator | None, width: int = 10
-) -> nn.Sequential:
-    """Two hidden tanh layers, ten units wide as in the paper."""
-    first, second = _linear(inputs, width, generator), _linear(width, width, generator)
-    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(width, outputs, generator))
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer with torch's usual initial values, drawn from the generator."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)
-    for values in layer.parameters():
-        nn.init.uniform_(values, -(inputs**-0.5), inputs**-0.5, generator=generator)
-    return layer
 
 
 def squared_distances(X1: Tensor, X2: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from ..planning.tvu import CONFIDENCE_95
 from .exports.chart import is_simulated, read_shown, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
-from .volume import read_water
+from .volume import read_water, unit_of
 
 #: Metric columns of epochs.csv, their titles and units.
 CURVES = {
@@ -79,7 +79,7 @@ def draw_soundings(axis: Any, xy: np.ndarray) -> None:
     The axis keeps its limits: soundings beyond them are not drawn.
     """
     some = xy[:: _stride(len(xy))]
-    size = float(np.clip(1.6 * np.sqrt(2000 / max(1, len(some))), 0.7, 1.6))  # points
+    size = float(np.clip(1.6 * np.sqrt(2000 / max(1, len(some))), 0.5, 1.6))  # points
     axis.autoscale(False)
     for width, colour in ((2.0 * size, "white"), (size, "#1c2733")):
         axis.plot(*some.T, "o", color=colour, markersize=width, markeredgewidth=0, zorder=1.5)
@@ -279,15 +279,16 @@ def draw_hypsometry(folder: Path) -> Path:
     water = read_water(folder)
     figure = blank_figure((WIDTH, 3.2))
     axes = figure.subplots(1, 2, sharey=True)
-    for axis, name, unit in zip(axes, ("area", "volume"), ("m\u00b2", "m\u00b3"), strict=True):
-        mean, low, high = getattr(water, name)
+    for axis, name in zip(axes, ("area", "volume"), strict=True):
+        unit, scale = unit_of(name, float(getattr(water, name).max()))
+        mean, low, high = getattr(water, name) / scale
         axis.fill_betweenx(water.level, low, high, alpha=0.3, label="95 % interval")
         axis.plot(mean, water.level)
         axis.set_xlabel(f"{name} ({unit})")
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
         axis.locator_params(axis="x", nbins=3)
-        axis.xaxis.set_major_formatter("{x:,.0f}")
+        axis.xaxis.set_major_formatter("{x:,g}")
     axes[0].set_ylabel("level (m)")
     axes[0].legend(loc="lower right", fontsize="small")
     return save_figure(figure, folder / "hypsometry.png", DPI)

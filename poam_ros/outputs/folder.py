@@ -30,6 +30,8 @@ RUN_COLUMNS = (
 )  # fmt: skip
 #: A map's outline, a row per corner; rings of a polygon: its border, then its islands.
 OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
+#: A log's soundings that are not in its map; see ``mapping.left_out_file``.
+LEFT_OUT = "left_out.csv"
 #: Rows of a table that are converted at a time.
 ROWS = 10_000
 #: Characters of a table that are read at a time, about.

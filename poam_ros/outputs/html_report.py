@@ -13,6 +13,7 @@ import yaml
 from ..core.errors import quantity
 from ..core.geodesy import place_said
 from ..planning.tvu import ORDERS, order_name
+from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import (
     Chart,
@@ -23,7 +24,7 @@ from .exports.chart import (
     recorded,
     settings_of,
 )
-from .folder import read_records
+from .folder import LEFT_OUT, read_records
 from .held_out import FILE as SCORES
 from .held_out import Validation
 from .html import SIMULATED, figure, section, write_page
@@ -32,7 +33,6 @@ from .plates import (
     contour_levels,
     crossings_plate,
     lines_plate,
-    screened_out,
     survey_lines,
     uncertain,
     uncertainty_plate,
@@ -70,7 +70,7 @@ def write_report(folder: Path) -> Path:
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *section("Soundings", table(_soundings(chart, config)), _lines_figure(chart)),
+        *section("Soundings", table(_soundings(chart, config)), _lines_figure(folder, chart)),
         *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
     ]
@@ -253,16 +253,28 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _lines_figure(chart: Chart) -> str:
+def screened_out(folder: Path, chart: Chart) -> np.ndarray:
+    """Places [N, 2] of the soundings that screening left out: all of those of a log, the newest of
+    a mission's."""
+    if not (folder / LEFT_OUT).exists():
+        refused = chart.unmapped.refused.placed
+        return refused.xyz[refused.reason == FALSE_ECHO, :2]
+    rows = read_records(folder / LEFT_OUT, ("x", "y", "reason"))
+    places = [(row["x"], row["y"]) for row in rows if row["reason"] == FALSE_ECHO and row["x"]]
+    found = np.array(places, dtype=float).reshape(-1, 2)
+    return found if chart.place is None else chart.place.to_projected(found)
+
+
+def _lines_figure(folder: Path, chart: Chart) -> str:
     """The survey lines and what screening left out; empty if neither is known."""
-    lines, out = survey_lines(chart), len(screened_out(chart))
-    if not lines and not out:
+    lines, out = survey_lines(chart), screened_out(folder, chart)
+    if not lines and not len(out):
         return ""
     caption = "Soundings in the map"
     caption += ", a colour for each survey line, named where there is room." if lines else "."
-    if out:
-        caption += f" Red crosses: {quantity(out, 'sounding')} left out as false echoes."
-    return figure(lines_plate(chart), caption)
+    if len(out):
+        caption += f" Red crosses: {quantity(len(out), 'sounding')} left out as false echoes."
+    return figure(lines_plate(chart, out), caption)
 
 
 def _pings(chart: Chart) -> dict[str, str]:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
-from ..screening.screen import FALSE_ECHO
 from .exports.chart import Chart
 from .exports.contours import levels_of
 from .figures import DPI, WIDTH, blank_figure, draw_soundings, outline_cells, plain
@@ -120,13 +119,14 @@ def crossings_plate(chart: Chart) -> bytes:
     return _png(figure)
 
 
-def lines_plate(chart: Chart) -> bytes:
-    """The survey lines with their names, and the soundings that screening left out, as PNG."""
+def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
+    """The survey lines with their names, and the soundings that screening left out, at ``out``
+    [N, 2], as PNG."""
     figure, axis = _page(chart, 0.75)
     for number, (_, places) in enumerate(survey_lines(chart) or [("", chart.track)]):
         axis.plot(*places.T, ".", color=f"C{number % 10}", markersize=1.8, markeredgewidth=0)
-    if len(out := screened_out(chart)):
-        axis.plot(*out.T, "x", color="#c8102e", markersize=4, markeredgewidth=0.8, zorder=2.5)
+    size = float(np.clip(4 * np.sqrt(300 / max(1, len(out))), 2.0, 4))  # points
+    axis.plot(*out.T, "x", color="#c8102e", markersize=size, markeredgewidth=0.2 * size, zorder=2.5)
     _shore(axis, chart)
     _draw_decorations(axis, chart)
     _label_lines(figure, axis, chart)
@@ -137,15 +137,10 @@ def survey_lines(chart: Chart) -> list[tuple[str, np.ndarray]]:
     """Name and soundings [N, 2] of each survey line, in the order of the track; none if unknown."""
     if len(chart.line) != len(chart.track):
         return []
-    names, first = np.unique(chart.line, return_index=True)
-    ordered = names[np.argsort(first)].tolist()
-    return [(name, chart.track[chart.line == name]) for name in ordered if name]
-
-
-def screened_out(chart: Chart) -> np.ndarray:
-    """Places [N, 2] of the soundings that screening left out."""
-    refused = chart.unmapped.refused.placed
-    return refused.xyz[refused.reason == FALSE_ECHO, :2]
+    names, first, own = np.unique(chart.line, return_index=True, return_inverse=True)
+    pieces = np.split(chart.track[np.argsort(own, kind="stable")], np.cumsum(np.bincount(own))[:-1])
+    ordered = np.argsort(first)
+    return [(str(names[i]), pieces[i]) for i in ordered if names[i]]
 
 
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:

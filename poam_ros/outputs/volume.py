@@ -181,11 +181,15 @@ def rounded(values: Sequence[float]) -> list[str]:
     return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
 
 
+def unit_of(name: str, size: float) -> tuple[str, float]:
+    """The unit in which a quantity of this size is given, and how large it is, in m, m^2, m^3."""
+    return next((text, k) for text, least, k in UNITS[name] if size >= least)
+
+
 def in_words(name: str, values: Sequence[float]) -> str:
     """A quantity's mean and 95 % interval (m, m^2 or m^3) as text, in a unit of its size; without
     an interval where there is none, as of the area of a map that ends at its outline."""
-    size = max(map(abs, values))
-    unit, scale = next((text, k) for text, least, k in UNITS[name] if size >= least)
+    unit, scale = unit_of(name, max(map(abs, values)))
     shown = rounded([value / scale for value in values])
     text = f"{shown[0]} {unit}"
     return text if shown[1] == shown[2] else f"{text} (95 %: {shown[1]} to {shown[2]})"

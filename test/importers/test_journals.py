@@ -29,7 +29,8 @@ from poam_ros.journal.interface import TRAIN, UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.create import recovery_message
-from poam_ros.mapping.sounding_map import learn, predict
+from poam_ros.mapping.drawing import predict
+from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table

@@ -15,14 +15,13 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping import sounding_map
+from poam_ros.mapping import drawing
+from poam_ros.mapping.drawing import draw, predict
 from poam_ros.mapping.parallel import cluster, cross_validate, draw_in_bands
 from poam_ros.mapping.sounding_map import (
     cell_size,
-    draw,
     learn,
     map_soundings,
-    predict,
     validate_fold,
 )
 from poam_ros.mapping.soundings import SoundingMapSettings
@@ -92,8 +91,8 @@ def test_the_map_is_the_ground(mapper, survey):
 def test_tiles_make_no_difference(mapper, monkeypatch, tile, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, asked = mapper.map(grid), []
-    monkeypatch.setattr(sounding_map, "TILE", tile)
-    monkeypatch.setattr(sounding_map, "SIDE", side)
+    monkeypatch.setattr(drawing, "TILE", tile)
+    monkeypatch.setattr(drawing, "SIDE", side)
     drawn = draw(mapper, grid, asked.append)
     np.testing.assert_allclose(drawn.mean, whole.mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(drawn.variance, whole.variance, rtol=1e-9)
@@ -108,7 +107,7 @@ def test_only_what_is_wanted_is_drawn(mapper, monkeypatch, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, wanted = mapper.map(grid), np.zeros(grid.shape, dtype=bool)
     wanted[1:4, 2] = wanted[-1, -1] = wanted[-2, 0] = True
-    monkeypatch.setattr(sounding_map, "SIDE", side)
+    monkeypatch.setattr(drawing, "SIDE", side)
     drawn = draw(mapper, grid, wanted=wanted)
     np.testing.assert_allclose(drawn.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
     if side == 3:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from problems import scattered
 
-from poam_ros.models.kernels import KERNELS, DeepKernel, GibbsKernel, RBFKernel, grid_points
+from poam_ros.models.data import grid_points
+from poam_ros.models.kernels import KERNELS, DeepKernel, GibbsKernel, RBFKernel
 from poam_ros.models.registry import SparseOptions
 
 X1, X2 = scattered(30, 0).X, scattered(20, 1).X

@@ -7,8 +7,8 @@ import pytest
 import torch
 from problems import make_kernel, make_online, scattered
 
-from poam_ros.models.data import Dataset
-from poam_ros.models.kernels import AttentiveKernel, grid_points
+from poam_ros.models.data import Dataset, grid_points
+from poam_ros.models.kernels import AttentiveKernel
 from poam_ros.models.linalg import mirrored
 from poam_ros.models.native import attentive as native
 from poam_ros.models.sparse.objectives import elbo_loss

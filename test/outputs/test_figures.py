@@ -142,7 +142,7 @@ def test_validation_shows_depths_of_what_is_under_water(tmp_path, monkeypatch, l
 
 
 @pytest.mark.parametrize("ground", ["#faf3e0", "#0a1f44", "#1f7ea1"])
-@pytest.mark.parametrize("count", [10, 2000])
+@pytest.mark.parametrize("count", [10, 2000, 30_000])
 def test_soundings_are_seen_on_light_and_dark(ground, count):
     figure = blank_figure((5, 5))
     axis = figure.subplots()

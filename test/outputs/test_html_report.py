@@ -16,15 +16,15 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
+from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
-from poam_ros.outputs import plates
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
-from poam_ros.outputs.html_report import write_report
+from poam_ros.outputs.html_report import screened_out, write_report
 from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
 from poam_ros.outputs.results import write_refused
-from poam_ros.outputs.volume import levels_of, measure, write_water
+from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
 
 
 @pytest.fixture
@@ -179,11 +179,11 @@ def test_crossings_have_figures_a_map_and_a_table(run):
         assert said in text, said
 
 
-def drawn_by(monkeypatch, plate, chart):
+def drawn_by(monkeypatch, plate, chart, *others):
     """The figure of a plate."""
     with monkeypatch.context() as patched:
         patched.setattr(plates, "_png", lambda figure: figure)
-        return plate(chart)
+        return plate(chart, *others)
 
 
 def named_lines(run):
@@ -210,13 +210,44 @@ def test_crossings_are_drawn_over_the_soundings_by_their_difference(run, monkeyp
 
 def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     chart = named_lines(run)
-    axis = drawn_by(monkeypatch, plates.lines_plate, chart).axes[0]
+    out = screened_out(run, chart)
+    axis = drawn_by(monkeypatch, plates.lines_plate, chart, out).axes[0]
     labels = {text.get_text(): text.get_position() for text in axis.texts}
     assert labels["L1"][1] == 9 and labels["a line of a ver\u2026"][1] == 29
     (marks,) = [line for line in axis.lines if line.get_marker() == "x"]
     assert marks.get_xydata().tolist() == [[30, 20], [31, 20]]
     _, words = read(write_report(run))
     assert "a colour for each survey line" in words and "2 soundings left out as false" in words
+
+
+def test_all_false_echoes_of_a_log_are_drawn(run):
+    """refused.csv has the newest 1,000: those of one end of a large survey."""
+    chart = named_lines(run)
+    rows = [(20.0 + n / 100, 20.0, "false_echo") for n in range(1500)]
+    rows += [("", "", "false_echo"), (30.0, 20.0, "no_reading")]
+    files.write_table(run / files.LEFT_OUT, ("x", "y", "reason"), rows)
+    np.testing.assert_allclose(screened_out(run, chart), [row[:2] for row in rows[:1500]])
+    _, words = read(write_report(run))
+    assert "1500 soundings left out as false" in words
+
+
+@pytest.mark.parametrize(("size", "units"), [(1e2, "m\u00b2"), (4e6, "ha"), (3e8, "km\u00b2")])
+def test_areas_and_volumes_have_room_for_their_numbers(tmp_path, monkeypatch, size, units):
+    level = np.linspace(-30.0, 0.0, 16)
+    area, volume = (np.stack([k * np.linspace(0, 1, 16)] * 3) for k in (size, 16 * size))
+    write_water(tmp_path, WaterBelow(level, area, volume, volume / 16))
+    kept = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, *_: kept.append(figure))
+    draw_hypsometry(tmp_path)
+    kept[0].draw_without_rendering()
+    assert kept[0].axes[0].get_xlabel() == f"area ({units})"
+    boxes = [
+        label.get_window_extent() for axis in kept[0].axes for label in axis.get_xticklabels()
+        if label.get_text() and axis.get_xlim()[0] <= label.get_position()[0] <= axis.get_xlim()[1]
+    ]  # fmt: skip
+    assert len(boxes) >= 4
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert all(box.x1 <= kept[0].bbox.x1 for box in boxes)
 
 
 @pytest.mark.parametrize("size", [(60, 40), (200, 30), (30, 200)])
@@ -238,7 +269,7 @@ def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size):
 def test_names_of_lines_do_not_overlap(run, monkeypatch):
     chart = named_lines(run)
     crowded = replace(chart, line=np.array([f"line {n // 3}" for n in range(len(chart.track))]))
-    figure = drawn_by(monkeypatch, plates.lines_plate, crowded)
+    figure = drawn_by(monkeypatch, plates.lines_plate, crowded, np.empty((0, 2)))
     boxes = [text.get_window_extent() for text in figure.axes[0].texts if "line" in text.get_text()]
     assert 2 < len(boxes) < len(plates.survey_lines(crowded))
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

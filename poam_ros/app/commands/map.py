@@ -274,7 +274,8 @@ def _map(
     with exit_on_interrupt("poam map"):
         from ...core.geometry import map_grid
         from ...core.process import configure_process
-        from ...mapping.sounding_map import cell_size, draw, map_soundings
+        from ...mapping.drawing import draw
+        from ...mapping.sounding_map import cell_size, map_soundings
         from ...outputs.held_out import split_folds, split_off, write_validation
         from ..progress import work_progress
 

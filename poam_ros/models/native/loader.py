@@ -14,7 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 LIBRARIES = ("attentive", "search", "conditional", "network")
-INTERFACE = 9  # as in common.h
+INTERFACE = 10  # as in common.h
 #: Without the libraries nngp takes so many times fewer training steps, to bound its updates' time.
 FEWER_STEPS = 6
 

@@ -60,7 +60,7 @@ def _declared() -> tuple[Any, Any]:
     )  # fmt: skip
     search.search_spread.restype = None
     search.search_hidden.argtypes = (
-        ctypes.POINTER(_Raster), pointer, pointer, pointer, integer, integer, pointer,
+        ctypes.POINTER(_Raster), pointer, pointer, integer, pointer, integer, integer, pointer,
     )  # fmt: skip
     search.search_hidden.restype = None
     conditional.conditional_predict.argtypes = (
@@ -155,15 +155,29 @@ def _zeros(buckets: int) -> np.ndarray:
 def hidden(land: Land, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
     """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
     x [N, 2]; boolean [N, K]."""
-    x, sites, near = (t.detach().contiguous() for t in (x, sites, near))
+    x, near = (t.detach().contiguous() for t in (x, near))
+    sites = _rows_apart(sites)
     rows, columns = land.water.shape
     arrays = land.grid.x, land.grid.y, land.to_land, *land.nearest_water
     raster = _Raster(rows, columns, land.side, *(array.ctypes.data for array in arrays))
     found = torch.empty(near.shape, dtype=torch.bool)
     _search.search_hidden(
-        raster, x.data_ptr(), sites.data_ptr(), near.data_ptr(), *near.shape, found.data_ptr()
+        raster,
+        x.data_ptr(),
+        sites.data_ptr(),
+        sites.stride(0),
+        near.data_ptr(),
+        *near.shape,
+        found.data_ptr(),
     )
     return found
+
+
+def _rows_apart(x: Tensor) -> Tensor:
+    """Places [S, 2] of which each has its two numbers side by side; not copied if they have, as
+    sites may be a million."""
+    x = x.detach()
+    return x if x.stride(1) == 1 else x.contiguous()
 
 
 def _problem(
@@ -176,7 +190,7 @@ def _problem(
     """
     F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
     own = None if sites.own is None else sites.own.detach().contiguous()
-    places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
+    places = _rows_apart(sites.x)
     arrays = [F, x, near, places, sites.y, sites.noise, own, first]
     problem = _Problem(
         len(x), *near.shape, round(len(kernel.F) ** 0.5),

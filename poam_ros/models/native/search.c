@@ -621,9 +621,9 @@ INLINE void to_water(const Raster *r, double *x, double *y)
 }
 
 /* Of each of n queries x [n, 2], which of the sites near it [n, k] (-1 for none) land hides, as
- * Land.between says. */
-void search_hidden(const Raster *r, const double *x, const double *sites, const int64_t *near,
-                   int64_t n, int64_t k, uint8_t *hidden)
+ * Land.between says; step: numbers from a site to the next. */
+void search_hidden(const Raster *r, const double *x, const double *sites, int64_t step,
+                   const int64_t *near, int64_t n, int64_t k, uint8_t *hidden)
 {
     for (int64_t i = 0; i < n; i++) {
         const double free = r->to_land[raster_cell(r, x[2 * i], x[2 * i + 1])] - 2 * r->side;
@@ -633,7 +633,7 @@ void search_hidden(const Raster *r, const double *x, const double *sites, const 
             if (near[j] < 0)
                 continue;
             double ax = x[2 * i], ay = x[2 * i + 1];
-            double bx = sites[2 * near[j]], by = sites[2 * near[j] + 1];
+            double bx = sites[step * near[j]], by = sites[step * near[j] + 1];
             const double dx = bx - ax, dy = by - ay;
             if (dx * dx + dy * dy <= clear * clear)
                 continue;

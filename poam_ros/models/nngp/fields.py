@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..kernels import tanh_network
 from ..native import network as native
+from ..networks import tanh_network
 
 #: log s, log l and the two numbers u, w of S = l^2 expm[[u, w], [w, -u]].
 FIELDS = 4

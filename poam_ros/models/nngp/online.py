@@ -16,9 +16,8 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
-from ..data import Dataset, Prediction
+from ..data import Dataset, Prediction, grid_points
 from ..interface import ModelState, until
-from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing

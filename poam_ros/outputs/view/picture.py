@@ -47,6 +47,8 @@ MORE = {
 }
 #: Not places of a scene that are drawn as they are.
 OTHERS = ("support", "contours", *MORE)
+#: Of more pings, dots are smaller and the track is fainter.
+FEW = 4000
 #: Hidden until chosen in the legend.
 HIDDEN = ("support", "crossings")
 #: May be far from the map: excluded from the initial view, unless there is nothing else.
@@ -105,6 +107,9 @@ class MapOverlays:
             self._show(name, {"x": places[:, 0], "y": places[:, 1]})
         line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
         self._show("pings", {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line})
+        many = min(1.0, (FEW / max(1, len(scene.pings))) ** 0.5)  # they would hide the map
+        self.drawn["pings"].glyph.size = max(1.0, many * MARKS["pings"][1]["size"])
+        self.drawn["track"].glyph.line_alpha = many * MARKS["track"][1]["line_alpha"]
         if scene.vehicle is not None:
             x, y, heading = scene.vehicle
             # The triangle points up where a heading of 0 points east.

@@ -69,6 +69,18 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
     assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
 
 
+def test_many_pings_hide_less_of_the_map_each(page):
+    def drawn_of(count):
+        places = np.random.default_rng(0).uniform(0, 20, (count, 2))
+        page.show(Scene("", pings=places, track=places))
+        marks = page.picture._marks.drawn
+        return marks["pings"].glyph.size, marks["track"].glyph.line_alpha
+
+    few, many = drawn_of(40), drawn_of(20_000)
+    assert few == (2.5, 0.45)
+    assert 1.0 <= many[0] < 0.5 * few[0] and 0.1 < many[1] < 0.5 * few[1]
+
+
 def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     """A mission with a journal and no map yet."""
     view = FolderView(tmp_path, ExportSettings())
