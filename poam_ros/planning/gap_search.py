@@ -113,17 +113,19 @@ class _Gains:
         # Tracks on a raster of half cells.
         seen = np.vstack((situation.visited, situation.recent_track, situation.position[None]))
         free = np.ones(2 * np.array(self.grid.shape) - 1, dtype=bool)
-        column, row = self._nodes(seen, 2).T
+        column, row = self._nodes(seen[self.grid.borders.contains(seen)], 2).T
         free[row, column] = False
         steps = self._steps[::-1]
-        self.distance = distance_transform_edt(free, sampling=steps / 2)[::2, ::2]
+        nearest = np.full(self.grid.shape, np.inf)
+        if not free.all():
+            nearest = np.asarray(distance_transform_edt(free, sampling=steps / 2))[::2, ::2]
         area = situation.routes.areas if situation.routes else None
         self._open = np.ones(self.grid.shape, dtype=bool)
         if area is not None and not area.unrestricted:
             self._open = area.allowed(self.grid.points).reshape(self.grid.shape)
-        inside = distance_transform_edt(np.pad(self._open, 1), sampling=steps)[1:-1, 1:-1]
-        limit = BORDER * np.maximum(inside - steps.min(), 0.0)
-        self.distance = np.minimum(self.distance, limit)
+        beside = np.asarray(distance_transform_edt(np.pad(self._open, 1), sampling=steps))
+        limit = BORDER * np.maximum(beside[1:-1, 1:-1] - steps.min(), 0.0)
+        self.distance = np.minimum(nearest, limit)
 
     def at(self, places: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gains [...] at places [..., 2] with a further track ``nearest`` m away [...], and
@@ -155,8 +157,8 @@ def _search(
         remembered = places[:, :, LOOKS // 2 - 1 :: LOOKS // 2]
         near = np.repeat(_nearest(remembered, paths[:, 1:-NEWEST]), LOOKS // 2, axis=2)
         gain, inside = gains.at(places, near)
-        inside = inside.all(-1)
-        gain = np.where(inside, gain.mean(-1), -np.inf if inside.any() else 0.0)
+        allowed = np.all(inside, axis=-1)
+        gain = np.where(allowed, gain.mean(-1), -np.inf if allowed.any() else 0.0)
         after = (totals[:, None] + gain).ravel()
         heading = (headings[:, None] + bends).ravel()
         ends = remembered.reshape(len(after), 2, 2)

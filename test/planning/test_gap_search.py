@@ -130,6 +130,13 @@ def test_without_an_allowed_path_it_plans_as_path_entropy():
         plan(lines(25.0), (-10.0, 0.0), routes=Routes(area))
 
 
+def test_a_track_outside_the_workspace_covers_no_border():
+    there = Situation(np.zeros(2), SQUARE, visited=driven([(-30.0, -34.0), (30.0, -34.0)]))
+    gains = _Gains(Bottom(there.visited), there, 60.0)
+    assert gains.distance[2, 20] == pytest.approx(2.5)  # 1 m from the border
+    assert gains.distance[20, 60] == pytest.approx(20.0)  # from the vehicle
+
+
 def test_a_vehicle_outside_comes_back():
     path = plan(lines(0.0), (-31.5, 10.0), yaw=math.pi)
     assert SQUARE.contains(path).all()
