@@ -118,13 +118,13 @@ class _Gains:
         steps = self._steps[::-1]
         nearest = np.full(self.grid.shape, np.inf)
         if not free.all():
-            nearest = np.asarray(distance_transform_edt(free, sampling=steps / 2))[::2, ::2]
+            nearest = distance_transform_edt(free, sampling=steps / 2)[::2, ::2]
         area = situation.routes.areas if situation.routes else None
-        self._open = np.ones(self.grid.shape, dtype=bool)
+        self._open: np.ndarray = np.ones(self.grid.shape, dtype=bool)
         if area is not None and not area.unrestricted:
             self._open = area.allowed(self.grid.points).reshape(self.grid.shape)
-        beside = np.asarray(distance_transform_edt(np.pad(self._open, 1), sampling=steps))
-        limit = BORDER * np.maximum(beside[1:-1, 1:-1] - steps.min(), 0.0)
+        beside = distance_transform_edt(np.pad(self._open, 1), sampling=steps)[1:-1, 1:-1]
+        limit = BORDER * np.maximum(beside - steps.min(), 0.0)
         self.distance = np.minimum(nearest, limit)
 
     def at(self, places: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
