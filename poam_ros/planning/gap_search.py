@@ -21,6 +21,8 @@ from .situation import MapView, Situation
 #: Lengths below are shares of the workspace's side: the root of its area.
 #: Length of an arc; cell of the raster of gains; distance from pings within which roughness counts.
 ARC, CELL, REACH = 1 / 30, 1 / 120, 1 / 15
+#: Distance from all tracks beyond which the bottom counts as no smoother than it is on average.
+FAR = 0.13
 #: A driven path deviates from its waypoints by no more than this share of an arc.
 TOLERANCE = 1 / 8
 #: Arcs that continue a path, and the largest change of heading in one, in rad.
@@ -126,6 +128,9 @@ class _Gains:
         beside = distance_transform_edt(np.pad(self._open, 1), sampling=steps)[1:-1, 1:-1]
         limit = BORDER * np.maximum(beside - steps.min(), 0.0)
         self.distance = np.minimum(nearest, limit)
+        # No model knows how rough the bottom is far from all pings.
+        far = -np.expm1(-np.square(np.minimum(nearest / (FAR * side), 9.0)))
+        self.rough += far * np.maximum(self.rough.mean() - self.rough, 0.0)
 
     def at(self, places: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gains [...] at places [..., 2] with a further track ``nearest`` m away [...], and

@@ -130,6 +130,17 @@ def test_without_an_allowed_path_it_plans_as_path_entropy():
         plan(lines(25.0), (-10.0, 0.0), routes=Routes(area))
 
 
+def test_far_from_all_tracks_the_bottom_is_no_smoother_than_on_average():
+    # Rough in the south, smooth in the north; the north-east is unknown.
+    visited = np.vstack(
+        (lines(*np.arange(-28, 1, 4.0)), lines(*np.arange(4, 29, 4.0), ends=(-30, 0)))
+    )
+    there = Situation(np.array((-20.0, 0.0)), SQUARE, visited=visited)
+    rough = _Gains(Bottom(visited, lambda xy: np.where(xy[:, 1] < 2, 50.0, 1.0)), there, 60.0).rough
+    assert rough[100, 105] > 0.8 * rough.mean()  # at (22.5, 20)
+    assert rough[100, 20] < 0.2 * rough.mean()
+
+
 def test_a_track_outside_the_workspace_covers_no_border():
     there = Situation(np.zeros(2), SQUARE, visited=driven([(-30.0, -34.0), (30.0, -34.0)]))
     gains = _Gains(Bottom(there.visited), there, 60.0)
