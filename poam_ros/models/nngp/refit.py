@@ -3,19 +3,25 @@
 Training predicts left-out sites mostly from others of the same line. These share errors of position
 and level with them, so that hardly any noise is learned, and where lines cross, a map follows the
 errors of each. Here the amplitude, the lengthscale and the noise are fitted to sites that are
-predicted from the other stretches of the record. The fields keep their shape, and the exponent what
-it was along the lines. With few parameters and all sites at once, little of it depends on chance.
+predicted from the other stretches of the record. The exponent stays what it was along the lines.
+With few parameters and all sites at once, little of it depends on chance.
 
 An error of position becomes one of depth where the bottom slopes (McHutchon and Rasmussen 2011,
 "Gaussian process training with input noise"). So each site has a variance of noise of its own, too:
 that of the position times the squared slope there. Lines may differ for other reasons, which the
-fit would take for large errors of position: so these are bounded, and what was learned stays unless
-the stretches that were not fitted to say clearly otherwise. Where they do not, the error of
-position alone, with all else as it was learned, may still predict them better.
+fit would take for large errors of position: so these are bounded.
+
+Training also finds differences between places that are none, and a map follows them far from all
+soundings. So the same is also fitted with half of the departures of log s and log l from their
+means.
+
+Which of these is taken, or the error of position alone, or none, depends on predictions of
+stretches that were not fitted to: see ``refit``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .calibration import LeftOut, deviation_of_mean, errors_of, widening
+from .calibration import LeftOut, errors_of, widening
 from .conditional import condition, gradient, log_loss
 from .fields import LEAST_NOISE
 from .index import make_index
@@ -40,8 +46,6 @@ TRIED = (0.0, 0.25, 0.5, 1.0)
 WORSE = 0.01
 #: Stretches that there have to be.
 FEWEST = 8
-#: One-sided confidence that a refit is better, 0.99, in standard errors: of t with 16 stretches.
-CLEARLY = 2.602
 #: Step of the slopes' differences, in scaled units.
 STEP = 0.005
 #: Bounds of what is fitted: see ``Refit``; the first two against what was learned.
@@ -49,33 +53,49 @@ BOUNDS = ((-1.5, 1.5), (-1.5, 1.5), (-12.0, 2.0))
 
 
 class Refit(NamedTuple):
-    """Added to log s and log l everywhere; log noise variance; and the standard deviation of
-    position, in scaled units."""
+    """Added to log s and log l everywhere; log noise variance; the standard deviation of position,
+    in scaled units; and how much of the departures of log s and log l from their means is left."""
 
     amplitude: float
     length: float
     noise: float
     position: float
+    share: float = 1.0
 
     def applied(self, kernel: Kernel) -> Kernel:
         """The kernel with these."""
         F = kernel.F.clone()
+        F[:, :2] = torch.lerp(F[:, :2].mean(0), F[:, :2], self.share)
         F[:, 0] += self.amplitude
         F[:, 1] += self.length
         noise = torch.tensor(self.noise, dtype=torch.float64).exp() + LEAST_NOISE
         return replace(kernel, F=F, noise=noise)
 
 
+class Way(NamedTuple):
+    """What is fitted: ``share`` of the fields' departures stays, as in ``Refit``; and the error of
+    position ``alone`` is fitted, or all."""
+
+    share: float
+    alone: bool = False
+
+
+#: The ways in which all is fitted.
+WAYS = Way(1.0), Way(0.5)
+
+
 def refit(
     kernel: Kernel, sites: TrainingData, left: LeftOut, slopes: Tensor, largest: float
 ) -> tuple[Refit, Tensor, Tensor] | None:
-    """What has the least mean log loss; None where it predicts no better than what was learned, or
-    there are fewer than 8 stretches.
+    """What predicts left-out stretches best; None where that is what was learned, or there are
+    fewer than 8 stretches.
 
-    That is judged by fitting every other stretch and predicting the ones between, both ways: their
-    log loss has to fall by more than 2.602 times its standard error over the stretches. Otherwise
-    the error of position alone is fitted: it is one parameter only, so that any fall is enough.
-    What was learned has the added variance that is best for all of them.
+    Each way is fitted to every other stretch and predicts the ones between, both ways. The error of
+    position alone is taken where the log loss falls by it at all: it is one parameter, and says
+    where lines contradict each other. What was learned has the added variance that is best for all.
+    The ways of ``WAYS`` are taken where the CRPS falls further. The log loss would not do for them:
+    it counts mostly where deviations are small, and prefers fields that vary even where the errors
+    are larger with them.
 
     Args:
         kernel: as it was learned.
@@ -94,21 +114,52 @@ def refit(
     if left.stretch.max() < FEWEST - 1:
         return None
     error, variance = errors_of(kernel, sites, left)
-    none = torch.zeros_like(error)
-    before = log_loss(error, none, variance + widening(error, variance, left.stretch).added)
-    for alone in (False, True):
-        error, variance = torch.empty(2, len(before), dtype=torch.float64)
-        for odd in (0, 1):
-            mine, others = (left.part(left.stretch % 2 == side) for side in (odd, 1 - odd))
-            found = _fitted(kernel, sites, mine.thinned(MOST // 2), slopes, largest, alone)
-            new = errors_of(found.applied(kernel), _noisy(sites, found.position, slopes), others)
-            error[left.stretch % 2 != odd], variance[left.stretch % 2 != odd] = new
-        gain = before - log_loss(error, none, variance)
-        least = 0.0 if alone else CLEARLY * deviation_of_mean(gain - gain.mean(), left.stretch)
-        if gain.mean() > least:
-            found = _fitted(kernel, sites, left.thinned(MOST), slopes, largest, alone)
-            return found, error, variance
-    return None
+    variance = variance + widening(error, variance, left.stretch).added
+    best, position = None, Way(1.0, alone=True)
+    found = _crossed(kernel, sites, left, slopes, largest, position)
+    if _mean_loss(*found) < _mean_loss(error, variance):
+        best, (error, variance) = position, found
+    for way in WAYS:
+        found = _crossed(kernel, sites, left, slopes, largest, way)
+        if crps(*found) < crps(error, variance):
+            best, (error, variance) = way, found
+    if best is None:
+        return None
+    return _fitted(kernel, sites, left.thinned(MOST), slopes, largest, best), error, variance
+
+
+def _mean_loss(error: Tensor, variance: Tensor) -> float:
+    return log_loss(error, torch.zeros_like(error), variance).mean().item()
+
+
+def crps(error: Tensor, variance: Tensor) -> float:
+    """The mean continuous ranked probability score of N(mean, variance) at errors [n] of the mean
+    (Gneiting and Raftery 2007, doi:10.1198/016214506000001437), in units of the error."""
+    deviation = variance.sqrt()
+    t = error / deviation
+    density = (-0.5 * t.square()).exp() / math.sqrt(2 * math.pi)
+    score = t * (2 * torch.special.ndtr(t) - 1) + 2 * density - 1 / math.sqrt(math.pi)
+    return (deviation * score).mean().item()
+
+
+def _crossed(
+    kernel: Kernel,
+    sites: TrainingData,
+    left: LeftOut,
+    slopes: Tensor,
+    largest: float,
+    way: Way,
+) -> tuple[Tensor, Tensor]:
+    """Errors of left-out sites [n], and their variances with noise [n], by fits to the stretches of
+    the other half: even or odd."""
+    error, variance = torch.empty(2, len(left.site), dtype=torch.float64)
+    for odd in (0, 1):
+        mine = left.stretch % 2 == odd
+        fitted = left.part(mine).thinned(MOST // 2)
+        found = _fitted(kernel, sites, fitted, slopes, largest, way)
+        noisy = _noisy(sites, found.position, slopes)
+        error[~mine], variance[~mine] = errors_of(found.applied(kernel), noisy, left.part(~mine))
+    return error, variance
 
 
 def _noisy(sites: TrainingData, position: float, slopes: Tensor) -> TrainingData:
@@ -123,20 +174,25 @@ def _fitted(
     left: LeftOut,
     slopes: Tensor,
     largest: float,
-    alone: bool,
+    way: Way,
 ) -> Refit:
-    """``alone``: the error of position, with all else as in the kernel."""
+    """The least mean log loss of these left-out sites."""
     from scipy.optimize import minimize
 
     values = np.array([0.0, 0.0, np.log(float(kernel.noise) - LEAST_NOISE)])
-    bounds = [(v, v) for v in values] if alone else BOUNDS
+    bounds = [(v, v) for v in values] if way.alone else BOUNDS
     values = np.clip(values, *np.transpose(bounds))
-    least, best = np.inf, Refit._make([*values, 0.0])
+
+    def made(v: np.ndarray, position: float = 0.0) -> Refit:
+        amplitude, length, noise = v.tolist()
+        return Refit(amplitude, length, noise, position, way.share)
+
+    least, best = np.inf, made(values)
     for position in (share * largest for share in TRIED):
         tried = _noisy(sites, position, slopes)
 
         def loss(v: np.ndarray, tried: TrainingData = tried) -> tuple[float, np.ndarray]:
-            new = Refit._make([*v, 0.0]).applied(kernel)
+            new = made(v).applied(kernel)
             found = gradient(new, tried, left.site, left.near)
             amplitude, length, _, _ = found.F.sum(0).tolist()
             noise = found.noise * float(new.noise - LEAST_NOISE)
@@ -147,7 +203,7 @@ def _fitted(
         )
         values = result.x
         if result.fun < least:
-            least, best = float(result.fun), Refit._make([*values.tolist(), position])
+            least, best = float(result.fun), made(values, position)
         elif result.fun > least + WORSE:
             break
     return best

@@ -1,5 +1,6 @@
 """Intervals that hold where whole survey lines are missing."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from poam_ros.models.nngp.calibration import (
     upper_limit,
     widening,
 )
+from poam_ros.models.nngp.fields import LEAST_NOISE
 from poam_ros.models.nngp.kernel import TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -175,8 +177,8 @@ def test_what_is_next_to_a_stretch_does_not_predict_it():
     assert beyond.min() == long // 4 + 1
 
 
-def test_the_error_of_position_alone_is_fitted_where_all_else_is_not_clearly_better(monkeypatch):
-    monkeypatch.setattr(refit, "CLEARLY", torch.inf)
+def test_the_error_of_position_alone_leaves_the_kernel_as_it_was_learned(monkeypatch):
+    monkeypatch.setattr(refit, "WAYS", ())
     data = displaced(0.05)
     kept = Dataset(data.X[KEPT], data.y[KEPT])
     model, widened = learned(kept, POSITION), learned(kept, FEW)
@@ -201,10 +203,51 @@ def test_intervals_come_from_fits_that_did_not_see_them():
     slopes = refit.squared_slopes(kernel, store, *how)
     _, error, variance = refit.refit(kernel, store.sites, left, slopes, 0.1)
     even = left.stretch % 2 == 0
-    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, alone=False)
+    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, refit.Way(1.0))
     sites = refit._noisy(store.sites, found.position, slopes)
     expected = errors_of(found.applied(kernel), sites, left.part(even))
     assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])
+
+
+def test_fields_that_vary_by_chance_are_flattened():
+    data = displaced(0.05)
+    model = learned(Dataset(data.X[KEPT], data.y[KEPT]), POSITION)
+    how = POSITION.neighbours, POSITION.candidate_neighbours, 0.0
+    kernel, store = model._averaged(), model._store
+    F, generator = kernel.F.clone(), torch.Generator().manual_seed(2)
+    F[:, :2] += 1.5 * torch.randn(len(F), 2, generator=generator).double()
+    kernel = replace(kernel, F=F)
+    left = left_out(store.sites, LINES - 2, *how)
+    found, *new = refit.refit(
+        kernel, store.sites, left, refit.squared_slopes(kernel, store, *how), 0.1
+    )
+    assert found.share < 1.0
+    assert refit.crps(*new) < 0.9 * refit.crps(*errors_of(kernel, store.sites, left))
+
+
+def test_a_share_of_one_leaves_the_fields_alone_to_the_last_bit():
+    kernel = learned(survey(offset=0.3))._averaged()
+    learned_noise = float(kernel.noise - LEAST_NOISE)
+    whole, half = (
+        refit.Refit(0.0, 0.0, math.log(learned_noise), 0.0, share).applied(kernel).F
+        for share in (1.0, 0.5)
+    )
+    assert torch.equal(whole, kernel.F)
+    assert torch.allclose(half[:, :2].mean(0), kernel.F[:, :2].mean(0))
+    assert torch.allclose(half[:, :2].std(0), 0.5 * kernel.F[:, :2].std(0))
+    assert torch.equal(half[:, 2:], kernel.F[:, 2:])
+
+
+def test_the_crps_is_that_of_many_draws():
+    generator = torch.Generator().manual_seed(0)
+    error, variance = (
+        torch.tensor([-1.0, 0.5, 3.0]).double(),
+        torch.tensor([0.3, 4.0, 1.0]).double(),
+    )
+    one, other = torch.randn(2, 400_000, 3, generator=generator).double() * variance.sqrt()
+    # E |D - e| - E |D - D'| / 2
+    expected = (one - error).abs().mean() - (one - other).abs().mean() / 2
+    assert refit.crps(error, variance) == pytest.approx(expected.item(), rel=0.01)
 
 
 @pytest.mark.parametrize("twice", [False, True])
