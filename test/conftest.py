@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
+import socket
 import sys
-import tempfile
 import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 
 def free_domain() -> int:
-    """A ROS domain that no other run of the suite on this machine has: held as long as we live."""
+    """A ROS domain that no other run of the suite on this machine has: held as long as we live.
+
+    The claim is a socket without a file, so that neither another TMPDIR nor a cleaned /tmp shares a
+    domain. If all are taken, it is one that we have had for longest.
+    """
     for domain in range(1, 91):
-        claim = (Path(tempfile.gettempdir()) / f"poam-test-domain-{domain}").open("w")
+        claim = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            CLAIMS.append(claim)
+            claim.bind(f"\0poam-test-domain-{domain}")
+            CLAIMS[domain] = claim
             return domain
         claim.close()
-    return 1 + os.getpid() % 90
+    own = next(iter(list(CLAIMS)[1:]), None)  # not the first one, which the whole process uses
+    assert own is not None, "all ROS domains from 1 to 90 are taken by other runs of the tests"
+    CLAIMS[own] = CLAIMS.pop(own)
+    return own
 
 
-CLAIMS: list[IO[str]] = []
-
-
-def claimed() -> bool:
-    """Whether our domains are still ours: neither closed by somebody, nor removed."""
-    with contextlib.suppress(OSError, ValueError):
-        return all(os.path.samestat(os.fstat(c.fileno()), os.stat(c.name)) for c in CLAIMS)
-    return False
+CLAIMS: dict[int, socket.socket] = {}
 
 
 # Before rclpy is loaded, and inherited by every process a test starts.
@@ -108,7 +106,6 @@ def ros():
     calls a function between the node's callbacks.
     """
     rclpy = pytest.importorskip("rclpy")
-    assert claimed(), "others may use our ROS domain"
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
     rclpy.init()
