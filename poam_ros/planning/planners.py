@@ -18,7 +18,6 @@ from ..core.extensions import Table
 from ..core.settings import Setting, Settings, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
 from .budget import BudgetOptions, budget
-from .gap_search import GapSearchOptions, gap_search
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
 
@@ -171,7 +170,6 @@ PLANNERS: Table[PlannerEntry] = Table(
         "lawnmower": PlannerEntry(lawnmower, LawnmowerOptions),
         "boustrophedon": PlannerEntry(boustrophedon, BoustrophedonOptions),
         "budget": PlannerEntry(budget, BudgetOptions),
-        "gap-search": PlannerEntry(gap_search, GapSearchOptions),
     },
     made=lambda plan: PlannerEntry(plan, NoOptions),
 )

@@ -281,7 +281,7 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
         assert path.ndim == 2 and path.shape[0] >= 1 and path.shape[1] == 2
         assert workspace.contains(path).all()
         np.testing.assert_array_equal(path, plan(seed))
-    draws = name not in ("lawnmower", "boustrophedon", "budget", "gap-search")
+    draws = name not in ("lawnmower", "boustrophedon", "budget")
     assert np.array_equal(plan(0), plan(1)) != draws
 
 
@@ -290,7 +290,7 @@ def test_a_row_takes_its_own_options_from_a_nodes_values(name):
     values = {
         "max_entropy.candidates": 7, "max_entropy.distance_weight": 1, "lawnmower.lanes": 3,
         "path_entropy.exploration": 2, "boustrophedon.spacing": 5, "budget.unevenness": 0.5,
-        "gap_search.paths": 9, "seed": 3, "planner": name,
+        "seed": 3, "planner": name,
     }  # fmt: skip
     options = instance(PLANNERS[name].options, values)
     assert isinstance(options, PLANNERS[name].options)
@@ -301,7 +301,6 @@ def test_a_row_takes_its_own_options_from_a_nodes_values(name):
         "lawnmower": {"lanes": 3},
         "boustrophedon": {"spacing": 5.0},
         "budget": {"unevenness": 0.5},
-        "gap-search": {"paths": 9},
     }
     defaults = PLANNERS[name].options()
     changed = {
