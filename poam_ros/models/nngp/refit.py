@@ -9,14 +9,13 @@ With few parameters and all sites at once, little of it depends on chance.
 An error of position becomes one of depth where the bottom slopes (McHutchon and Rasmussen 2011,
 "Gaussian process training with input noise"). So each site has a variance of noise of its own, too:
 that of the position times the squared slope there. Lines may differ for other reasons, which the
-fit would take for large errors of position: so these are bounded.
+fit would take for large errors of position: so these are bounded, and what was learned stays unless
+the stretches that were not fitted to say clearly otherwise. Where they do not, the error of
+position alone, with all else as it was learned, may still predict them better.
 
 Training also finds differences between places that are none, and a map follows them far from all
 soundings. So the same is also fitted with half of the departures of log s and log l from their
 means.
-
-Which of these is taken, or the error of position alone, or none, depends on predictions of
-stretches that were not fitted to: see ``refit``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .calibration import LeftOut, errors_of, widening
+from .calibration import LeftOut, deviation_of_mean, errors_of, widening
 from .conditional import condition, gradient, log_loss
 from .fields import LEAST_NOISE
 from .index import make_index
@@ -46,6 +45,8 @@ TRIED = (0.0, 0.25, 0.5, 1.0)
 WORSE = 0.01
 #: Stretches that there have to be.
 FEWEST = 8
+#: One-sided confidence that a refit is better, 0.99, in standard errors: of t with 16 stretches.
+CLEARLY = 2.602
 #: Step of the slopes' differences, in scaled units.
 STEP = 0.005
 #: Bounds of what is fitted: see ``Refit``; the first two against what was learned.
@@ -90,12 +91,12 @@ def refit(
     """What predicts left-out stretches best; None where that is what was learned, or there are
     fewer than 8 stretches.
 
-    Each way is fitted to every other stretch and predicts the ones between, both ways. The error of
-    position alone is taken where the log loss falls by it at all: it is one parameter, and says
-    where lines contradict each other. What was learned has the added variance that is best for all.
-    The ways of ``WAYS`` are taken where the CRPS falls further. The log loss would not do for them:
-    it counts mostly where deviations are small, and prefers fields that vary even where the errors
-    are larger with them.
+    Each way is fitted to every other stretch and predicts the ones between, both ways. The log loss
+    has to fall by more than 2.602 times its standard error over the stretches; of the ways where it
+    does, the one with the least CRPS is taken. (By the log loss, which counts mostly where
+    deviations are small, fields that vary would be taken even where errors are larger with them.)
+    Otherwise the error of position alone is fitted: it is one parameter only, so that any fall is
+    enough. What was learned has the added variance that is best for all of them.
 
     Args:
         kernel: as it was learned.
@@ -114,22 +115,21 @@ def refit(
     if left.stretch.max() < FEWEST - 1:
         return None
     error, variance = errors_of(kernel, sites, left)
-    variance = variance + widening(error, variance, left.stretch).added
-    best, position = None, Way(1.0, alone=True)
-    found = _crossed(kernel, sites, left, slopes, largest, position)
-    if _mean_loss(*found) < _mean_loss(error, variance):
-        best, (error, variance) = position, found
+    none = torch.zeros_like(error)
+    before = log_loss(error, none, variance + widening(error, variance, left.stretch).added)
+    best, least = None, math.inf
     for way in WAYS:
         found = _crossed(kernel, sites, left, slopes, largest, way)
-        if crps(*found) < crps(error, variance):
-            best, (error, variance) = way, found
+        gain = before - log_loss(found[0], none, found[1])
+        clearly = CLEARLY * deviation_of_mean(gain - gain.mean(), left.stretch)
+        if gain.mean() > clearly and (score := crps(*found)) < least:
+            least, best, (error, variance) = score, way, found
     if best is None:
-        return None
+        best = Way(1.0, alone=True)
+        error, variance = _crossed(kernel, sites, left, slopes, largest, best)
+        if log_loss(error, none, variance).mean() >= before.mean():
+            return None
     return _fitted(kernel, sites, left.thinned(MOST), slopes, largest, best), error, variance
-
-
-def _mean_loss(error: Tensor, variance: Tensor) -> float:
-    return log_loss(error, torch.zeros_like(error), variance).mean().item()
 
 
 def crps(error: Tensor, variance: Tensor) -> float:
