@@ -226,7 +226,7 @@ def draw_curves(figure: Any, folder: Path) -> None:
 WIDE = 2.5
 #: Width of a page, of a colour bar with its labels, and height of a panel's title and labels, in
 #: inches.
-PAGE, BAR, TITLES = 14.0, 1.7, 0.7
+PAGE, BAR, TITLES = 14.0, 1.7, 0.9
 #: Maximum number of soundings drawn; of more, every Nth.
 DRAWN = 20_000
 
@@ -247,6 +247,7 @@ def draw_sounding_map(folder: Path) -> Path:
     simulated = is_simulated(folder)
     panel += TITLES / rows if simulated else 0.0
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
+    figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
     if simulated:
         figure.suptitle("SIMULATED", fontweight="bold")
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
