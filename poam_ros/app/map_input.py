@@ -203,9 +203,9 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
-        print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
+        print(f"{line.get('file', args.log.name)}: {line.get('understood')}; {line.get('layout')}")
     if levels is not None:
-        print(f"water level: {levels.said}")
+        print(f"water level: {levels.description}")
     return found
 
 
@@ -257,7 +257,7 @@ def _read_recording(
     given["workspace"] = args.workspace or known.get("workspace")
     times = {name: given[name] for name in CROP if crop and name in given}
     soundings = read_recording(args.log, ReadOptions(settings=given, **times))
-    print(soundings.source["said"])
+    print(soundings.source["understood"])
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     return soundings.grouped_by_line() if args.by and not known else soundings

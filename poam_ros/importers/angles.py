@@ -111,7 +111,7 @@ class Angles:
         return cls("", *sides)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """How the values are understood, as text; empty for plain degrees."""
         kinds = [
             kind

@@ -161,11 +161,11 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     )
     crop = {"start": options.start, "stop": options.stop}
     found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), placing)
-    said = [
+    parts = [
         f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
     ]
-    said.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
-    return replace(found, source={**found.source, "said": "; ".join(said)})
+    parts.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    return replace(found, source={**found.source, "understood": "; ".join(parts)})
 
 
 class _Events:

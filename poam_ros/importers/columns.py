@@ -152,15 +152,15 @@ class Columns:
         return self.first, self.second, self.height
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The columns with their meanings and unit, as text."""
-        place = "latitude {}, longitude {}"
+        place = "latitude = {}, longitude = {}"
         if not self.degrees:
-            place = f"x {{}}, y {{}} ({self.place_unit})"
+            place = f"x = {{}}, y = {{}} ({self.place_unit})"
         height = "depth" if self.down else "elevation"
-        when = f", time {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
+        when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
         where = place.format(self.first, self.second)
-        return f"{where}, {height} {self.height} ({self.unit}){when}"
+        return f"{where}, {height} = {self.height} ({self.unit}){when}"
 
 
 def guess(

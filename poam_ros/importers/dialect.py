@@ -274,7 +274,7 @@ def _commented(comments: list[str], separator: str | None, width: int) -> list[s
     return []
 
 
-def said(dialect: Dialect) -> str:
+def layout_text(dialect: Dialect) -> str:
     """The layout, as text."""
     names = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", None: "blanks"}
     comma = ", decimal commas" if dialect.comma else ""

@@ -137,7 +137,7 @@ def _features(
             stamps, timed = times.decided(f"{path}: attribute {columns.time}").stamps(texts)
     found = RawSoundings(
         xyz[:, 1::-1] if degrees else xyz[:, :2], height, degrees, columns.down, columns.unit,
-        "" if degrees or crs is None else str(meta["crs"]), stamps, said=columns.said,
+        "" if degrees or crs is None else str(meta["crs"]), stamps, understood=columns.description,
         layout=f"points of {path.suffix[1:] or 'a GIS'}", source={"columns": asdict(columns)},
         question=partial(question, columns, decimals=(7, 7, 2)),
     )  # fmt: skip

@@ -116,7 +116,7 @@ class WaterLevels:
         return np.where((stamp_ns < known[0]) | (stamp_ns >= known[-1] + DAY), np.nan, found)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Number of readings, file, range of levels and of times, as text."""
         low, high = self.level.min(), self.level.max()
         first, last = (str(np.datetime64(int(s) // SECOND, "s")) for s in self.stamp_ns[[0, -1]])

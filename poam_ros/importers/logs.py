@@ -52,7 +52,7 @@ class PositionsAndDepths:
         return any(not out for _, _, out in self.depths.get(kind, ()))
 
     def soundings(
-        self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
+        self, path: Path, fixes: Sequence[str], sounders: Sequence[str], times: str
     ) -> RawSoundings:
         """Depths at positions interpolated to their times, both of the first kind that is there.
 
@@ -60,7 +60,7 @@ class PositionsAndDepths:
             path: start of error messages.
             fixes: kinds of positions, the preferred first.
             sounders: kinds of depths, the preferred first.
-            said: where the times come from, as text.
+            times: where the times come from, as text.
 
         Raises:
             InputError: there are no positions or no depths; the message lists what there is.
@@ -103,7 +103,7 @@ class PositionsAndDepths:
             depth = down
         found = RawSoundings(
             place, depth, stamp_ns=stamp_ns, fixed=True,
-            said=f"positions {fix}, depths {sounder} (m), {said}",
+            understood=f"positions {fix}, depths {sounder} (m), {times}",
             layout=quantity(sum(self.heard.values()), 'message'), refused=+self.refused,
         )  # fmt: skip
         return found.without({

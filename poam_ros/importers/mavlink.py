@@ -166,10 +166,10 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         for kind, depths in other.depths.items():
             aside = [(seconds, depth, out or "other_vehicle") for seconds, depth, out in depths]
             own.depths.setdefault(kind, []).extend(aside)
-    said = "below the sonar, time UTC where the log knows it"
+    times = "below the sonar, time UTC where the log knows it"
     if own.beams:
-        said += ", roll and pitch applied"
-    return own.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
+        times += ", roll and pitch applied"
+    return own.soundings(path, tuple(POSITIONS), tuple(DEPTHS), times)
 
 
 def _depth_count(found: PositionsAndDepths) -> int:

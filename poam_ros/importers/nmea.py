@@ -112,8 +112,8 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     found = RawSoundings(
         place, depth + np.maximum(offset, 0.0),
         stamp_ns=np.round(np.where(timed, time, 0) * SECOND).astype(np.int64), fixed=True,
-        said=f"positions {receiver}, depths {sonar} (m{'' if surface else BELOW_SONAR}), time UTC"
-        + ("" if dated else " of day without a date"),
+        understood=f"positions {receiver}, depths {sonar} (m{'' if surface else BELOW_SONAR}), "
+        f"time UTC{'' if dated else ' of day without a date'}",
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
     )  # fmt: skip
     apart = inside & ~((step > 0) & (step <= GAP))

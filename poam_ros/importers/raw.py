@@ -96,7 +96,7 @@ class RawSoundings:
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
         group: index of each one's group [N], where ``names`` has their names.
         labels: values of further columns, by the column.
-        said: what was understood, in some words: columns or messages, units, times.
+        understood: columns or messages, units and times, as text.
         layout: of the file, in some words.
         refused: how many rows or messages are no soundings, by reason.
         left_out: those of them that are soundings, with place and height as above for ``xyz``.
@@ -117,7 +117,7 @@ class RawSoundings:
     group: np.ndarray | None = None
     names: tuple[str, ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
-    said: str = ""
+    understood: str = ""
     layout: str = ""
     refused: Counter[str] = field(default_factory=Counter)
     left_out: tuple[LeftOut, ...] = ()
@@ -187,7 +187,9 @@ class RawSoundings:
         if options.by not in (None, LINE) and not self.names:
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
         if options.crs and self.degrees:
-            raise InputError(f"{path}: --crs: expected x and y with it, got degrees ({self.said})")
+            raise InputError(
+                f"{path}: --crs: expected x and y with it, got degrees ({self.understood})"
+            )
         kept = self.without(impossible(self.place, self.height, self.degrees, self.unit))
         if len(kept):
             kept = kept.without(no_readings(kept.place, kept.height, kept.degrees))
@@ -196,10 +198,10 @@ class RawSoundings:
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
             if kept.refused["impossible_place"]:
                 reasons += f", such as {self.place[0].tolist()}"
-            raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
+            raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.understood}")
         if options.draught and not kept.down:
             raise InputError(
-                f"{path}: --draught: applies to depths only, got elevations ({kept.said})"
+                f"{path}: --draught: applies to depths only, got elevations ({kept.understood})"
             )
         if asked := self.question(kept.place, kept.height):
             raise InputError(f"{path}: {asked}")
@@ -208,16 +210,16 @@ class RawSoundings:
         if not kept.down:
             raise InputError(
                 f"{path}: --water-level: a level over time applies to depths only, got elevations "
-                f"({kept.said})"
+                f"({kept.understood})"
             )
         if kept.stamp_ns is None:
-            raise InputError(f"{path}: --water-level: expected times, got none ({kept.said})")
+            raise InputError(f"{path}: --water-level: expected times, got none ({kept.understood})")
         level = options.levels.at(kept.stamp_ns)
         known = np.isfinite(level)
         if not known.any():
             raise InputError(
                 f"{path}: expected soundings at the times of --water-level, got none "
-                f"({options.levels.said})"
+                f"({options.levels.description})"
             )
         return kept.without({"no_water_level": ~known}), level[known]
 
@@ -269,7 +271,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     if all(raw.names for raw in raws):
         group, names = _joined([(raw.group, raw.names) for raw in raws])
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
-    described = [{**raw.source, "said": raw.said, "layout": raw.layout} for raw in raws]
+    described = [{**raw.source, "understood": raw.understood, "layout": raw.layout} for raw in raws]
     source: dict[str, Any] = described[0]
     if len(raws) > 1:
         source = {

@@ -23,7 +23,7 @@ from ..mapping.soundings import LINE, Labels
 from .angles import Angles
 from .cells import UNITS, Times, angle, number
 from .columns import Columns, guess, unit_in_column, unit_of
-from .dialect import Dialect, said, sniff, wide_text
+from .dialect import Dialect, layout_text, sniff, wide_text
 from .questions import check_heights, check_unit, question
 from .raw import RawSoundings, ReadOptions
 
@@ -189,7 +189,8 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
     return RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
-        labels, columns.said + rows.angles.said, said(rows.dialect), +rows.refused,
+        labels, columns.description + rows.angles.description, layout_text(rows.dialect),
+        +rows.refused,
         tuple(rows.left_out), partial(question, columns, decimals=decimals, crs=options.crs),
         {"columns": asdict(columns)},
     )  # fmt: skip

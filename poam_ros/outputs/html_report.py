@@ -244,7 +244,7 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
     those of a mission from its journal."""
     found = {"file": str(config["log"])} if "log" in config else {}
-    told = {"said": "columns or messages", "layout": "layout"}
+    told = {"understood": "columns or messages", "layout": "layout"}
     found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
     for name, count in dict(config.get("samples") or {}).items():
         found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)

@@ -51,7 +51,7 @@ def check(found, depth=DEPTH):
 def test_a_header_says_that_longitudes_are_west(header, read):
     found = read(table(header, LATITUDE, -LONGITUDE, DEPTH))
     check(found)
-    assert "west by the header" in found.source["said"]
+    assert "west by the header" in found.source["understood"]
     check(read(table(header, LATITUDE, LONGITUDE, DEPTH)))  # with a minus, too
 
 
@@ -73,7 +73,7 @@ def test_eastings_may_be_in_feet(header, read):
     found = read(table(header, *columns))
     np.testing.assert_allclose(found.xy, np.column_stack((EAST, NORTH)), atol=1e-3)
     np.testing.assert_allclose(-found.z, DEPTH, atol=1e-6)
-    assert "(ft)" in found.source["said"].partition("depth")[0]
+    assert "(ft)" in found.source["understood"].partition("depth")[0]
 
 
 def test_eastings_in_feet_of_a_coordinate_system_in_feet_are_its_own(read):

@@ -176,7 +176,7 @@ def test_without_a_date_days_count_from_0(tmp_path):
     (tmp_path / "log.nmea").write_text(joined(sentences(gga, dpt, begin=NIGHT)))
     found = read_soundings(tmp_path / "log.nmea")
     check(found, dated=False)
-    assert "of day without a date" in found.source["said"] and len(found) == COUNT - 1
+    assert "of day without a date" in found.source["understood"] and len(found) == COUNT - 1
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_receiver_that_changes_its_talker_loses_nothing(tmp_path):
         epochs = [*sentences(rows=INDEX[:cut]), *sentences(gn[0], dpt, gn[1], rows=INDEX[cut:])]
         found = read(tmp_path, joined(epochs))
         assert len(found) == COUNT - 1, found.refused
-        assert "GN" in found.source["said"] and "GP" in found.source["said"]
+        assert "GN" in found.source["understood"] and "GP" in found.source["understood"]
 
 
 def test_rmc_stands_in_where_gga_is_damaged(tmp_path):
@@ -299,7 +299,7 @@ def test_offsets_of_dpt(offset, tmp_path):
     )
     found = read_soundings(tmp_path / "log.nmea")
     check(found, offset=max(0.0, float(offset or 0)))
-    assert ("below the transducer" in found.source["said"]) == (offset != "0.5")
+    assert ("below the transducer" in found.source["understood"]) == (offset != "0.5")
 
 
 def test_depths_without_the_offset_of_the_others_are_left_out(tmp_path):
@@ -340,7 +340,7 @@ def test_the_depth_below_the_surface_goes_first_unless_there_are_few(tmp_path):
     check(found, offset=1.0)
     few = [*sentences(gga, dpt, dbs, rmc, rows=INDEX[:5]), *sentences(rows=INDEX[5:])]
     found = read(tmp_path, joined(few))
-    assert "DPT" in found.source["said"] and len(found) == COUNT - 1
+    assert "DPT" in found.source["understood"] and len(found) == COUNT - 1
 
 
 def test_two_sounders(tmp_path):

@@ -81,7 +81,7 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     np.testing.assert_allclose(moved[:, 0], 0, atol=0.02)
     np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
     assert (moved[:, 1] > 0).all()
-    assert "roll and pitch applied" in tilted.source["said"]
+    assert "roll and pitch applied" in tilted.source["understood"]
 
 
 def telemetry(path, other_vehicle=False, other_sonar=False):
@@ -202,7 +202,7 @@ def test_each_kind_is_recognised_and_read(log, reference):
     # Between positions a depth may be half a second later than in the table.
     apart = found.projection.metres(*origin(reference)) + reference.xy[:count] - found.xy
     assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
-    assert "m" in found.source["said"] and found.source["layout"]
+    assert "m" in found.source["understood"] and found.source["layout"]
 
 
 def origin(soundings):
@@ -252,7 +252,7 @@ def test_nmea_times_checksums_and_offsets(tmp_path):
     np.testing.assert_allclose(-found.z, np.delete(DEPTH, 7)[:-1] + 0.5)
     for kind in ("DBT", "DBS"):
         found = read_soundings(nmea(tmp_path / f"{kind}.nmea", kind))
-        assert kind in found.source["said"] and np.abs(found.z + DEPTH[:-1]).max() < 1e-9
+        assert kind in found.source["understood"] and np.abs(found.z + DEPTH[:-1]).max() < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_a_reader_of_a_module_reads_and_its_faults_are_named(tmp_path, monkeypat
     path.write_bytes(b"\0anything")
 
     def read(path, options):
-        return RawSoundings(np.column_stack((LATITUDE, LONGITUDE)), DEPTH, said="mine")
+        return RawSoundings(np.column_stack((LATITUDE, LONGITUDE)), DEPTH, understood="mine")
 
     def wrong(path, options):
         raise KeyError("nothing")

@@ -37,7 +37,7 @@ def read(path: Path, options: ReadOptions) -> RawSoundings:
         place=found[:, 1:3],
         height=found[:, 3],
         stamp_ns=np.round(1e9 * found[:, 0]).astype(np.int64),
-        said="positions and depths (m) of the primary sonar, time from the start",
+        understood="positions and depths (m) of the primary sonar, time from the start",
         layout=f"{len(found)} frames",
     )
 

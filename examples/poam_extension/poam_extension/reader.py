@@ -26,7 +26,7 @@ def read(path: Path, options: ReadOptions) -> RawSoundings:
         place=np.column_stack((found["latitude"], found["longitude"])),
         height=found["depth"].astype(float),
         stamp_ns=np.round(1e9 * np.nan_to_num(found["time"])).astype(np.int64),
-        said="latitude, longitude, depth (m) of SLOG, time UTC",
+        understood="latitude, longitude, depth (m) of SLOG, time UTC",
         layout=f"{len(found)} records",
     )
     return raw.without({"no_time": ~np.isfinite(found["time"])})
