@@ -54,11 +54,12 @@ def test_a_survey_killed_many_times_loses_no_ping_that_counted(tmp_path, python,
         assert counts == sorted(counts), seed
         told, stamp = counts, stamp + GAP
         assert len(rows(tmp_path)) >= told[-1], seed
-    counts, stamp = survey(tmp_path, stamp, stamp + 120, python, ros_env, request)
+    # Long enough for 60 pings by itself: on a busy machine the others may be killed before any.
+    counts, stamp = survey(tmp_path, stamp, stamp + 240, python, ros_env, request)
     assert counts[0] >= told[-1], seed
     found = rows(tmp_path)
     assert [row[0] for row in found] == list(range(len(found))), seed
-    assert len(found) == counts[-1] >= 60
+    assert len(found) == counts[-1] >= 60, seed
     doubtful = [*rows(tmp_path, "SELECT * FROM held"), *rows(tmp_path, "SELECT * FROM waiting")]
     refused = rows(tmp_path, "SELECT reason, number, stamp_ns, x, y, z FROM refused")
     assert {row[0] for row in refused} == {"false_echo"}, seed
