@@ -308,6 +308,17 @@ def test_comes_up_without_torch(place):
     assert not found, f"importing {place} loads torch: {listed(found)}"
 
 
+def run_python(script):
+    """A script of this checkout in a Python of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_light_packages_import_where_nothing_heavy_is_installed():
     """What the sources say, said by Python: no torch, no ROS 2, none of the extras."""
     wanted = [module for module in modules() if within(module, *LIGHT)]
@@ -318,13 +329,7 @@ def test_light_packages_import_where_nothing_heavy_is_installed():
         f"sys.modules.update(dict.fromkeys({missing!r}))\n"  # None makes an import of it fail
         f"for name in {wanted!r}:\n    importlib.import_module(name)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(script)
     assert done.returncode == 0, done.stderr
 
 
@@ -336,13 +341,7 @@ def test_nngp_starts_without_gpytorch():
         "BathymetricMapper(Extent(0, 60, 0, 40), ModelSettings(method='nngp'))\n"
         "print({'torch', 'gpytorch', 'sympy'} & set(sys.modules))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(script)
     assert done.stdout == "{'torch'}\n", done.stderr
 
 
