@@ -210,12 +210,15 @@ class _Paths:
                 cliffs += bool(jumped[i, row, state])
                 at = int(origin[i, row, state])
         used = max(1, int((found >= 0).sum()))
-        multiples = ((found > 0) & (found < RUN)).sum()
+        multiple = (found[found >= 0] > 0) & (found[found >= 0] < RUN)
+        # As many begins as runs, or as runs of the usual length: the fewer, to lose no true lines.
+        begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
+        begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
         starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
         return found, Rates(
             float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
             float(np.clip((cliffs + 0.5) / (used + 1000), *CLIFFS)),
-            float(np.clip(np.exp(CHANGES[1, 0]) * multiples / (used + 1000), *ECHOES)),
+            float(np.clip(begun / (used + 1000), *ECHOES)),
             self.r[found < 0],
             self.r[found == 0],
         )
@@ -231,11 +234,12 @@ class _Paths:
         same = np.eye(len(FACTORS), dtype=bool)
         grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP / FACTORS
         away = away[..., None, None]
+        cliff = self.logs[2] + np.log(np.maximum(away / self.usual, 1.0))  # a rate by distance
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
         variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
-        jump = np.where(gap, 0.0, np.where(same, self.logs[2], -np.inf)) - self.wide
+        jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]

@@ -219,6 +219,23 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
+def test_bottom_that_drops_where_no_sounding_was_taken_is_no_double_echo():
+    """Twelve steps on, a basin is 1.75 times as deep up to the end of the line; another line, far
+    away, has long runs of double echoes."""
+    count, step = 300, 0.5
+    basin = np.full(270, 22.5) + 0.5 * np.sin(np.arange(270) / 20)
+    along = step * np.r_[np.arange(count), count + 11 + np.arange(len(basin))]
+    other = step * np.arange(1500)
+    echoes = np.ones(len(other))
+    echoes[200:500] = echoes[900:1200] = 2
+    xy = np.r_[np.c_[0 * along, along], np.c_[0 * other + 2000, other]]
+    z = np.r_[np.full(count, 12.9), basin, echoes * (14 + 5 * np.sin(other / 10))]
+    z *= 1 + 0.005 * np.random.default_rng(0).normal(size=len(z))
+    line = np.repeat([0, 1], [len(along), len(other)])
+    found = find_crossings(xy, -z, line, z)
+    np.testing.assert_array_equal(found.multiple, np.r_[np.ones(len(along)), echoes])
+
+
 @pytest.mark.slow
 def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     xy, z, line = lake()
