@@ -8,6 +8,7 @@ import time
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from heard import Listener, status_values
+from kept import Crossed
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, String
@@ -88,3 +89,21 @@ class Feeder(Listener):
         x, y = self._place(stamp)
         ground = 20 + 8 * math.sin(x / 9) * math.cos(y / 7) + 3 * math.sin(x * y / 90)
         return RawPing(stamp, DEPTH - ground + self._rng.normal(0, 0.2), 1.0, 1000.0)
+
+
+class Surveyor(Feeder):
+    """Along the lines of ``Crossed``, whose second has double echoes."""
+
+    def locate(self, stamp):
+        self._odom.publish(write_odometry(VehicleState(stamp, (*self._place(stamp), 0.0))))
+
+    def _at(self, stamp):
+        return min(stamp * 10 // SECOND, len(Crossed.PLACES) - 1)
+
+    def _place(self, stamp):
+        return Crossed.PLACES[self._at(stamp)].tolist()
+
+    def _ping(self, stamp):
+        x, y = self._place(stamp)
+        false = Crossed.LINES[self._at(stamp)] == Crossed.FALSE
+        return RawPing(stamp, float(6 + np.sin(x / 9) + np.cos(y / 7)) * (1 + false), 0.1, 100.0)

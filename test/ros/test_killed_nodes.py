@@ -21,9 +21,10 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
+from feeder import Surveyor
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
-from kept import SMALL, rebuilt, rows
+from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
 from nav_msgs.msg import Odometry
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
@@ -33,6 +34,8 @@ from std_srvs.srv import Trigger
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.outputs.folder import read_map
+from poam_ros.outputs.results import read_unmapped
 from poam_ros.ros.common.messages import write_odometry, write_range
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode
@@ -45,6 +48,7 @@ PINGS = int(os.environ.get("POAM_SOAK_KILL_PINGS", "2000"))
 KILLS = int(os.environ.get("POAM_SOAK_KILLS", "50"))
 LIMIT = 300.0  # s, for a process to end
 DEPTH, RATE = 100.0, 80.0  # m, pings a second of wall time
+DUTY = {"training.duty": 0.2}
 
 
 class Vehicle(Listener):
@@ -78,13 +82,13 @@ class Vehicle(Listener):
 
 @pytest.fixture
 def life(python, ros_env, tmp_path):
-    """`life()`: a mapper of the same mission in a process of its own."""
-    values = {**SMALL, "mission_dir": str(tmp_path / "m"), "training.duty": 0.2}
-    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
+    """`life(**settings)`: a small mapper in a process of its own, with the mission folder `m`."""
     begun = []
 
-    def begin():
+    def begin(**settings):
+        values = {**SMALL, "mission_dir": str(tmp_path / "m"), **settings}
+        given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+        command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
         log = (tmp_path / "mapper.log").open("a")
         begun.append(subprocess.Popen(command, env=ros_env, stdout=log, stderr=log))
         return begun[-1]
@@ -101,7 +105,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     seed = random.randrange(10**6)
     draw = random.Random(seed)
     for _ in range(kills):
-        mapper, heard = life(), len(vehicle.counts)
+        mapper, heard = life(**DUTY), len(vehicle.counts)
         if draw.random() < 0.8:  # else somewhere on its way up
             eventually(lambda n=heard: len(vehicle.counts) > n, what="not up")
         time.sleep(draw.uniform(0.0, 1.5))
@@ -110,7 +114,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
         told = max(vehicle.counts, default=0)
         if (folder / "pings.sqlite").exists() and told:
             assert len(rows(folder)) >= told, seed
-    mapper, heard = life(), len(vehicle.counts)
+    mapper, heard = life(**DUTY), len(vehicle.counts)
     # Of this life: one that is still on its way up does not know of Ctrl-C.
     eventually(lambda: vehicle.counts[heard:] and vehicle.counts[-1] >= pings, timeout=600)
     vehicle.stopped.set()
@@ -123,7 +127,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
     assert len(found) >= vehicle.counts[-1] >= pings, seed
     copy = shutil.copytree(folder, folder.parent / "copy")
-    (whole, count), (alone, _) = rebuilt(copy, **{"training.duty": 0.2})
+    (whole, count), (alone, _) = rebuilt(copy, **DUTY)
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
     return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
 
@@ -131,6 +135,33 @@ def survive(kills, pings, life, vehicle, eventually, folder):
 @pytest.mark.slow
 def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
     survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
+
+
+@pytest.mark.slow
+def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually, tmp_path):
+    """Killed right after the line, and again when it has been crossed."""
+    vehicle, settings = ros(Surveyor), {**DUTY, "screening.enabled": True}
+    after_it, crossing = (int((line == Crossed.LINES).argmax()) for line in (2, 3))
+    vehicle.say("pilot")
+    for stop in (after_it, crossing + 110, None):
+        mapper, before = life(**settings), len(vehicle.reports)
+        eventually(vehicle.connected, what="no discovery")
+        vehicle.drive((stop or len(Crossed.PLACES)) - vehicle.sent)
+        vehicle.say("exploring")
+        eventually(lambda n=before: len(vehicle.reports) > n, what="no new map")
+        if stop is not None:
+            mapper.send_signal(signal.SIGKILL)
+            mapper.wait(LIMIT)
+            eventually(lambda: not vehicle.connected(), what="the killed one is still known")
+    vehicle.say("done")
+    eventually(lambda: vehicle.reports[-1].finished, what="no results")
+    mapper.send_signal(signal.SIGINT)
+    assert mapper.wait(LIMIT) == 0
+    folder = tmp_path / "m"
+    refused = read_unmapped(folder).refused
+    at = (refused.stamp_ns[refused.reason == "withdrawn"] * 10 // SECOND).astype(int)
+    assert set(Crossed.LINES[at]) == {Crossed.FALSE} and len(at) > 60
+    compare(read_map(folder / "map.npz"), of_log(folder, tmp_path))
 
 
 EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}

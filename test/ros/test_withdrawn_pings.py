@@ -10,41 +10,20 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
-from feeder import Feeder
+from feeder import Surveyor
 from kept import SMALL, Crossed
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.front_end import RawPing
-from poam_ros.frontend.odometry import VehicleState
 from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.results import read_unmapped
 from poam_ros.ros.common.clouds import read_refused
-from poam_ros.ros.common.messages import write_odometry
 from poam_ros.ros.common.qos import LATCHED
 from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
-
-
-class Surveyor(Feeder):
-    """Along the lines of ``Crossed``, whose second has double echoes."""
-
-    def locate(self, stamp):
-        self._odom.publish(write_odometry(VehicleState(stamp, (*self._place(stamp), 0.0))))
-
-    def _at(self, stamp):
-        return min(stamp * 10 // SECOND, len(Crossed.PLACES) - 1)
-
-    def _place(self, stamp):
-        return Crossed.PLACES[self._at(stamp)].tolist()
-
-    def _ping(self, stamp):
-        x, y = self._place(stamp)
-        false = Crossed.LINES[self._at(stamp)] == Crossed.FALSE
-        return RawPing(stamp, float(6 + np.sin(x / 9) + np.cos(y / 7)) * (1 + false), 0.1, 100.0)
 
 
 def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_path):
