@@ -41,7 +41,8 @@ class MissionSettings(Settings):
     )
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(
-        "paper", "Batches and planner's map as in the paper's experiments, or as on a vehicle",
+        "paper", "Form batches and draw the planner's map as in the paper's experiments, or as on "
+        "a vehicle",
         choices=POLICIES,
     )  # fmt: skip
     seed: int = setting(0, "Seed of all random draws", minimum=0, maximum=2**31 - 1)
