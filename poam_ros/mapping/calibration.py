@@ -25,7 +25,7 @@ from .exclusions import days
 from .soundings import Labels, SoundingMapSettings, Soundings
 
 #: Key in ``Soundings.source`` and in a run's config.yaml.
-SAID = "calibration"
+KEY = "calibration"
 #: Rounds of fitting and correcting; minimum number of crossings for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
@@ -144,7 +144,7 @@ def calibrated(
         taken = soundings.pings
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
         corrected = replace(corrected, pings=taken, steps=None)
-    return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
+    return replace(corrected, source={**soundings.source, KEY: found.sentences}), found
 
 
 def units(soundings: Soundings) -> Labels:

@@ -32,7 +32,7 @@ LEFT_OUT = {
     1: "{} " + WITHDRAWN,
 }
 #: Number of the largest offsets of lines that are reported.
-SAID = 8
+WORST = 8
 DAY = "day"
 #: Columns that tell boats or recordings apart.
 BOATS = frozenset(
@@ -118,10 +118,10 @@ class Crossed:
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
             _sentence(kind, bias, _verdict(bias, kind), 2)
-            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:SAID]
+            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:WORST]
         ]
-        if len(offsets) > SAID:
-            said.append(f"{len(offsets) - SAID} more lines with an offset: lines.csv")
+        if len(offsets) > WORST:
+            said.append(f"{len(offsets) - WORST} more lines with an offset: lines.csv")
         return said
 
 

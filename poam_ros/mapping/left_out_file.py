@@ -87,14 +87,14 @@ def write_left_out(
             depth = float(part.depth[i])
             depth = water_level - z if depth != depth else depth
             yield [
-                files[number][0], own, spelt(int(part.stamp_ns[i])), part.line[i],
+                files[number][0], own, time_text(int(part.stamp_ns[i])), part.line[i],
                 *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who, part.when,
             ]  # fmt: skip
 
     write_table(folder / LEFT_OUT, COLUMNS, rows())
 
 
-def spelt(stamp_ns: int) -> str:
+def time_text(stamp_ns: int) -> str:
     """A time (UTC) to the microsecond, or s since the log's own beginning; empty if unknown (0)."""
     if not stamp_ns:
         return ""

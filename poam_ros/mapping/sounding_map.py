@@ -199,7 +199,7 @@ class MappingResult:
     sentences: list[str]
     accepted: np.ndarray
 
-    def judged(self, held: HeldOut, soundings: Soundings) -> HeldOut:
+    def marked(self, held: HeldOut, soundings: Soundings) -> HeldOut:
         """Held-out soundings of the record, marked by whether a map of all would accept them."""
         return replace(held, accepted=self.accepted[np.searchsorted(soundings.row, held.row)])
 

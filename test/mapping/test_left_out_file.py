@@ -15,7 +15,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.left_out_file import COLUMNS, spelt
+from poam_ros.mapping.left_out_file import COLUMNS, time_text
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_records
@@ -183,4 +183,4 @@ def test_recorded_surveys_lose_nothing_unlisted(tmp_path, name):
      (1_700_000_000 * 10**9 + 249_999_872, "2023-11-14T22:13:20.25Z")],
 )  # fmt: skip
 def test_times_are_written_in_full(stamp_ns, text):
-    assert spelt(stamp_ns) == text
+    assert time_text(stamp_ns) == text

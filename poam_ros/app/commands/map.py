@@ -311,7 +311,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        found = write_validation(folder, mapped.judged(checked, soundings), soundings.files)
+        found = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
         scores = found.accepted or found.every
         print(
             f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
