@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -61,17 +59,6 @@ _library = _declared()
 
 #: Whether C or torch computes the kernel, for logs and benchmarks.
 BACKEND = "native" if _library else "torch"
-
-
-@contextmanager
-def left_aside() -> Iterator[None]:
-    """Use torch alone in this context, for the whole process: the library is compared with it."""
-    global _library
-    kept, _library = _library, None
-    try:
-        yield
-    finally:
-        _library = kept
 
 
 def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
