@@ -228,8 +228,8 @@ class Autopilot:
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
         self.refusal, self.taken = "", False
 
-    def refuse(self, mission: Mission, reason: str) -> None:
-        """Take why the vehicle may not be moved, from a link that knows; empty: it may."""
+    def set_refusal(self, mission: Mission, reason: str) -> None:
+        """Set why the vehicle may not be moved, as the link reports it; empty: it may."""
         self.refusal = reason
         if reason:
             self._take(mission, reason)
