@@ -119,7 +119,7 @@ def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
     assert np.sqrt(np.mean((ours - mean) ** 2)) < 0.15 * mean.std()
 
 
-def test_z_grows_as_data_come():
+def test_z_grows_with_the_data():
     online = make_online(200)
     sizes = []
     for k in range(6):

@@ -149,7 +149,7 @@ def test_constant_time_methods_do_not_grow_with_n(method):
         assert work[1] > 5 * work[0]
 
 
-def test_the_count_of_work_sees_the_m_step(monkeypatch):
+def test_counted_operations_include_the_m_step(monkeypatch):
     monkeypatch.setattr(training.MStep, "draw", lambda step: step.data)
     work, _ = work_and_memory(after_updates("poam", 2, kernel=soft_kernel(Counting)))
     assert work[1] > 5 * work[0]

@@ -17,7 +17,7 @@ XS = scattered(40, 99).X
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_name_of_a_row_is_a_function(method):
+def test_every_name_in_a_row_is_a_function(method):
     row = ResolvedMethod.of(METHODS[method])
     for name in ("select", "update", "objective", "train"):
         function = getattr(row, name)
@@ -131,7 +131,7 @@ def test_the_covariance_has_the_variances_on_its_diagonal(method):
     assert torch.linalg.eigvalsh(covariance).min() > 0.9 * online.model.noise.item()
 
 
-def test_fields_and_support():
+def test_fields_and_support_have_their_shapes():
     online = make_online(24, kernel=make_kernel())
     online.update(scattered(40, 0))
     fields_ = online.fields(XS)
