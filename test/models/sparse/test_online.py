@@ -7,7 +7,6 @@ import torch
 from problems import make_kernel, make_online, scattered
 
 from poam_ros.core.settings import rows
-from poam_ros.models.data import Dataset
 from poam_ros.models.kernels import KERNELS
 from poam_ros.models.registry import MODELS, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
@@ -100,25 +99,6 @@ def test_after_training_q_is_the_optimal_one_of_the_hyperparameters(method):
     before = online.predict(XS)
     online.train(0)
     torch.testing.assert_close(online.predict(XS).mean, before.mean, rtol=0, atol=1e-12)
-
-
-def exact_covariance(kernel, X, noise):
-    """Of the exact GP, at XS."""
-    K = kernel.forward(X, X) + noise * torch.eye(len(X), dtype=X.dtype)
-    Ks = kernel.forward(X, XS)
-    return (kernel.forward(XS, XS) - Ks.mT @ torch.linalg.solve(K, Ks)).detach()
-
-
-def test_the_covariance_is_that_of_the_exact_gp():
-    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
-    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
-    X, kernel = torch.cartesian_prod(axis, axis), make_kernel()
-    online = make_online(49, kernel=kernel, noise=0.01, jitter=0.0)
-    online.update(Dataset(X, torch.sin(3 * X[:, 0]) + X[:, 1]))
-    expected = exact_covariance(kernel, X, 0.01)
-    torch.testing.assert_close(online.covariance(XS, noise=False), expected, rtol=0, atol=1e-6)
-    noisy = expected + 0.01 * torch.eye(len(XS), dtype=X.dtype)
-    torch.testing.assert_close(online.covariance(XS), noisy, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
