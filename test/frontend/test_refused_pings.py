@@ -1,7 +1,5 @@
 """Refused pings: which have a place, how many are stored, and that all are counted."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

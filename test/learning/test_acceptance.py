@@ -1,7 +1,5 @@
 """From placed to accepted: every ping is counted in its state, whatever happens."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

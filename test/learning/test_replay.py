@@ -1,7 +1,5 @@
 """A replayed mission gives the same refused pings, samples and maps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from recorded import check_replayed, recorded

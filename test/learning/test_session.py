@@ -1,7 +1,5 @@
 """The front end, event by event: what is refused, what becomes a sample, a batch, a map."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Training time: the budget of an update, the duty between updates, and measured durations."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Edits hold for the file that they were made of, whatever it is mapped with."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """left_out.csv: every sounding that was read and is not in the map, once, with its reason."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections import Counter

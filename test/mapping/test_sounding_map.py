@@ -1,7 +1,5 @@
 """Placed soundings through the screen and the model, and what held-out ones say of the map."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When a waypoint counts as reached."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

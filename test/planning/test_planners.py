@@ -1,7 +1,5 @@
 """The choice of waypoints."""
 
-from __future__ import annotations
-
 import logging
 import math
 import warnings

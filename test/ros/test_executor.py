@@ -1,7 +1,5 @@
 """How nodes end: signals, failures, exit statuses."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import subprocess

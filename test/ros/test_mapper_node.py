@@ -1,7 +1,5 @@
 """The mapper node on real rclpy, with a small model and a vehicle made of publishers."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

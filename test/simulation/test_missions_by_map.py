@@ -1,8 +1,6 @@
 """Missions in lock-step that go by their map: with a target, whose shares and distances are checked
 on the files, and with ``min_depth``."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial
