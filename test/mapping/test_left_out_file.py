@@ -86,6 +86,7 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     assert said["tuesday.csv", 12]["reason"] == "excluded"
     assert (said["tuesday.csv", 12]["why"], said["tuesday.csv", 12]["who"]) == ("fish", "Ann")
     assert said["tuesday.csv", 12]["time"] == "2025-01-17T16:03:59.65Z"
+    assert said["monday.csv", 130]["reason"] == "false_echo"
     assert said["uncle.csv", 12]["reason"] == "repeated"
     assert said["uncle.csv", 12]["why"] == "also in monday.csv"
     found = Counter(row["reason"] for row in rows)
