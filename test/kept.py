@@ -1,7 +1,5 @@
 """A survey with a journal in a folder, and one run by a process of its own until it is killed."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 import time

@@ -119,6 +119,11 @@ class Survey:
             self.ping(distance)
             self.handle(Tick())
 
+    def learn(self, steps: int, distance: float | None = None) -> list:
+        """Drive, and do all that is due; returns what came of it."""
+        self.drive(steps, distance)
+        return self.work()
+
     def work(self) -> list:
         """Everything that is due, and what came of it."""
         outcomes = []

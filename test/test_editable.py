@@ -1,7 +1,5 @@
 """A type checker finds the package where it is installed to be edited."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution

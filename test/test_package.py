@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import setuptools  # before another test imports the distutils that it replaces
 import yaml
 
 import poam_ros
@@ -22,8 +23,6 @@ EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "view", "ros
 @pytest.fixture(scope="module")
 def setup_arguments() -> dict:
     """What setup.py passes to setuptools, without building anything."""
-    import setuptools
-
     taken = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)

@@ -1,7 +1,5 @@
 """What is read from files or heard cannot run code, name a file, or fill the memory."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation's site: every page is in its menu, and it builds without a warning."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -20,7 +20,7 @@ from .command import INTERRUPTED, Parser, exit_on_interrupt, report_interrupted
 COMMANDS = {
     "sim": "Simulate a mission with the ROS 2 nodes.",
     "run": "Simulate a mission in lock-step, without ROS (Algorithm 1 of the paper).",
-    "map": "Make a map of a recorded log, and validate it.",
+    "map": "Map a recorded log, and validate the map.",
     "diff": "Compute the change of the bottom between two surveys.",
     "drive": "Drive a mission on an ArduPilot vehicle over MAVLink, without ROS.",
     "waypoints": "Write a survey as a plan for a ground station.",
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _overview() -> Parser:
     """The parser of `poam --help`. Every command has a parser of its own."""
-    text = "Drive and simulate bathymetric surveys, map soundings, export the maps."
+    text = "Drive and simulate bathymetric surveys, map soundings, and export the maps."
     parser = Parser(prog="poam", description=text)
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -58,8 +58,8 @@ def fixed(node: str) -> dict[str, Value]:
 #: The workspace of commands that also take it in degrees, or from the areas' polygon.
 WORKSPACE = replace(
     ROWS["workspace"], default=(0.0,) * 4,
-    description="Rectangle to be mapped: xmin, xmax, ymin, ymax. Not given: that in degrees, or "
-    "the one around the areas' polygon",
+    description="Rectangle to be mapped: xmin, xmax, ymin, ymax. Default: that in degrees, or "
+    "the box around the areas' polygon",
 )  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
 #: Arguments of robot.launch.py that are parameters, with a vehicle's defaults.

@@ -146,6 +146,19 @@ class Settings:
     def __post_init__(self) -> None:
         check(self)
 
+    def complete(self, name: str, kind: type, owner: str) -> None:
+        """Set the field ``name`` to the defaults of ``kind`` if it is None.
+
+        Raises:
+            InputError: it is of another kind than the options of its ``owner``.
+        """
+        given = getattr(self, name)
+        if given is None:
+            object.__setattr__(self, name, kind())
+        elif not isinstance(given, kind):
+            got = type(given).__name__
+            raise InputError(f"{name}: expected {kind.__name__} for {owner}, got {got}")
+
 
 def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
     """A field of a dataclass of settings; the arguments are those of ``Setting``.

@@ -50,7 +50,7 @@ class FrontEndSettings(Settings):
         maximum=600.0, mutable=True, name="odometry.wait",
     )  # fmt: skip
     surface: bool = setting(
-        False, "The vehicle floats: take its z as 0, the water surface, whatever the odometry says",
+        False, "Take z as 0, the water surface, whatever the odometry says: the vehicle floats",
         mutable=True, name="odometry.surface",
     )  # fmt: skip
     max_vehicle_speed: float = setting(

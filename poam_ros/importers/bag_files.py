@@ -1,7 +1,8 @@
-"""Raw messages of rosbag2 recordings, without ROS 2: folders, MCAP and SQLite files, torn ones too.
+"""Raw messages of rosbag2 recordings, without ROS 2: folders, MCAP and SQLite files, also truncated
+ones.
 
-Files are read from the front, in the order of recording. Where a power failure cut one off it has
-neither index nor end: what stands before the cut is taken.
+Files are read from the front, in the order of recording. A file cut off by a power failure has
+neither index nor end: it is read up to the cut.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from mcap.records import Chunk
 
 SUFFIXES = (".mcap", ".db3")
-#: Times its size that a recording may hold, where that is more than a file may take of memory.
+#: Maximum ratio of a recording's content to its size, if that is more than the memory allowed for a
+#: file.
 MOST_PACKED = 100
 
 
 class RawMessage(NamedTuple):
-    """A message as it was recorded: its topic, type, the definition that came with it (empty where
-    none did), when it was recorded, and its CDR bytes."""
+    """A recorded message: topic, type, the definition that came with it (empty without one), time
+    of recording, and CDR bytes."""
 
     topic: str
     kind: str
@@ -38,7 +40,8 @@ class RawMessage(NamedTuple):
 
 @dataclass
 class ReadProgress:
-    """How far recordings could be read: bytes read and in all, and what stopped it, by file."""
+    """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
+    file."""
 
     read: int = 0
     size: int = 0
@@ -46,12 +49,12 @@ class ReadProgress:
 
     @property
     def share(self) -> float:
-        """Of the bytes, those that could be read."""
+        """The share of the bytes that could be read."""
         return self.read / self.size if self.size else 0.0
 
 
 def is_bag(path: Path) -> bool:
-    """Whether this is to be read as a rosbag2 recording."""
+    """Whether a path is read as a rosbag2 recording."""
     return path.is_dir() or path.suffix in SUFFIXES
 
 
@@ -130,7 +133,7 @@ def _mcap(
 
 
 def mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
-    """The records of a file of ``size`` bytes, those of its chunks too.
+    """The records of a file of ``size`` bytes, including those in its chunks.
 
     Raises:
         InputError: a chunk, or all of them, hold far more than a recording has.

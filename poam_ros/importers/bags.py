@@ -42,11 +42,11 @@ class BagSettings(Settings):
         "/mission/state", "Topic of the mission state; in some states pings are refused"
     )
     taken_over_topic: str = setting(
-        "/mission/taken_over", "Topic that says whether somebody else took the vehicle: its pings "
-        "are mapped then"
+        "/mission/taken_over", "Topic of take-overs of the vehicle, during which its pings are "
+        "mapped"
     )  # fmt: skip
-    start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
-    stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)
+    start: float = setting(0.0, "Skip this much at the beginning", "s", 0.0, 1e9)
+    stop: float = setting(0.0, "Stop this long after the beginning. 0: at the end", "s", 0.0, 1e9)
 
     @property
     def topics(self) -> dict[str, str]:

@@ -182,23 +182,7 @@ def guess(
     Raises:
         InputError: the values allow more than one meaning; the message gives the options to decide.
     """
-    found, values = dict[str, str](), dict[str, np.ndarray]()
-    for i, name in enumerate(dialect.header):
-        cells = [row[i] for row in rows if i < len(row)]
-        if all(map(is_clock, cells)):
-            found.setdefault("time", name)
-        elif all(map(is_date, cells)):
-            found.setdefault("date", name)
-        else:
-            numbers = np.array([angle(cell, dialect.comma) for cell in cells])
-            if np.isfinite(numbers).mean() > 0.9 and np.ptp(numbers[np.isfinite(numbers)]) > 0:
-                known = numbers[np.isfinite(numbers)]
-                if known.min() > UNIX_TIME and (np.diff(known) >= 0).all():
-                    found.setdefault("time", name)
-                else:
-                    values[name] = known
-    if "date" in found and "time" not in found:
-        found["time"] = found.pop("date")
+    found, values = _times_and_numbers(dialect, rows)
     if not places:
         return found
     digits = dict(zip(dialect.header, dialect.decimals, strict=True))
@@ -210,19 +194,10 @@ def guess(
     others = [name for name in values if name not in fine]
     if len(fine) == 2:
         first, second = fine
-        if np.abs(values[first]).max() > 90:
-            found |= {"latitude": second, "longitude": first}
-        elif np.abs(values[second]).max() > 90:
-            found |= {"latitude": first, "longitude": second}
-        elif near is not None:
-            middle = np.median(values[first]), np.median(values[second])
-            straight, swapped = (
-                bool((np.abs(np.subtract(place, near)) < 1).all())
-                for place in (middle, middle[::-1])
-            )
-            if straight != swapped:
-                latitude, longitude = (first, second) if straight else (second, first)
-                found |= {"latitude": latitude, "longitude": longitude}
+        straight = _is_latitude_first(values[first], values[second], near)
+        if straight is not None:
+            latitude, longitude = (first, second) if straight else (second, first)
+            found |= {"latitude": latitude, "longitude": longitude}
         below = {n: (values[n] > 0).mean() for n in others if digits[n] > 0}
         heights = [n for n, share in below.items() if not 0.1 <= share <= 0.9]
         if "latitude" in found and len(heights) == 1:
@@ -242,6 +217,47 @@ def guess(
         f"{where}: no header, and the values do not say which of the {len(dialect.header)} columns "
         "is what. Name them by their numbers, as in --columns latitude=1 longitude=2 depth=3"
     )
+
+
+def _times_and_numbers(
+    dialect: Dialect, rows: Sequence[Sequence[str]]
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The columns of times by their meaning, and the values of columns of other numbers."""
+    found, values = dict[str, str](), dict[str, np.ndarray]()
+    for i, name in enumerate(dialect.header):
+        cells = [row[i] for row in rows if i < len(row)]
+        if all(map(is_clock, cells)):
+            found.setdefault("time", name)
+        elif all(map(is_date, cells)):
+            found.setdefault("date", name)
+        else:
+            numbers = np.array([angle(cell, dialect.comma) for cell in cells])
+            if np.isfinite(numbers).mean() > 0.9 and np.ptp(numbers[np.isfinite(numbers)]) > 0:
+                known = numbers[np.isfinite(numbers)]
+                if known.min() > UNIX_TIME and (np.diff(known) >= 0).all():
+                    found.setdefault("time", name)
+                else:
+                    values[name] = known
+    if "date" in found and "time" not in found:
+        found["time"] = found.pop("date")
+    return found, values
+
+
+def _is_latitude_first(
+    first: np.ndarray, second: np.ndarray, near: tuple[float, float] | None
+) -> bool | None:
+    """Whether degrees in two columns are latitude, longitude; None if they may be either."""
+    if np.abs(first).max() > 90:
+        return False
+    if np.abs(second).max() > 90:
+        return True
+    if near is None:
+        return None
+    middle = np.median(first), np.median(second)
+    straight, swapped = (
+        bool((np.abs(np.subtract(place, near)) < 1).all()) for place in (middle, middle[::-1])
+    )
+    return straight if straight != swapped else None
 
 
 def read_mapping(words: Sequence[str]) -> dict[str, str]:

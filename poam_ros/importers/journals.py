@@ -20,7 +20,7 @@ from ..mapping.soundings import Soundings
 from ..outputs.exports.chart import is_simulated
 from .raw import ReadOptions
 
-#: Why pings of a recording are left out that its mission's map has not.
+#: The reason of a recording's pings that are not in its mission's map.
 NOT_IN_MISSION = "not_in_the_mission"
 
 

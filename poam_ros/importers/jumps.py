@@ -1,9 +1,9 @@
-"""Positions of a log that the vehicle cannot have reached: false fixes, as by multipath.
+"""Positions of a log that the vehicle cannot have reached: false fixes, as from multipath.
 
 A position is impossible if the vehicle would have had to move faster than it ever does in this log
-for more than a moment. Such a step divides the track into parts. The parts that can follow each
-other, and together have the most positions, are kept: an excursion that comes back is left out as a
-whole; after a jump that stays, positions are left out until the vehicle could have come there.
+for more than a moment. Such a step divides the track into parts. Of the parts that can follow each
+other, those with the most positions in total are kept: an excursion that comes back is left out as
+a whole; after a jump that stays, positions are left out until the vehicle could have arrived there.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from ..core.clock import SECOND
 
 log = logging.getLogger(__name__)
 
-#: The rule's name, among the reasons of soundings that are left out.
+#: The reason of the soundings that this rule leaves out.
 POSITION_JUMP = "position_jump"
-#: Times that the sustained speed may be exceeded for a moment; and the least limit (m/s), which
-#: slow vehicles also reach, by wind and waves.
+#: Factor by which the sustained speed may be exceeded for a moment; and the smallest limit (m/s),
+#: which wind and waves give to slow vehicles, too.
 MARGIN, LEAST_SPEED = 1.5, 3.0
-#: Share of the time at most that a log's speed exceeds what is known as its speed.
+#: Maximum share of the time in which the speed may exceed the log's speed.
 FASTER = 0.02
 #: Steps over which a speed is sustained: half of them may be false.
 SUSTAINED = 9
-#: A log of less time (s) does not show what speed the vehicle keeps up.
+#: A shorter log (s) does not show the vehicle's sustained speed.
 SHORTEST = 9.0
 #: A step of this length (m) is possible at any time, besides the receiver's noise and resolution.
 LEAST_STEP = 3.0
 #: Between positions farther apart in time than this (s), and than this many usual intervals,
 #: nobody knows what the vehicle did.
 GAP, GAPS = 10.0, 5.0
-#: Leaving out so little (s) of the end of one part or the begin of the next, so that they can
-#: follow each other, costs as much as leaving out positions of this time (s).
+#: To leave out this little (s) of the end of one part or the beginning of the next, so that they
+#: can follow each other, costs as much as to leave out positions of this time (s).
 TRIM, TRIM_COST = 10.0, 30.0
-#: So many s before and after an impossible step, a step longer than this share of what is possible
-#: may be the way back.
+#: Within this many s of an impossible step, a step longer than this share of the possible may be
+#: the way back.
 NEAR, SUSPECT = 10.0, 0.4
-#: Going on at the other end of a jump costs as much as leaving out positions of this time (s), or
-#: of this share of the log.
+#: To continue at the other end of a jump costs as much as to leave out positions of this time (s),
+#: or of this share of the log.
 STAY, STAY_SHARE = 600.0, 0.25
-#: Jumps that are warned of.
-SAID = 3
+#: Maximum number of jumps in warnings.
+WARNED = 3
 #: Parts that another may follow.
 LOOK_BACK = 64
-#: With more impossible steps than this share, the log is not that of one vehicle. Nor is it where
-#: what would be left out is more than a share of the positions, in so many parts, and most of these
-#: parts can follow each other.
+#: With a larger share of impossible steps, the log is not that of one vehicle. Nor is it if more
+#: than a share of the positions would be left out, in at least this many parts, most of which can
+#: follow each other.
 TOO_MANY, OTHERS, PARTS, FOLLOW = 0.2, 0.05, 5, 0.9
 
 
 def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Which positions of a log [N] are impossible, boolean. Warns of jumps that stay, and of what
-    is not the log of one vehicle, where it refuses nothing.
+    """Which positions of a log are impossible; boolean [N]. Warns of jumps that stay. In a log of
+    several vehicles it refuses nothing, and warns.
 
     Args:
-        where: begin of warnings.
+        where: beginning of warnings.
         seconds: times [N], in s, in the order of the log; NaN where unknown.
         xy: positions [N, 2], in m; repeated ones hold until the next.
 
-    Where times are unknown or go back, a new track begins.
+    A new track begins where times are unknown or go back.
     """
     refused = np.zeros(len(seconds), dtype=bool)
     first = _first_of_each(seconds, xy)
@@ -80,7 +80,7 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
             "%s: positions jump back and forth, as of more than one vehicle: none is refused as "
             "%s. Map each vehicle from a file of its own", where, POSITION_JUMP,
         )  # fmt: skip
-    for last, index in track.stays[:SAID]:
+    for last, index in track.stays[:WARNED]:
         log.warning(
             "%s: positions jump by %.0f m and stay there (from sounding %d on): those before or "
             "after it may be displaced",
@@ -92,9 +92,9 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
 
 
 def placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Which depths, at ``seconds`` [N], are placed by one of the false positions: boolean [K], at
-    ``times``, rising."""
-    number = np.append(0, np.cumsum(false))  # of false positions before each
+    """Which depths, at ``seconds`` [N], are placed by a false position; ``false``: boolean [K], at
+    ``times``, ascending."""
+    number = np.append(0, np.cumsum(false))  # false positions before each
     first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
     between = first == after
     low = np.maximum(first - between, 0)
@@ -102,7 +102,7 @@ def placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.n
 
 
 class _Track:
-    """Positions that differ each from the one before, with the log's limits.
+    """Positions that each differ from the one before, with the log's limits.
 
     Args:
         times: [N], in s.
@@ -117,12 +117,12 @@ class _Track:
         self.times, self.places, self.interval = times, places, interval
         self.several, self.stays = False, list[tuple[int, int]]()
         longest = max(GAP, GAPS * interval)
-        # A receiver may repeat a position for a while; so long the vehicle may have moved on.
+        # While a receiver repeats a position, the vehicle may have moved on.
         self.left = np.maximum(times, seen - longest)
         self.spent = np.append(0.0, np.cumsum(seen - times + interval))  # before each position
         elapsed, length = times[1:] - self.left[:-1], np.hypot(*np.diff(places, axis=0).T)
         self.gap = ~((elapsed >= 0) & (times[1:] - seen[:-1] <= longest))
-        # Positions of the same time are apart by what the times do not resolve.
+        # Positions at the same time differ by the resolution of the times.
         coarse = (np.diff(times) == 0).mean() > 0.01
         self.unresolved = interval if coarse else 0.0
         self.noise = LEAST_STEP + 3 * _noise(times, places) + 2 * _resolution(places)
@@ -135,12 +135,12 @@ class _Track:
         self.jump, self.long = ~self.gap & (length > reach), length > SUSPECT * reach
 
     def _reach(self, elapsed: np.ndarray | float, speed: np.ndarray | float) -> np.ndarray:
-        """How far the vehicle comes in so much time, in m. Receivers and links deliver several
-        positions at once after a delay: the usual interval counts at least."""
+        """How far the vehicle can move in ``elapsed`` s, in m. At least the usual interval counts,
+        as receivers and links deliver several positions at once after a delay."""
         return self.noise + speed * (np.maximum(elapsed, self.interval) + self.unresolved)
 
     def impossible(self) -> np.ndarray:
-        """Which are left out [N], boolean."""
+        """Which positions are left out [N], boolean."""
         wrong = np.zeros(len(self.times), dtype=bool)
         self.several = bool(self.jump.mean() > TOO_MANY)
         if not self.jump.any() or self.several:
@@ -161,7 +161,7 @@ class _Track:
         return wrong
 
     def _are_others(self, wrong: np.ndarray) -> bool:
-        """Whether what would be left out is the track of another vehicle."""
+        """Whether the positions to be left out are the track of another vehicle."""
         begins = np.flatnonzero(wrong & ~np.r_[False, wrong[:-1]])
         if wrong.mean() <= OTHERS or len(begins) < PARTS:
             return False
@@ -232,8 +232,7 @@ def _first_of_each(seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 
 def _sustained(times: np.ndarray, places: np.ndarray, interval: float) -> np.ndarray:
-    """The speed around each position [N], in m/s: the median over steps of at least so much
-    time."""
+    """The speed around each position [N], in m/s: the median over steps of at least this time."""
     chosen, last = [0], times[0]
     for index, time in enumerate(times.tolist()):
         if not 0 <= time - last < interval:

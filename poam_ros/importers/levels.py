@@ -26,9 +26,9 @@ NAMES = (
     "level", "waterlevel", "stage", "gauge", "gaugeheight", "height", "elevation", "value", "pegel",
     "wasserstand", "nivel", "niveau",
 )  # fmt: skip
-#: Values of either sign that are no levels if they are this far from the median, in m.
+#: Values of either sign that are not levels if they are this far from the median, in m.
 NO_READING, FAR = [value for value in WRITTEN if value >= 99], 20.0
-#: Readings farther apart than this say little of the level between them, in ns.
+#: Readings farther apart than this say little about the level between them, in ns.
 GAP = 2 * DAY
 
 

@@ -25,12 +25,12 @@ DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
 OFFSET_BYTES = 40  # of memory for each message of a .bin
 VEHICLE = "its vehicle"  # our own field of a message: its system id
-#: ArduPilot's status of a rangefinder that has a reading.
+#: ArduPilot's status of a rangefinder with a reading.
 GOOD = 4
 
 
 def _whole_degrees(fields: Fields) -> tuple[float, float] | None:
-    """Of integers in 1e-7 degrees."""
+    """Degrees from integers in 1e-7 degrees."""
     return _known(fields["lat"] / 1e7, fields["lon"] / 1e7)
 
 
@@ -44,7 +44,7 @@ def _metres(value: float, valid: bool = True) -> float | None:
 
 
 def _number(value: Any) -> Any:
-    """Of an enumeration, which JSON has as {"type": NAME}, its number where we need it."""
+    """The number of an enumeration, which JSON has as {"type": NAME}, if it is needed here."""
     name: Any = value.get("type") if isinstance(value, dict) else value
     return {"MAV_SENSOR_ROTATION_PITCH_270": DOWN, "GPS_FIX_TYPE_NO_GPS": 0,
             "GPS_FIX_TYPE_NO_FIX": 1, "GPS_FIX_TYPE_2D_FIX": 2}.get(name, name)  # fmt: skip
@@ -55,14 +55,14 @@ def _has_fix(value: Any) -> bool:
     return number >= 2 if isinstance(number, int) else str(number).startswith("GPS_FIX_TYPE")
 
 
-#: What messages say of the position (degrees), the better first; None: nothing.
+#: The position (degrees) in messages, the better kinds first; None: no position.
 POSITIONS: dict[str, Callable[[Fields], tuple[float, float] | None]] = {
     "POS": lambda f: _known(f["Lat"], f["Lng"]),
     "GPS": lambda f: _known(f["Lat"], f["Lng"]) if f["Status"] >= 2 else None,
     "GLOBAL_POSITION_INT": _whole_degrees,
     "GPS_RAW_INT": lambda f: _whole_degrees(f) if _has_fix(f["fix_type"]) else None,
 }
-#: What messages say of the depth below the sonar (m), the better first; None: nothing.
+#: The depth below the sonar (m) in messages, the better kinds first; None: no depth.
 DEPTHS: dict[str, Callable[[Fields], float | None]] = {
     "DPTH": lambda f: _metres(f["Depth"]),
     "RFND": lambda f: _metres(f["Dist"], f.get("Stat", GOOD) == GOOD),
@@ -73,7 +73,7 @@ DEPTHS: dict[str, Callable[[Fields], float | None]] = {
 
 
 def _beam(roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
-    """Where a sonar points that looks down in the vehicle: north, east, down; of angles in rad."""
+    """The direction of a downward sonar (north, east, down), from angles in rad."""
     across, along = math.sin(roll), math.cos(roll) * math.sin(pitch)
     return (
         along * math.cos(yaw) + across * math.sin(yaw),
@@ -82,7 +82,7 @@ def _beam(roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
     )
 
 
-#: What messages say of the attitude, as the sonar's direction.
+#: The attitude in messages, as the sonar's direction.
 ATTITUDES: dict[str, Callable[[Fields], tuple[float, float, float]]] = {
     "ATT": lambda f: _beam(*(math.radians(f[name]) for name in ("Roll", "Pitch", "Yaw"))),
     "ATTITUDE": lambda f: _beam(*(float(f[name]) for name in ("roll", "pitch", "yaw"))),
@@ -98,7 +98,7 @@ def is_dataflash(path: Path, head: bytes) -> bool:
 
 
 def is_telemetry(path: Path, head: bytes) -> bool:
-    """Whether a file is what a ground station has logged: a time before each frame."""
+    """Whether a file is the log of a ground station: a time before each frame."""
     return path.suffix.lower() == ".tlog" or (
         len(head) > 9 and head[0] == 0 and head[1] < 8 and head[8] in FRAMES and b"\0" in head[:64]
     )
@@ -121,7 +121,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     """Depths of ArduPilot (DPTH, RFND at POS, GPS), or of MAVLink (WATER_DEPTH, DISTANCE_SENSOR
     downward, RANGEFINDER at GLOBAL_POSITION_INT, GPS_RAW_INT), at positions that are interpolated.
 
-    Of several vehicles the one with the most depths is read, of several sonars the first with one.
+    Of several vehicles, the one with the most depths is read; of several sonars, the first with a
+    depth.
     Ranges become depths at the beam's end by the attitudes (ATT, ATTITUDE), interpolated to their
     times.
 
@@ -179,7 +180,7 @@ def _depth_count(found: PositionsAndDepths) -> int:
 def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:
     """Messages of a .bin or .tlog: time in s since 1970 where it is known, kind, fields."""
     os.environ.setdefault("MAVLINK20", "1")
-    os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # it prints to the terminal, from C
+    os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
     said = _Nowhere()  # the library prints what it does not understand

@@ -1,4 +1,5 @@
-"""Values that are no readings: what no sounding can be, and what instruments write without one."""
+"""Values that are not readings: impossible ones, and those that instruments write without a
+reading."""
 
 from __future__ import annotations
 
@@ -9,17 +10,18 @@ from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from .cells import NO_READING, UNITS
 
-#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
+#: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 FAR_TIMES, FAR_M = 20.0, 50_000.0
-#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
+#: The deepest value is the sonar's limit if it is repeated this often, and this many times the next
+#: one.
 LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
 
 
 def impossible(
     place: np.ndarray, height: np.ndarray, degrees: bool, unit: str
 ) -> dict[str, np.ndarray]:
-    """What can be no sounding, whatever the others are: boolean [N] by reason. Arguments as the
-    attributes of ``RawSoundings``."""
+    """Which values cannot be soundings, whatever the others are: boolean [N] by reason. The
+    arguments are attributes of ``RawSoundings``."""
     limits = (90.0, 360.0) if degrees else (MAX_COORDINATE, MAX_COORDINATE)
     return {
         "not_a_number": ~(np.isfinite(place).all(1) & np.isfinite(height)),
@@ -29,8 +31,8 @@ def impossible(
 
 
 def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[str, np.ndarray]:
-    """What instruments write where they have no reading, and places that cannot be of this survey:
-    boolean [N] by reason. Arguments as the attributes of ``RawSoundings``."""
+    """Which values instruments write without a reading, and which places cannot belong to this
+    survey: boolean [N] by reason. The arguments are attributes of ``RawSoundings``."""
     wrong: dict[str, np.ndarray] = {}
     kept = np.ones(len(height), dtype=bool)
 
@@ -44,7 +46,7 @@ def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[st
     sentinel = np.isin(size, NO_READING)
     one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
     other_side = np.sign(height) != np.sign(np.median(height))
-    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
+    # A value like the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
     if one_way:
         others = size[~sentinel] if (~sentinel).any() else np.array([bulk])
         least, typical = np.quantile(others, (0.01, 0.99))

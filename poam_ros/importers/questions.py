@@ -76,26 +76,39 @@ def question(
         decimals: usual number of digits after the decimal mark in the three columns.
         crs: of x and y, as pyproj takes it; empty: none.
     """
-    spelt = set(columns.given)
-    first, second, name = columns.names
     if len(height) < 20:
         return ""
-    spread = np.ptp(place, axis=0)
-    if not columns.degrees and not spelt & {"x", "y"} and min(decimals[:2]) >= 4:
-        around = np.abs(place).max(0)
-        if (around <= 180).all() and around.min() <= 90 and spread.max() < 3:
-            return (
-                f"columns {first}, {second} look like degrees, not metres. If so: --columns "
-                f"longitude={first} latitude={second} (or the other way round); if they are "
-                f"metres: --columns x={first} y={second}"
-            )
-    if not columns.degrees and not spelt & {"x", "y"} and np.abs(place).max() > EARTH:
+    return (
+        _of_metres(columns, place, decimals, crs)
+        or _of_degrees(columns, place)
+        or _of_units(columns, place, height)
+        or _of_signs(columns, height)
+        or _of_rounding(columns, place)
+        or _of_depths(columns, height)
+        or _of_shape(columns, place, height)
+    )
+
+
+def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs: str) -> str:
+    """Whether places in metres look like degrees, or like x and y swapped."""
+    if columns.degrees or {"x", "y"} & set(columns.given):
+        return ""
+    first, second, _ = columns.names
+    around = np.abs(place).max(0)
+    small = (around <= 180).all() and around.min() <= 90 and np.ptp(place, axis=0).max() < 3
+    if small and min(decimals[:2]) >= 4:
         return (
-            f"columns {first}, {second} reach {np.abs(place).max():.3g} m, farther than any place "
+            f"columns {first}, {second} look like degrees, not metres. If so: --columns "
+            f"longitude={first} latitude={second} (or the other way round); if they are "
+            f"metres: --columns x={first} y={second}"
+        )
+    if around.max() > EARTH:
+        return (
+            f"columns {first}, {second} reach {around.max():.3g} m, farther than any place "
             f"on the Earth. If they are degrees times 10,000,000: --columns longitude={first} "
             f"latitude={second} (or the other way round)"
         )
-    if crs and not columns.degrees and not spelt & {"x", "y"}:
+    if crs:
         middle = np.median(place, axis=0)
         if in_area_of_use(crs, middle[::-1]) and not in_area_of_use(crs, middle):
             return (
@@ -103,70 +116,99 @@ def question(
                 f"if they are swapped. If so: --columns x={second} y={first}; if not: --columns "
                 f"x={first} y={second}"
             )
-    if columns.degrees and not spelt & {"latitude", "longitude"}:
-        north = np.sort(np.abs(place[:, 0]))  # of either side: those are asked about below
-        steps = np.diff(north)
-        gap = int(steps.argmax())
-        if steps[gap] > max(1.0, 10 * (np.ptp(north) - steps[gap])):
+    return ""
+
+
+def _of_degrees(columns: Columns, place: np.ndarray) -> str:
+    """Whether places in degrees are in two groups, or on two sides of the Earth."""
+    if not columns.degrees or {"latitude", "longitude"} & set(columns.given):
+        return ""
+    first, second, _ = columns.names
+    north = np.sort(np.abs(place[:, 0]))  # of either side: those are asked about below
+    steps = np.diff(north)
+    gap = int(steps.argmax())
+    if steps[gap] > max(1.0, 10 * (np.ptp(north) - steps[gap])):
+        return (
+            f"column {first} has two groups of places, up to {north[gap]:g} and from "
+            f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
+            f"Correct these; if all are right: --columns latitude={first} longitude={second}"
+        )
+    for values, column in zip(place.T, (first, second), strict=True):
+        size = np.abs(values)
+        mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
+        if mirrored and values.min() < 0 < values.max() and size.max() < 179:
             return (
-                f"column {first} has two groups of places, up to {north[gap]:g} and from "
-                f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
-                f"Correct these; if all are right: --columns latitude={first} longitude={second}"
+                f"column {column} has both signs ({values.min():g} to {values.max():g}): "
+                "places on two sides of the Earth. Remove the rows that are wrong; if all are "
+                f"right: --columns latitude={first} longitude={second}"
             )
-        for values, column in zip(place.T, (first, second), strict=True):
-            size = np.abs(values)
-            mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
-            if mirrored and values.min() < 0 < values.max() and size.max() < 179:
-                return (
-                    f"column {column} has both signs ({values.min():g} to {values.max():g}): "
-                    "places on two sides of the Earth. Remove the rows that are wrong; if all are "
-                    f"right: --columns latitude={first} longitude={second}"
-                )
-    parted = _parted(np.abs(height) * UNITS[columns.unit])
-    if parted and not spelt & {"z", "depth"}:
+    return ""
+
+
+def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
+    """Whether part of the elevations or depths may be in another unit."""
+    if {"z", "depth"} & set(columns.given):
+        return ""
+    name = columns.names[2]
+    option = f"--columns {'depth' if columns.down else 'z'}={name}"
+    if parted := _parted(np.abs(height) * UNITS[columns.unit]):
         return (
             f"column {name} has two groups of values, up to {parted[0]:g} m and from "
             f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
-            f"are right: --columns {'depth' if columns.down else 'z'}={name}"
+            f"are right: {option}"
         )
     changes = _unit_changes(columns, place, np.abs(height))
-    if changes is not None and not spelt & {"z", "depth"}:
-        ratio = height[changes] / height[changes - 1]
-        return (
-            f"column {name} jumps from {height[changes - 1]:g} to {height[changes]:g} (sounding "
-            f"{changes}), {max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows "
-            "may be in another unit. Correct these; if all are right: --columns "
-            f"{'depth' if columns.down else 'z'}={name}"
-        )
-    up = float((height > 0).mean())
-    if not columns.down and "z" not in spelt and up > 0.95:
+    if changes is None:
+        return ""
+    ratio = height[changes] / height[changes - 1]
+    return (
+        f"column {name} jumps from {height[changes - 1]:g} to {height[changes]:g} (sounding "
+        f"{changes}), {max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows "
+        f"may be in another unit. Correct these; if all are right: {option}"
+    )
+
+
+def _of_signs(columns: Columns, height: np.ndarray) -> str:
+    """Whether elevations may be depths, or depths elevations."""
+    name = columns.names[2]
+    if not columns.down and "z" not in columns.given and (height > 0).mean() > 0.95:
         return (
             f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
             f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
             f"z={name} and --water-level, the elevation of the water (in feet: also --units ft)"
         )
-    if columns.down and "depth" not in spelt and (height < 0).mean() > 0.95:
+    if columns.down and "depth" not in columns.given and (height < 0).mean() > 0.95:
         return (
             f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
             f"is an elevation: --columns z={name}; if it is a depth with a minus: --columns "
             f"depth={name}"
         )
-    if (count := len(np.unique(place, axis=0))) < FEWEST_PLACES and not spelt & set(
-        sum(PLACES, ())
-    ):
-        return (
-            f"columns {first}, {second} have {count} different places for {len(height)} soundings: "
-            f"they may be rounded. If they are right: --columns "
-            f"{'latitude' if columns.degrees else 'x'}={first} "
-            f"{'longitude' if columns.degrees else 'y'}={second}"
-        )
+    return ""
+
+
+def _of_rounding(columns: Columns, place: np.ndarray) -> str:
+    """Whether places may be rounded."""
+    count = len(np.unique(place, axis=0))
+    if count >= FEWEST_PLACES or set(columns.given) & set(sum(PLACES, ())):
+        return ""
+    first, second, _ = columns.names
+    return (
+        f"columns {first}, {second} have {count} different places for {len(place)} soundings: "
+        f"they may be rounded. If they are right: --columns "
+        f"{'latitude' if columns.degrees else 'x'}={first} "
+        f"{'longitude' if columns.degrees else 'y'}={second}"
+    )
+
+
+def _of_depths(columns: Columns, height: np.ndarray) -> str:
+    """Whether depths are deeper than any sea."""
     deepest = float(np.median(np.abs(height)) * UNITS[columns.unit])
-    if deepest > 12_000:
-        return (
-            f"column {name} has depths of {deepest:g} m, deeper than any sea. Give its unit: "
-            "--units cm, or another of m, ft, fathom, mm"
-        )
-    return _shape(columns, place, height)
+    if deepest <= 12_000:
+        return ""
+    return (
+        f"column {columns.names[2]} has depths of {deepest:g} m, deeper than any sea. Give its "
+        "unit: --units cm, or another of m, ft, fathom, mm"
+    )
 
 
 def _parted(size: np.ndarray) -> tuple[float, float] | None:
@@ -201,7 +243,7 @@ def _unit_changes(columns: Columns, place: np.ndarray, size: np.ndarray) -> int 
     return None
 
 
-def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
+def _of_shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
     """A question if the survey's shape suggests swapped columns or depths in another unit; else
     empty. Arguments as in ``question``."""
     first, second, name = columns.names

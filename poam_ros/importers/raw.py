@@ -233,26 +233,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     checked = {path: raw.checked(path, options) for path, raw in files.items()}
     raws = [raw for raw, _ in checked.values()]
     crs = ["" if raw.degrees else options.crs or raw.crs for raw in raws]
-    geographic = [raw.degrees or bool(code) for raw, code in zip(raws, crs, strict=True)]
-    if len(set(geographic)) > 1:
-        metres = next(p for p, known in zip(files, geographic, strict=True) if not known)
-        raise InputError(
-            f"{metres}: expected places in degrees as in the other files, got metres in an "
-            "unknown coordinate system (give --crs EPSG:CODE)"
-        )
-    projection = None
-    places = [raw.place for raw in raws]
-    if geographic[0]:
-        degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
-        for each, raw, code in zip(degrees, raws, crs, strict=True):
-            if not (np.isfinite(each).all() and (np.abs(each) <= (90, 360)).all()):
-                raise InputError(
-                    f"--crs: expected eastings and northings in {code}, got places such as "
-                    f"{raw.place[0].tolist()}"
-                )
-        _near(dict(zip(files, degrees, strict=True)))
-        projection = LocalProjection.about(*np.concatenate(degrees).T)
-        places = [projection.metres(*each.T) for each in degrees]
+    places, projection = _in_metres(tuple(files), raws, crs)
     z, depth, refused = [], [], Counter[str]()
     for raw, level in checked.values():
         z.append(_elevation(raw.height, level, raw, options))
@@ -290,6 +271,36 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     )  # fmt: skip
     found = without_repeats(found).between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
+
+
+def _in_metres(
+    files: Sequence[Path], raws: Sequence[RawSoundings], crs: Sequence[str]
+) -> tuple[list[np.ndarray], LocalProjection | None]:
+    """The places of each file in m [N, 2], and the projection; None: they are in m in the files.
+
+    Raises:
+        InputError: only some files are in degrees, or places do not fit a coordinate system, or the
+            other files.
+    """
+    geographic = [raw.degrees or bool(code) for raw, code in zip(raws, crs, strict=True)]
+    if len(set(geographic)) > 1:
+        metres = next(p for p, known in zip(files, geographic, strict=True) if not known)
+        raise InputError(
+            f"{metres}: expected places in degrees as in the other files, got metres in an "
+            "unknown coordinate system (give --crs EPSG:CODE)"
+        )
+    if not geographic[0]:
+        return [raw.place for raw in raws], None
+    degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
+    for each, raw, code in zip(degrees, raws, crs, strict=True):
+        if not (np.isfinite(each).all() and (np.abs(each) <= (90, 360)).all()):
+            raise InputError(
+                f"--crs: expected eastings and northings in {code}, got places such as "
+                f"{raw.place[0].tolist()}"
+            )
+    _near(dict(zip(files, degrees, strict=True)))
+    projection = LocalProjection.about(*np.concatenate(degrees).T)
+    return [projection.metres(*each.T) for each in degrees], projection
 
 
 def _placed(

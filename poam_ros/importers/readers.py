@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 #: Reads a file. It returns soundings as the file has them, or such as are placed in m already.
 Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
-#: Bytes of a file's begin that readers recognise it by.
+#: Number of bytes at the beginning of a file by which readers recognise it.
 HEAD = 65_536
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"

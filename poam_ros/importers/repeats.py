@@ -1,4 +1,4 @@
-"""Soundings that an earlier file of a record has as well: copies, parts, other exports of a day."""
+"""Soundings that are also in an earlier file of a record: copies, parts, other exports of a day."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..mapping.soundings import Soundings
 
 log = logging.getLogger(__name__)
 
-#: The rule's name, among the reasons of soundings that are left out.
+#: The reason of the soundings that this rule leaves out.
 REPEATED = "repeated"
-#: Places this near (m) are the same, at the same time: six decimals of a degree are 0.1 m.
+#: Places this near (m) at the same time are the same: six decimals of a degree are 0.1 m.
 SAME_PLACE = 0.3
-#: Resolutions of times, in ns: of a file that has whole seconds, and of others.
+#: Resolution of times, in ns: in a file of whole seconds, and in others.
 WHOLE, FINE = SECOND, SECOND // 1000
 #: Fewer soundings than this are no repetition: two pings may follow each other where a file ends.
 FEWEST = 10
 #: Without times: the share of a file that stands in another one, in the same order.
 SHARE = 0.5
-#: Depths that differ by more than this (m) are said.
+#: Larger differences of depths (m) are reported.
 OTHER_DEPTH = 0.1
 
 
 def without_repeats(soundings: Soundings) -> Soundings:
     """The soundings of several files, each once: those of a later file that an earlier one has at
-    the same time and place are left out, with a warning. A vehicle that goes the same line again
-    has other times.
+    the same time and place are left out, with a warning. A line that is driven again has other
+    times.
 
     Where times or their dates are unknown, a file repeats another one if half of it stands there,
     place and depth to the millimetre, in the same order.
@@ -73,7 +73,7 @@ def without_repeats(soundings: Soundings) -> Soundings:
 def _same_times(
     soundings: Soundings, these: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which of ``these`` have the time and place of one of the others, and of which; indices."""
+    """Which of ``these`` have the time and place of another one, and of which; indices."""
     from scipy.spatial import cKDTree
 
     stamps = soundings.stamp_ns

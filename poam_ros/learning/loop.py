@@ -353,7 +353,7 @@ class ModelLoop:
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[LoopEvent]:
         """Learn a batch, with at most ``tries`` tries; retries include the pings accepted since."""
-        backlog = self.sample_queue
+        queue = self.sample_queue
         while len(batch) and tries:
             try:
                 steps, events = self.verdicts.decide(batch, now.ros_ns)
@@ -361,7 +361,7 @@ class ModelLoop:
                 outcome, retry = self._updater.learn(batch)
             except BaseException:  # Ctrl-C: no ping is lost
                 with self._lock:
-                    backlog.put_back(batch, now.limit_ns, retry=True)
+                    queue.put_back(batch, now.limit_ns, retry=True)
                 raise
             if not retry:
                 self.verdicts.learned()
@@ -371,8 +371,8 @@ class ModelLoop:
             batch, tries = batch if retry else Samples.empty(), tries - 1
             with self._lock:
                 if not self._resetting:
-                    backlog.put_back(batch, now.limit_ns, retry=True)
-                    batch = backlog.take() if retry and tries else Samples.empty()
+                    queue.put_back(batch, now.limit_ns, retry=True)
+                    batch = queue.take() if retry and tries else Samples.empty()
             yield from events
             if outcome is not None:
                 yield outcome

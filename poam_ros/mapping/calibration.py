@@ -1,13 +1,13 @@
 """Constant errors of a survey, estimated from the crossings of its lines.
 
-At a crossing, two lines should have the same depth. What they disagree in systematically is the
-water level or draught (a constant of a day, boat or line), the sound speed of a day (in proportion
-to the depth), or where a depth was measured: a latency (with the speed), or a distance between
-sounder and antenna along the direction of travel. All are fitted together, by generalised least
-squares with robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their
-positions, are random effects (Henderson 1975), whose variances have the largest restricted
-likelihood. What all lines have in common cannot be seen at crossings: the day that is off by the
-median of all is the reference.
+At a crossing, two lines should have the same depth. Systematic differences come from the water
+level or draught (a constant of a day, boat or line), from the sound speed of a day (in proportion
+to the depth), or from where a depth was measured: a latency (in proportion to the speed), or a
+distance between sounder and antenna along the direction of travel. All are fitted together, by
+generalised least squares with robust weights (Huber 1981, section 7.8). Constants of lines, and
+errors of their positions, are random effects (Henderson 1975); their variances maximise the
+restricted likelihood. Crossings cannot show an error that all lines share: the reference is the day
+with the median error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .crossed import cross, parts_of
 from .exclusions import days
 from .soundings import Labels, SoundingMapSettings, Soundings
 
-#: In ``Soundings.source``, and a run's config.yaml.
-SAID = "calibration"
-#: Rounds of fitting and correcting; crossings, at least, for each effect.
+#: Key in ``Soundings.source`` and in a run's config.yaml.
+KEY = "calibration"
+#: Rounds of fitting and correcting; minimum number of crossings for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
 ALIKE = 0.95
@@ -46,8 +46,8 @@ class Effect:
             of the antenna), ``latency`` (s: a depth is so much older than its position) or
             ``line`` (m, up).
         name: of the day or line.
-        value, low, high: see there.
-        applied: whether it differs from 0, and is corrected.
+        value, low, high: the estimate and its interval, in the unit of ``kind``.
+        applied: whether the interval excludes 0, so that it is corrected.
     """
 
     kind: str
@@ -82,7 +82,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The estimates, and what cannot be known, in words."""
+    """The estimates, and sentences on what cannot be known."""
 
     effects: tuple[Effect, ...]
     remarks: tuple[str, ...]
@@ -93,7 +93,7 @@ class Calibration:
         return [each.sentence for each in self.effects] + list(self.remarks)
 
     def value(self, kind: str, name: str = "") -> float:
-        """An effect that is corrected; 0 if there is none."""
+        """The value of a corrected effect; 0 if there is none."""
         found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
         return next(found, 0.0)
 
@@ -101,14 +101,15 @@ class Calibration:
 def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: float) -> Calibration:
     """Estimate the constant errors of soundings from the crossings of their lines.
 
-    Of two effects that cannot be told apart, one is left out; then one by one those that may be 0
-    (of a day the scale before the level), so that the others are estimated without them.
+    Of two effects that cannot be told apart, one is left out. Then effects that may be 0 are left
+    out one by one (a day's scale before its level), and the others are estimated without them.
 
     Args:
         soundings: of a survey, without multiples.
         line: of each.
         day: of each.
-        water_level: elevation of the water's surface where soundings do not have their own, in m.
+        water_level: elevation of the water surface for soundings without a level of their own, in
+            m.
     """
     fit = _Fit(soundings, line, day, water_level)
     fit = _Fit(soundings, line, day, water_level, fit.middle(soundings))
@@ -129,7 +130,7 @@ def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: floa
 def calibrated(
     soundings: Soundings, settings: SoundingMapSettings
 ) -> tuple[Soundings, Calibration]:
-    """The soundings less the errors that their crossings show, and these."""
+    """The soundings without the errors that their crossings show, and these errors."""
     crossed = cross(soundings, settings)
     kept = np.flatnonzero(~crossed.refused)
     line, day, level = crossed.line, units(soundings), settings.water_level
@@ -143,11 +144,11 @@ def calibrated(
         taken = soundings.pings
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
         corrected = replace(corrected, pings=taken, steps=None)
-    return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
+    return replace(corrected, source={**soundings.source, KEY: found.sentences}), found
 
 
 def units(soundings: Soundings) -> Labels:
-    """What has a level of its own: each boat, or file, on each day."""
+    """The units that have a level of their own: each boat or file on each day."""
     parts = list(parts_of(soundings).values())
     if not parts:
         return days(soundings)
@@ -164,7 +165,7 @@ def units(soundings: Soundings) -> Labels:
 def correct(
     soundings: Soundings, calibration: Calibration, line: Labels, day: Labels, water_level: float
 ) -> Soundings:
-    """The soundings less the errors that are known."""
+    """The soundings without the known errors."""
     fit = _Fit(soundings, line, day, water_level)
     # With soundings that were left out of the estimate, another day may have the most.
     known = {(e.kind, e.name): e.value for e in calibration.effects if e.applied}
@@ -175,8 +176,8 @@ def correct(
 
 
 class _Fit:
-    """The effects of a survey: ``kinds`` are (kind, name). Those of days are relative to the day
-    ``reference``; None: to that with the most soundings."""
+    """The effects of a survey, named by (kind, name) in ``kinds``. Those of days are relative to
+    the day ``reference``; None: the day with the most soundings."""
 
     def __init__(
         self, soundings: Soundings, line: Labels, day: Labels, water_level: float,
@@ -204,8 +205,8 @@ class _Fit:
         self.ratios: list[float] | None = None
 
     def middle(self, soundings: Soundings) -> int:
-        """The day that is off by the median of all days, weighted by their soundings, at the median
-        depth: sound if days with half of the soundings are, or errors go both ways."""
+        """The day with the median error of all days, weighted by their soundings, at the median
+        depth. It is sound if the days with half of the soundings are, or if errors go both ways."""
         found = self.estimate(soundings)
         if found is None:
             return self.reference
@@ -220,7 +221,7 @@ class _Fit:
     def corrected(
         self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None
     ) -> Soundings:
-        """Without effects of these values [P], and constants of lines [L]."""
+        """The soundings corrected by effects of these values [P] and constants of lines [L]."""
         level, scale = np.zeros(len(self.day.names)), np.zeros(len(self.day.names))
         ahead = np.zeros(len(soundings))
         for (kind, name), value in zip(self.kinds, values.tolist(), strict=True):
@@ -241,7 +242,8 @@ class _Fit:
         )
 
     def estimate(self, soundings: Soundings) -> Estimates | None:
-        """What crossings of soundings, as corrected so far, say; None if they are too few."""
+        """Estimates from the crossings of soundings as corrected so far; None if these are too
+        few."""
         depth = self.surface - soundings.z
         met = find_crossings(soundings.xy, soundings.z, self.line.code, depth, screened=False)
         ends = np.column_stack((met.row, met.other))
@@ -273,7 +275,7 @@ class _Fit:
         self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray,
         speed: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """How much an effect of 1 changes each difference."""
+        """The change of each difference by an effect of 1."""
         if kind in ("along", "latency"):
             moved = slope if kind == "along" else -speed * slope
             return moved[:, 0] - moved[:, 1]
@@ -283,7 +285,7 @@ class _Fit:
         return own[:, 0] - own[:, 1]
 
     def drop_alike(self, found: Estimates) -> bool:
-        """Leave out one of two effects that cannot be told apart, if there are such."""
+        """Leave out one of two effects that cannot be told apart; whether there were two."""
         std = np.sqrt(np.diag(found.covariance))
         correlation = found.covariance / np.outer(std, std)
         for i, (kind, name) in enumerate(self.kinds):
@@ -297,7 +299,7 @@ class _Fit:
         return False
 
     def drop_least(self, total: np.ndarray, found: Estimates, left_out: list[Effect]) -> bool:
-        """Leave out the effect that is the most likely 0, if its interval holds 0: scales first,
+        """Leave out the effect most likely to be 0, if its interval contains 0: scales first,
         levels last. A level stays as long as its day has a scale."""
         half = CONFIDENCE_95 * np.sqrt(np.diag(found.covariance))
         sure = np.abs(total) / half
@@ -367,7 +369,8 @@ def _common(constants: np.ndarray, size: np.ndarray) -> float:
 
 
 def _group(constants: np.ndarray, size: np.ndarray, count: int) -> str:
-    """In words: lines that are off to one side, by constants [L], with so many soundings each."""
+    """A sentence on lines that are off to one side, by constants [L], each with ``size``
+    soundings."""
     middle = float(np.median(constants))
     where = "lower" if middle < 0 else "higher"
     share = 100 * size.sum() / count

@@ -1,5 +1,5 @@
-"""What the lines of a record say of its soundings: false echoes, which are left out of a table's
-map; the list of crossings; and a verdict on each line and day."""
+"""What the survey lines of a record show: false echoes, which are left out of a table's map; the
+list of crossings; and a verdict on each line and day."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..screening.hypotheses import FALSE_ECHO
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
-#: What a line's soundings that are left out are, by ``Crossings.multiple``.
+#: The kinds of soundings left out of a line, by ``Crossings.multiple``.
 LEFT_OUT = {
     2: "double echoes, {} left out",
     3: "triple echoes, {} left out",
@@ -32,7 +32,7 @@ LEFT_OUT = {
     1: "{} " + WITHDRAWN,
 }
 #: Number of the largest offsets of lines that are reported.
-SAID = 8
+WORST = 8
 DAY = "day"
 #: Columns that tell boats or recordings apart.
 BOATS = frozenset(
@@ -45,16 +45,16 @@ BOATS = frozenset(
 
 @dataclass(frozen=True)
 class Crossed:
-    """What the crossings of soundings say.
+    """What the crossings of soundings show.
 
     Attributes:
         refused: which soundings are false echoes, or are withdrawn [N], boolean.
         line, day: of each sounding [N].
         found: the crossings, and which soundings are false echoes.
         table: of the crossings.
-        weight: how many independent crossings each stands for [C].
-        parts: names of both sides of the crossings [C, 2], by what may have a level of its own, see
-            ``parts_of``; of parts with the same soundings only the first.
+        weight: how many independent crossings each one counts as [C].
+        parts: names of both sides of the crossings [C, 2], by each division that may have levels of
+            its own (``parts_of``); of equal divisions only the first.
     """
 
     refused: np.ndarray
@@ -66,15 +66,15 @@ class Crossed:
     parts: Mapping[str, np.ndarray]
 
     def without(self, rows: np.ndarray) -> Crossed:
-        """The same where these soundings [N], boolean, are left out as well."""
+        """The same, with these soundings [N] (boolean) left out as well."""
         refused = self.refused | rows
         ends = np.column_stack((self.found.row, self.found.other))
         table = replace(self.table, left_out=refused[ends].any(1))
         return replace(self, refused=refused, table=table)
 
     def write(self, folder: Path, order: str) -> None:
-        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings. ``order``: of S-44,
-        whose limit the differences are compared with."""
+        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings. ``order``: the S-44
+        order whose limit the differences are compared with."""
         if not len(self.found.row):
             return
         self.table.write(folder, order)
@@ -87,11 +87,12 @@ class Crossed:
         return biases(names, self.table.difference, self.table.left_out, self.weight)
 
     def _parts(self) -> list[tuple[str, Bias]]:
-        """Of each day, file and boat, and which of these it is."""
+        """The biases of days, files and boats, each with its kind."""
         return [(kind, bias) for kind, names in self.parts.items() for bias in self._biases(names)]
 
     def _lines(self) -> Iterator[tuple[Bias, int, str]]:
-        """Bias, soundings left out and verdict of each line with crossings, or such soundings."""
+        """Bias, number of soundings left out, and verdict of each line that has crossings or such
+        soundings."""
         known = {bias.name: bias for bias in self._biases(self.table.lines)}
         out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
@@ -104,8 +105,8 @@ class Crossed:
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias, LINE)
 
     def sentences(self, order: str) -> list[str]:
-        """The survey's statistics, a sentence for each line that something is left out of, and for
-        the largest offsets of lines, and those of days, files and boats."""
+        """The survey's statistics, then sentences on lines with soundings left out, on offsets of
+        days, files and boats, and on the largest offsets of lines."""
         if not len(self.found.row):
             return []
         lines = list(self._lines())
@@ -117,15 +118,15 @@ class Crossed:
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
             _sentence(kind, bias, _verdict(bias, kind), 2)
-            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:SAID]
+            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:WORST]
         ]
-        if len(offsets) > SAID:
-            said.append(f"{len(offsets) - SAID} more lines with an offset: lines.csv")
+        if len(offsets) > WORST:
+            said.append(f"{len(offsets) - WORST} more lines with an offset: lines.csv")
         return said
 
 
 def _verdict(bias: Bias, kind: str) -> str:
-    """Of what nothing is left out of: a line, a day, or other parts."""
+    """The verdict on a line, day, file or boat without soundings left out."""
     others = "the lines it crosses" if kind == LINE else f"the other {kind}s"
     if not bias.crossings:
         return "crosses no other line"
@@ -145,8 +146,8 @@ def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
 
 
 def parts_of(soundings: Soundings) -> dict[str, Labels]:
-    """What may have a level of its own: days, files, and columns that tell boats apart, if there
-    are several of them, by ``DAY``, ``file`` or the column."""
+    """The divisions that may have levels of their own, if they have several parts: days, files, and
+    columns that tell boats apart; by ``DAY``, ``file`` or the column."""
     columns = {name: part for name, part in soundings.labels.items() if name in BOATS}
     if columns:
         most = len(with_lines(soundings).labels[LINE].names) / 2
@@ -156,7 +157,7 @@ def parts_of(soundings: Soundings) -> dict[str, Labels]:
 
 
 def _different(parts: Mapping[str, Labels]) -> dict[str, Labels]:
-    """Without those that divide the soundings as one before."""
+    """The divisions without those that divide the soundings like an earlier one."""
     kept: dict[str, Labels] = {}
     for name, part in parts.items():
         counts = [len(np.unique(other.code)) for other in (part, *kept.values())]
@@ -167,10 +168,10 @@ def _different(parts: Mapping[str, Labels]) -> dict[str, Labels]:
 
 
 def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
-    """Find the crossings of soundings, and of a table that is screened also false echoes.
+    """Find the crossings of soundings, and the false echoes of a table that is screened.
 
-    Lines are those of a column ``line``, else those found in the track. Recordings and missions
-    lose nothing more: their maps are those that the vehicle had.
+    Lines are those of the column ``line``, or else those found in the track. Recordings and
+    missions lose no further soundings: their maps are to be the vehicle's.
     """
     samples = soundings.samples(settings.water_level)
     judged = settings.screened(samples, say=False, table=True)

@@ -1,4 +1,4 @@
-"""What a mapper knows, on a grid or at places, a part at a time."""
+"""Predictions of a mapper on a large grid or at many places, in parts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..core.geometry import Grid
 from ..core.maps import ElevationMap, Predicted
 from ..models.mapper import BathymetricMapper
 
-#: Places that are predicted at a time, and cells along a side of a tile, about.
+#: Places predicted at a time; approximate number of cells along a side of a tile.
 TILE, SIDE = 20_000, 128
-#: Called with how many soundings, or cells, are dealt with by now.
+#: Called with the number of soundings or cells processed so far.
 OnProgress = Callable[[int], None]
 Part = tuple[slice, slice]
 
@@ -26,9 +26,10 @@ def draw(
 ) -> ElevationMap:
     """The map on a grid, predicted tile by tile, so that memory does not grow with it.
 
-    Tiles are about square: fewest nodes, whose neighbours are searched, lie along their borders.
+    Tiles are about square, so that the fewest lattice nodes lie on their borders: a node searches
+    its neighbours again in each tile.
 
-    ``wanted``: cells [rows, columns], boolean; others, of which few are predicted, may be NaN.
+    ``wanted``: cells to predict [rows, columns], boolean; the others may be NaN.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -47,14 +48,14 @@ def draw(
 
 
 def _pieces(count: int) -> list[slice]:
-    """So many cells in pieces of about ``SIDE``, all of two cells at least."""
+    """``count`` cells divided into pieces of about ``SIDE`` cells, at least two in each."""
     edges = np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
     return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
 def _around(piece: slice, cells: np.ndarray) -> slice:
-    """The part of a piece around some of its cells, numbered from its begin; of two cells at least
-    where it has them, as a grid's step is between two."""
+    """The part of a piece around ``cells`` (numbered from its beginning), with two cells at least
+    where there are two: a grid's step lies between two."""
     count = piece.stop - piece.start
     first = max(0, min(int(cells.min()), count - 2))
     end = max(int(cells.max()) + 1, min(first + 2, count))
@@ -67,7 +68,8 @@ def assembled(
     grid: Grid,
     on_progress: OnProgress,
 ) -> ElevationMap:
-    """The mapper's map on a grid from those of its parts, in any order; NaN elsewhere."""
+    """The mapper's map on a grid, put together from maps of its parts in any order; NaN
+    elsewhere."""
     whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
     done = 0
     for part, tile in tiles:
@@ -82,7 +84,7 @@ def assembled(
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
-    """As the mapper, of soundings at xy [N, 2], a few thousand at a time."""
+    """The mapper's prediction of soundings at xy [N, 2], a few thousand at a time."""
     parts = [mapper.predict(xy[begin : begin + TILE]) for begin in range(0, len(xy), TILE)]
     mean, variance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("mean", "variance"))
     return Predicted(mean, variance)

@@ -1,4 +1,4 @@
-"""The ``edits.csv`` of a run that `poam map` made, to be changed, as on the page."""
+"""Changes the ``edits.csv`` of a run of `poam map`, for the page of `poam view`."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from .soundings import LINE
 
 
 class Edits:
-    """The ``edits.csv`` of a run that `poam map` made, to be changed.
+    """The ``edits.csv`` of a run of `poam map`, which can be changed.
 
     Args:
         folder: of the run.
 
     Attributes:
-        path: of the ``edits.csv``: beside the log, or in the folder where the log is gone.
-        command: for the next run, as a shell takes it.
+        path: of the ``edits.csv``: beside the log, or in the run's folder if the log is gone.
+        command: the shell command for the next run.
 
     Raises:
-        InputError: its ``config.yaml`` does not say of which log it is.
+        InputError: its ``config.yaml`` does not name the log.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,15 +57,15 @@ class Edits:
         self._lines_found = config.get(LINES_OF) == TRACK
 
     def rows(self) -> list[Exclusion]:
-        """What is left out. Raises as ``read_edits``."""
+        """The exclusions in the file. Raises as ``read_edits``."""
         return read_edits(self.path)
 
     def leave_out(self, column: str, value: str, who: str, why: str) -> None:
-        """Add a row for each file that has such soundings: of a line, or of a polygon in m of the
-        map. They hold for these files with whatever others they are mapped.
+        """Add a row for each file with such soundings: those of a line, or in a polygon in m of the
+        map. The rows hold for these files, whichever others they are mapped with.
 
         Raises:
-            InputError: as ``read_edits``, and where a file of the run is broken.
+            InputError: as ``read_edits``, or a file of the run is damaged.
             OSError: the file cannot be written.
         """
         when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -92,8 +92,8 @@ class Edits:
                 yield (column, value), (FILE, name)
 
     def _soundings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """File, row (-1: unknown), line and place [N, 2] of the run's soundings, in the map or
-        not."""
+        """File, row (-1: unknown), line and place [N, 2] of all soundings of the run, also of those
+        that are not in the map."""
         table = read_table(self._folder / "samples.csv", ("x", "y"))
         count = len(table["x"])
         unknown = np.full(count, self._name)
@@ -128,7 +128,7 @@ class Edits:
 
 
 def _of_map(command: str) -> str:
-    """A recorded command, to be pasted: that of `poam map` alone, whatever the file says."""
+    """A recorded command, safe to paste: it is always one of `poam map`, whatever the file says."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -137,5 +137,5 @@ def _of_map(command: str) -> str:
 
 
 def _names(paths: np.ndarray) -> np.ndarray:
-    """The names of files, without their folders."""
+    """The names of files without their folders."""
     return np.array([Path(path).name for path in paths.tolist()], dtype=str)

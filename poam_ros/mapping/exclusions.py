@@ -23,29 +23,29 @@ from .soundings import LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
 
-#: The file of a person's edits, and its columns besides those of conditions.
+#: The file of a person's edits, and its columns besides the conditions.
 EDITS = "edits.csv"
 WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON, DEGREES = "file", "day", "row", "polygon", "polygon_degrees"
 KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
-#: In ``source``: where the lines come from, if no column says.
+#: In ``source``: where the lines come from if there is no column of them.
 LINES_OF, TRACK = "lines_of", "track"
-#: Why these soundings are not in the map.
+#: The reason of these soundings.
 EXCLUDED = "excluded"
-#: Times before this (ns) are no dates but counted from some begin.
+#: Times before this (ns) are not dates: they count from a beginning of the log's own.
 DATES = int(datetime(1980, 1, 1, tzinfo=timezone.utc).timestamp()) * SECOND
-#: Known values that a message names.
+#: Maximum number of known values that a message lists.
 NAMED = 20
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Soundings to be left out: those for which all of ``which`` (column, value) hold.
+    """Soundings to leave out: those that meet all of the conditions ``which`` (column, value).
 
     Attributes:
-        source: the option or the file, for messages.
-        who, when, why: as a person wrote.
+        source: the option or the file that says so, for messages.
+        who, when, why: as the person wrote them.
     """
 
     which: tuple[tuple[str, str], ...]
@@ -56,12 +56,12 @@ class Exclusion:
 
     @property
     def words(self) -> str:
-        """The conditions, in words."""
+        """The conditions as text."""
         return ", ".join(f"{column}={value}" for column, value in self.which)
 
 
 def read_option(text: str) -> Exclusion:
-    """Of ``--exclude COLUMN=VALUE``.
+    """The exclusion of ``--exclude COLUMN=VALUE``.
 
     Raises:
         InputError: it is not an exclusion.
@@ -73,12 +73,12 @@ def read_option(text: str) -> Exclusion:
 
 
 def read_edits(path: Path) -> list[Exclusion]:
-    """The rows of an ``edits.csv``, in order; none where there is no file.
+    """The rows of an ``edits.csv``, in order; none if there is no file.
 
-    Spreadsheets write it with semicolons or tabs, a byte order mark, and in Windows-1252.
+    Spreadsheets write it with semicolons or tabs, with a byte order mark, or in Windows-1252.
 
     Raises:
-        InputError: it lacks ``who``, ``when`` or ``why``, names a column twice, or a row has no
+        InputError: ``who``, ``when`` or ``why`` is missing, a column appears twice, or a row has no
             condition.
     """
     if not path.is_file():
@@ -120,16 +120,16 @@ def read_edits(path: Path) -> list[Exclusion]:
 
 
 def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:
-    """Columns of a log that exclusions need, if it has them."""
+    """The columns of a log that exclusions refer to."""
     return frozenset(column for each in exclusions for column, _ in each.which)
 
 
 def exclude(
     soundings: Soundings, exclusions: Sequence[Exclusion], logs: Sequence[Path]
 ) -> Soundings:
-    """The soundings without those that a person left out, which are counted as ``excluded``.
+    """The soundings without those that a person excludes, which are counted as ``excluded``.
 
-    Lines, days and files are those of all soundings.
+    Lines, days and files are determined from all soundings.
 
     Raises:
         InputError: a column or a value of an option is unknown, or nothing is left.
@@ -137,7 +137,7 @@ def exclude(
     kept, left_out, counts, columns = np.ones(len(soundings), dtype=bool), [], [], {}
     for each in exclusions:
         these = np.ones(len(soundings), dtype=bool)
-        # What names another file says nothing of these, and may have columns that they lack.
+        # An exclusion of another file does not apply here, and its columns may be missing.
         for column, value in sorted(each.which, key=lambda pair: pair[0] != FILE):
             if not these.any():
                 break
@@ -165,7 +165,7 @@ def exclude(
 
 
 def with_lines(soundings: Soundings) -> Soundings:
-    """The same with labels of lines: of a column ``line``, else as found in the track."""
+    """The same with labels of lines: from the column ``line``, or else as found in the track."""
     if LINE in soundings.labels:
         return soundings
     line = soundings.lines()
@@ -203,7 +203,7 @@ def _values(
 
 
 def files(soundings: Soundings) -> Labels:
-    """The file of each sounding; without a name where there is one only."""
+    """The file of each sounding; without a name if there is only one."""
     begins = [first for _, first in soundings.files[1:]]
     code = np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
     return Labels(code, tuple(Path(path).name for path, _ in soundings.files) or ("",))
@@ -216,7 +216,7 @@ def own_rows(soundings: Soundings) -> np.ndarray:
 
 
 def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
-    """Columns of a table: the row of each sounding in its file [N], and where there are several
+    """Columns of a table: the row of each sounding in its file [N] and, if there are several files,
     its file [N]."""
     columns = {ROW: own_rows(soundings)}
     if soundings.files:
@@ -232,12 +232,12 @@ def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.
     text = f"{exclusion.source}: expected a {column} of the log ({known}), got '{value}'"
     if exclusion.source == "--exclude":
         raise InputError(text)
-    log.warning("%s", text)  # it may be of another log in the same folder
+    log.warning("%s", text)  # it may belong to another log in the same folder
     return np.zeros(len(values.code), dtype=bool)
 
 
 def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
-    """A row, or FIRST-LAST."""
+    """The soundings of a row, or of rows FIRST-LAST."""
     first, dash, last = text.partition("-")
     whole = first.isdecimal() and (last.isdecimal() if dash else not last)
     if not whole or (dash and int(last) < int(first)):

@@ -10,8 +10,8 @@ from ..frontend.refused_pings import RefusedPings
 
 
 class Excluded(NamedTuple):
-    """What a person left out: the conditions, in words; the option or file that says so; who, when
-    and why; how many soundings."""
+    """What a person left out: the conditions as text, the option or file that says so, who, when
+    and why, and how many soundings."""
 
     which: str
     source: str
@@ -25,13 +25,13 @@ class LeftOut(NamedTuple):
     """M soundings that are left out of the map for one reason.
 
     Attributes:
-        reason: the standard word.
-        row: of each [M]; -1 where it has none.
+        reason: as in the ledger.
+        row: in the log [M]; -1 without one.
         stamp_ns: times of measurement [M], in ns; 0 where unknown.
         xyz: places and elevations [M, 3], in m; NaN where unknown.
-        depth: below the water's surface [M], in m; NaN where unknown.
+        depth: below the water surface [M], in m; NaN where unknown.
         line: names of the survey lines [M]; empty where unknown.
-        why: more of the reason, in words; who, when: as a person wrote.
+        why: details of the reason; who, when: as a person wrote them.
     """
 
     reason: str

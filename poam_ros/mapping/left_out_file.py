@@ -19,7 +19,8 @@ from .soundings import Soundings
 COLUMNS = (
     "file", "row", "time", "line", "x", "y", "z", "depth", "reason", "why", "who", "when",
 )  # fmt: skip
-#: Why soundings are not in the map that the model had, and that validate it.
+#: Reasons of soundings that reached the model's queue but not the map, and of those that validate
+#: it.
 DROPPED, HELD_OUT = "dropped", "held_out"
 
 
@@ -31,14 +32,15 @@ def left_out(
     withdrawn: np.ndarray,
     multiples: np.ndarray,
 ) -> Iterator[LeftOut]:
-    """Everything that is not in the map, by who left it out: reader, rule, person; then screening.
+    """Everything that is not in the map: first what readers, rules and persons left out, then what
+    the model loop did.
 
     Args:
         soundings: of the record.
-        held: which of them validate the map [N], boolean; None: none.
+        held: those that validate the map [N], boolean; None: none.
         mapped: rows of those in the map.
         echoes: rows of those that were refused as false echoes.
-        withdrawn: rows of those that were accepted, and withdrawn.
+        withdrawn: rows of those that were accepted and later withdrawn.
         multiples: rows of the echoes that crossing lines show to be multiples.
     """
     yield from soundings.left_out
@@ -62,10 +64,10 @@ def write_left_out(
 
     Args:
         folder: of the run.
-        log: the file of the record, where it is one.
+        log: the file of the record, if it is a single one.
         soundings: of the record.
-        parts: what is left out.
-        water_level: from which depths count where no other is known, in m.
+        parts: the soundings left out.
+        water_level: used for depths where no other level is known, in m.
     """
     files = [(path, first) for path, first in soundings.files] or [(str(log), 0)]
     begins = np.array([first for _, first in files])
@@ -85,15 +87,15 @@ def write_left_out(
             depth = float(part.depth[i])
             depth = water_level - z if depth != depth else depth
             yield [
-                files[number][0], own, spelt(int(part.stamp_ns[i])), part.line[i],
+                files[number][0], own, time_text(int(part.stamp_ns[i])), part.line[i],
                 *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who, part.when,
             ]  # fmt: skip
 
     write_table(folder / LEFT_OUT, COLUMNS, rows())
 
 
-def spelt(stamp_ns: int) -> str:
-    """A time (UTC) to the microsecond, or s since the log's own begin; empty if unknown (0)."""
+def time_text(stamp_ns: int) -> str:
+    """A time (UTC) to the microsecond, or s since the log's own beginning; empty if unknown (0)."""
     if not stamp_ns:
         return ""
     if stamp_ns < DATES:

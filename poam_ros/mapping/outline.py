@@ -1,5 +1,4 @@
-"""Where a map ends: at an outline, polygons with islands, from the files that people have them
-in."""
+"""Where a map ends: at an outline of polygons with islands, read from the usual formats."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import millimetres, write_table
 from ..planning import polygons as plane
 
-#: Points, and pairs of points and sides, that are looked at together at most.
+#: Maximum number of points, and of pairs of points and sides, that are tested at a time.
 POINTS, PAIRS = 4096, 2_000_000
 #: Cells along the longer side of the raster of its land.
 CELLS = 1024
@@ -30,8 +29,8 @@ CELLS = 1024
 
 @dataclass(frozen=True)
 class Outline:
-    """Polygons of a file, with islands, in the coordinates of the map, in m; ``islands``: how many
-    of these were polygons of their own."""
+    """Polygons with islands, in the coordinates of the map in m. ``islands``: how many of the
+    islands were polygons of their own in the file."""
 
     polygons: tuple[Rings, ...]
     file: str = ""
@@ -39,19 +38,19 @@ class Outline:
 
     @property
     def described(self) -> dict[str, Any]:
-        """As a run records it; the area in m^2."""
+        """The outline as recorded in config.yaml, with its area in m^2."""
         return {"file": self.file, "polygons": len(self.polygons), "area": round(self.area, 1)}
 
     @property
     def box(self) -> Extent:
-        """The rectangle around them."""
+        """The rectangle around all polygons."""
         corners = np.concatenate([rings[0] for rings in self.polygons])
         (xmin, ymin), (xmax, ymax) = corners.min(0), corners.max(0)
         return Extent(*map(float, (xmin, xmax, ymin, ymax)))
 
     @property
     def area(self) -> float:
-        """Of all polygons, without their islands, in m^2."""
+        """Area of all polygons without their islands, in m^2."""
         total = 0.0
         for rings in self.polygons:
             border, *holes = (abs(_area(ring)) for ring in rings)
@@ -70,7 +69,8 @@ class Outline:
 
     @property
     def land(self) -> Land:
-        """What is outside, in square cells of a ``CELLS``-th of its longer side."""
+        """The land outside, as a raster of square cells; ``CELLS`` of them along the longer
+        side."""
         box = self.box
         side = float(box.size.max()) / CELLS
         grid = Grid.cells(box.grown(2 * side), side)
@@ -103,7 +103,7 @@ def _area(ring: np.ndarray) -> float:
 
 
 def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
-    """Some points of nearly the same y at a time: few sides are as far north as they."""
+    """Tests points of similar y together: few sides reach their y."""
     a, b = (np.concatenate(ends).T for ends in (rings, [*map(_next, rings)]))
     south, north = np.minimum(a[1], b[1]), np.maximum(a[1], b[1])
     found, order = np.zeros(len(xy), dtype=bool), np.argsort(xy[:, 1], kind="stable")
@@ -117,16 +117,16 @@ def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
 
 
 def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray) -> Outline:
-    """The polygons of a file that hold a sounding. Closed lines are polygons, too; polygons without
-    a sounding inside another one are its islands.
+    """The polygons of a file that contain a sounding. Closed lines count as polygons. A polygon
+    without a sounding that lies inside another one is an island.
 
     Args:
-        path: GeoJSON; or GeoPackage, Shapefile, KML and what else pyogrio reads.
-        projection: by which the soundings became metres; None: the file is in metres as they are.
+        path: GeoJSON, GeoPackage, Shapefile, KML, or another format that pyogrio reads.
+        projection: that of the soundings; None: soundings and file share coordinates in m.
         xy: places of the soundings [N, 2], in m.
 
     Raises:
-        InputError: the file cannot be read, holds no polygon, or none with a sounding in it.
+        InputError: the file cannot be read, has no polygon, or none with a sounding in it.
     """
     tree = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
     if tree is not None and _in_degrees(tree):
@@ -161,7 +161,7 @@ def _elsewhere(
     found: Sequence[Rings], polygons: Sequence[Rings], crs: str | None,
     projection: LocalProjection | None, xy: np.ndarray,
 ) -> str:  # fmt: skip
-    """Where the polygons are that hold no sounding, and what may be wrong."""
+    """Where polygons without any sounding lie, and what may be wrong."""
     corners = np.concatenate([rings[0] for rings in polygons])
     if projection is not None:
         written = np.concatenate([rings[0] for rings in found])
@@ -221,7 +221,7 @@ def _geojson(path: Path) -> Any:
 
 
 def _in_degrees(tree: Any) -> bool:
-    """Whether GeoJSON names no other coordinate system, as it could before RFC 7946."""
+    """Whether GeoJSON is in degrees: before RFC 7946 it could name another coordinate system."""
     named = tree.get("crs") if isinstance(tree, dict) else None
     return not named or any(name in json.dumps(named) for name in ("CRS84", "4326"))
 

@@ -1,5 +1,5 @@
-"""Side by side on workers (processes of this machine, or a dask scheduler's): the bands of a map's
-grid, and the folds of a validation."""
+"""Parallel work by processes of this machine or of a dask scheduler: the bands of a map's grid, and
+the folds of a validation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .drawing import OnProgress, Part, assembled, draw
 from .sounding_map import validate_fold
 from .soundings import SoundingMapSettings, Soundings
 
-#: One thread each, whatever the linear algebra would take by itself.
+#: One thread for each process, whatever the default of the linear algebra.
 ENVIRONMENT = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
 }
@@ -39,13 +39,13 @@ ENVIRONMENT = {
 def cluster(
     tasks: int, threads: int = 1, workers: int | None = None, scheduler: str | None = None
 ) -> Iterator[Any]:
-    """A client of the scheduler, or of workers on this machine that are started for it.
+    """A dask client of the scheduler, or of workers that are started on this machine.
 
     Args:
-        tasks: how many there are; no more workers than that are started.
-        threads: of each task's linear algebra.
-        workers: processes on this machine; None: as many as it has cores for.
-        scheduler: address of a dask scheduler to work on, instead of this machine.
+        tasks: number of tasks; at most as many workers are started.
+        threads: of the linear algebra in each task.
+        workers: number of processes on this machine; None: by the number of cores.
+        scheduler: address of a dask scheduler to use instead of this machine.
 
     Raises:
         InputError: dask is not installed, or there is no scheduler at the address.
@@ -53,7 +53,7 @@ def cluster(
     with requires_extra("a map in several processes", "dask.distributed", "benchmark"):
         from dask.system import CPU_COUNT
         from distributed import Client, LocalCluster
-    # It logs every connection, through the root logger's handlers where there are any.
+    # dask logs every connection, through handlers of the root logger.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler is not None:
         if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
@@ -72,7 +72,7 @@ def cluster(
     local = LocalCluster(
         n_workers=min(workers, tasks),
         threads_per_worker=1,
-        memory_limit=0,  # a run needs what it needs; killing it would not help
+        memory_limit=0,  # a worker that needs more memory would only be killed and started again
         dashboard_address="127.0.0.1:0",  # any free port
         silence_logs=logging.CRITICAL,
         env=ENVIRONMENT,
@@ -83,7 +83,7 @@ def cluster(
 
 @dataclass(frozen=True)
 class MapperSnapshot:
-    """A mapper as plain arrays, which predicts on a worker; it carries one ping only."""
+    """A mapper as plain arrays, to predict on a worker; it has a single ping as data."""
 
     workspace: Extent
     settings: ModelSettings
@@ -106,14 +106,15 @@ class MapperSnapshot:
 
     @cached_property
     def mapper(self) -> BathymetricMapper:
-        """The mapper, rebuilt once per worker: workers cache what was sent for all their tasks."""
+        """The mapper, rebuilt once per worker: a worker keeps what was sent to it for all its
+        tasks."""
         mapper = BathymetricMapper(self.workspace, self.settings, land=self.land, prior=self.prior)
         model = unpack(self.packed)
         mapper.restore(MapperState(model, self.offset, self.deviation, self.sample, self.trust))
         return mapper
 
 
-#: Bands of the grid for each worker: the last ones to finish wait for one of them.
+#: Bands of the grid for each worker. With more, less time is lost at the end.
 BANDS = 4
 
 
@@ -124,7 +125,7 @@ def draw_in_bands(
     on_progress: OnProgress,
     wanted: np.ndarray | None = None,
 ) -> ElevationMap:
-    """As ``mapping.draw``, by the workers of a dask client.
+    """As ``drawing.draw``, by the workers of a dask client.
 
     Raises:
         PoamError: a matrix is beyond repair, or a worker is lost.
@@ -155,7 +156,7 @@ def draw_in_bands(
 
 
 def result(future: Any, what: str) -> Any:
-    """What a task returns.
+    """The result of a task.
 
     Raises:
         PoamError: it failed, or its worker is lost.
@@ -179,15 +180,16 @@ def cross_validate(
     """Hold out every group of soundings once.
 
     Args:
-        soundings: of the record; their groups stay together.
+        soundings: of the record; groups stay together.
         workspace: of every map.
         settings: of every map.
         folds: how many maps.
-        client: of dask, whose workers map side by side; None: in turn, in this process.
-        on_progress: called with how many soundings were learned, of all folds together.
+        client: of dask, whose workers make the maps in parallel; None: one after the other, in this
+            process.
+        on_progress: called with the number of soundings learned in all folds together.
 
     Raises:
-        InputError: fewer groups than folds, or no map can be made without one of the folds.
+        InputError: there are fewer groups than folds, or a fold gives no map.
         PoamError: a model fails for good, or a worker is lost.
     """
     fold = split_folds(soundings.group, folds, settings.seed)

@@ -1,4 +1,4 @@
-"""A survey that was mapped before: learned again from the folder of its run, to be drawn from."""
+"""An earlier survey: learned again from the folder of its run, for joint draws."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .sounding_map import learn
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import between_soundings
 
-#: Maximum number of cells of a comparison, all of which are drawn jointly.
+#: Maximum number of cells of a comparison; all are drawn jointly.
 CELLS = 20_000
 
 
@@ -39,11 +39,11 @@ class Survey:
 
     Attributes:
         folder: map.npz, samples.csv and config.yaml.
-        mapped: the map as it was drawn then.
-        soundings: in the map.
+        mapped: the map of that run.
+        soundings: those in the map.
         workspace: of the model.
         settings: of the map.
-        place: where it lies on the Earth; None if that is unknown.
+        place: its georeference; None if unknown.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class Survey:
         """Read a survey.
 
         Raises:
-            InputError: a file is missing or broken, or the model is of another package.
+            InputError: a file is missing or damaged, or the model belongs to another package.
         """
         mapped = read_map(folder / "map.npz")
         table = read_table(folder / "samples.csv", ("x", "y", "z"))
@@ -96,8 +96,8 @@ class Survey:
 
 
 def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:
-    """The run's settings without screening, as its soundings have been screened."""
-    given = {"stretches": 0, **values}  # of a run that did not calibrate
+    """The run's settings without screening, as its soundings are screened already."""
+    given = {"stretches": 0, **values}  # a run without it did not calibrate
     model = ModelSettings.of({k: v for k, v in values.items() if k != "model"})
     return instance(SoundingMapSettings, given, model=model, screening=ScreeningSettings())
 
@@ -112,20 +112,20 @@ def change_between(
 ) -> Change:
     """The change from one survey to another, on cells of the first one's map.
 
-    Cells that are not between the soundings of both surveys are left out: there a map continues the
-    bottom, as seen from one side, by more than its deviation says where a bank begins.
+    Cells that are not between soundings in both surveys are left out: there a map extrapolates from
+    one side, and where a bank begins it is off by more than its deviation says.
 
     Args:
         before: the first survey.
         after: the second.
         resolution: cell size in m; None: that of the first map, or coarser (``CELLS``).
         offset: of the second survey's elevations, in m; None: estimated.
-        on_progress: called with how many soundings of both are learned by now.
+        on_progress: called with the number of soundings of both learned so far.
         extrapolate: compare all cells that both maps have.
 
     Raises:
-        InputError: the maps share no area, or none between soundings, have too many cells, or one
-            has coordinates on the Earth and the other does not.
+        InputError: the maps share no area, or none between soundings; there are too many cells; or
+            only one of the two has a georeference.
         PoamError: a model fails for good.
     """
     grid, shown_by_both = _shared(before, after, resolution)
@@ -158,7 +158,7 @@ def change_between(
 
 
 def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Grid, np.ndarray]:
-    """The grid, and the cells that both maps have [rows, columns]."""
+    """The grid of the comparison, and the cells that both maps have [rows, columns]."""
     borders = before.mapped.grid.borders
     size = resolution or float(borders.size[0] / before.mapped.grid.shape[1])
     while True:
@@ -182,7 +182,7 @@ def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Gr
 
 
 def _moved(xy: np.ndarray, before: Survey, after: Survey) -> np.ndarray:
-    """Places [N, 2] of the first survey's map in coordinates of the second's."""
+    """Places [N, 2] on the first survey's map in the coordinates of the second's."""
     here, there = before.place, after.place
     if here is None and there is None:
         return xy

@@ -1,5 +1,5 @@
-"""A map of placed soundings: batches in the order of the record, as a vehicle's mapper would have
-learned them, screening and retries included; then the grid, tile by tile."""
+"""Maps placed soundings: learns them in batches in the order of the record, as a vehicle's mapper
+would, with screening and retries; then draws the grid in tiles."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ from .surveyed import surveyed
 log = logging.getLogger(__name__)
 
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
-CELLS = 282  # along a map's longer side at most, where nobody says how large they are
-#: What an earlier run may have left in a folder, which is not this one's.
+CELLS = 282  # maximum along a map's longer side if no resolution is given
+#: Files that an earlier run may have left in the folder.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
     "report.html", OUTLINE, "map.npz", "samples.csv", FILE, CROSSINGS, LEFT_OUT, LINES,
@@ -71,22 +71,21 @@ def learn(
     on_progress: OnProgress = lambda done: None,
     crossed: Crossed | None = None,
 ) -> tuple[BathymetricMapper, Samples, Samples]:
-    """A mapper that has learned the soundings, those that were refused as false echoes, and those
-    that were withdrawn.
+    """Learn soundings; returns the mapper, those refused as false echoes, and those withdrawn.
 
-    What a mission's model did with exactly these is done again; a recording's go through the screen
-    and into the model batch by batch. Of a table, false echoes are left out before; of a part of a
-    mission's soundings, what the mission withdrew.
+    All soundings of a mission: the model's steps are repeated. A recording: soundings are screened
+    and learned batch by batch. A table: false echoes are left out beforehand. A part of a mission's
+    soundings: those that the mission withdrew are left out.
 
     Args:
         soundings: of the record.
         workspace: of the model.
         settings: of the map.
-        on_progress: called with how many soundings are dealt with by now.
-        crossed: what the lines of exactly these say; None: found here where needed.
+        on_progress: called with the number of soundings processed so far.
+        crossed: the crossings of exactly these soundings; None: found here if needed.
 
     Raises:
-        InputError: no map can be made of them.
+        InputError: they do not make a map.
         PoamError: the model fails for good.
     """
     samples = soundings.samples(settings.water_level)
@@ -105,9 +104,9 @@ def learn(
         aside.append(samples[np.flatnonzero(out)])
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
-    land = soundings.land if steps is None else None  # a mission's model knew of none
+    land = soundings.land if steps is None else None  # a mission's model knew no land
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, settings.prior)
-    # The batches are the record's: none closes by itself.
+    # The batches are those of the record: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:
         batches = soundings.batches(settings)
@@ -138,7 +137,7 @@ def learn(
 
 
 def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -> None:
-    """What a mission's log says, from its begin; what waited then is in the loop's backlog."""
+    """Repeat a mission's journal from its beginning; pings that waited at its end stay queued."""
 
     def give_up(number: int) -> None:
         text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
@@ -153,7 +152,7 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
 
 
 def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
-    """What comes of the work that is due; failures are logged."""
+    """Do the work that is due; yields its events, and logs failures."""
     for outcome in loop.work(Moment(0, 0.0)):
         if isinstance(outcome, Problem) and outcome.error:
             log.warning("%s", outcome.message.text)
@@ -161,7 +160,7 @@ def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
-    """Predict held-out soundings, as they were recorded: they are never screened, all are accepted.
+    """Predict held-out soundings as they were recorded. All count as accepted: none are screened.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -182,16 +181,16 @@ def validate_fold(
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
 ) -> HeldOut:
-    """A map without the held soundings (boolean [N]), asked for them. Raises as ``learn``."""
+    """Predict the held-out soundings (boolean [N]) by a map without them. Raises as ``learn``."""
     mapper, *_ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
     return validate(mapper, soundings[np.flatnonzero(held)], fold)
 
 
 @dataclass(frozen=True)
 class MappingResult:
-    """What became of a record: soundings in the map, those refused as false echoes, those
-    withdrawn, those held out, where some were, what the crossings of lines say, in sentences, and
-    which soundings of the record a map of all of them takes [N], boolean."""
+    """What became of the soundings of a record: how many are in the map, refused as false echoes,
+    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; and which
+    soundings a map of all of them would accept [N], boolean."""
 
     samples: int
     false_echoes: int
@@ -200,13 +199,13 @@ class MappingResult:
     sentences: list[str]
     accepted: np.ndarray
 
-    def judged(self, held: HeldOut, soundings: Soundings) -> HeldOut:
-        """Held-out soundings of the record, with what the map of all of them takes."""
+    def marked(self, held: HeldOut, soundings: Soundings) -> HeldOut:
+        """Held-out soundings of the record, marked by whether a map of all would accept them."""
         return replace(held, accepted=self.accepted[np.searchsorted(soundings.row, held.row)])
 
 
 def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSettings) -> np.ndarray:
-    """Which soundings a map of all of them takes [N], boolean."""
+    """Which soundings a map of all of them accepts [N], boolean."""
     if soundings.is_table:
         return ~cross(soundings, settings).refused
     if soundings.withdrawn is not None:
@@ -217,8 +216,9 @@ def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSett
 
 
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
-    """1, 2 or 5 times a power of ten, in m, for ``CELLS`` cells along the longer side at most; or
-    smaller for half as many along the side of a square of the water's area (m^2), as of a river."""
+    """A cell size of 1, 2 or 5 times a power of ten, in m: at most ``CELLS`` cells along the longer
+    side. It is smaller for a narrow water such as a river: half as many cells along the side of a
+    square of the water's area (m^2)."""
     return round_step(min(float(workspace.size.max()), 2 * area**0.5) / CELLS)
 
 
@@ -241,29 +241,25 @@ def map_soundings(
     lines.csv.
 
     Args:
-        log: the file that they are from, for the record.
+        log: the file of the soundings, to be recorded.
         soundings: to be mapped, in order.
         grid: of the map.
         workspace: of the model.
         settings: of the map.
-        folder: of the results, new or another run's, whose files of these names are replaced.
-        held: those that are kept out of the map, and predicted by it [N], boolean.
-        on_progress: called with the soundings that are learned, then with those and the cells.
-        draw: predicts the grid, in this process or by the help of others.
-        outline: where the map ends; outside of it cells are NaN.
-        extrapolate: keep cells that the soundings say nothing about; else they are NaN.
-        order: of S-44, whose limit the differences at crossings are compared with.
+        folder: for the results; files of these names in it are replaced.
+        held: those held out of the map and predicted by it [N], boolean.
+        on_progress: called with the number of soundings learned, then with that plus the cells
+            drawn.
+        draw: predicts the grid, in this process or in parallel.
+        outline: where the map ends; cells outside are NaN.
+        extrapolate: keep cells about which the soundings say nothing; otherwise they are NaN.
+        order: the S-44 order whose limit the differences at crossings are compared with.
 
     Raises:
         InputError: no map can be made, or the folder cannot be written.
         PoamError: the model fails for good.
     """
-    make_folder(folder)
-    mission = is_journal(folder)
-    for name in OLD:
-        (folder / name).unlink(missing_ok=True)
-    if not mission:
-        (folder / PRIOR).unlink(missing_ok=True)
+    _prepare(folder)
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
     crossed = cross(taken, settings)
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
@@ -276,27 +272,16 @@ def map_soundings(
         **rows_and_files(taken[index]),
     )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
-    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
-    shown = counted = np.isfinite(drawn.mean) if within is None else within
-    if not extrapolate:
-        surface = soundings.highest_surface(settings.water_level)
-        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, surface))
-    drawn, counted = drawn.only(shown), drawn.only(counted)
-    refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
+    shown = _write_drawn(
+        folder, draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within),
+        within, mapper, soundings, settings, extrapolate,
+    )  # fmt: skip
+    refused = soundings.refused_pings
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
         refused = refused.more(reason, pings.stamp_ns, pings.xyz)
-    if len(withdrawn):
-        counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)
     out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, multiples)
     write_left_out(folder, log, soundings, out, settings.water_level)
-    write_map(folder / "map.npz", drawn)
-    if shown.any():
-        surface = soundings.surface(settings.water_level)
-        levels = levels_of(drawn.mean[shown], surface)
-        sample = partial(mapper.sample, seed=settings.seed)
-        banks = None if outline is None else beyond(counted.mean, grid, mapper.xy, surface)[1]
-        write_water(folder, measure(counted, sample, levels, banks))  # with draws of its shore
     if taken.steps is None:
         samples = taken.samples(settings.water_level)
         settings = settings.screened(samples, say=False, table=taken.is_table)
@@ -306,7 +291,7 @@ def map_soundings(
         outline.write(folder)
     sentences = crossed.sentences(order)
     if settings.prior is not None:
-        if not mission:  # which has its own
+        if not is_journal(folder):  # a mission's folder has its prior
             settings.prior.write(folder)
         config["prior_trust"] = round(mapper.trust, 3)
         sentences.append(mapper.trust_said)
@@ -314,13 +299,51 @@ def map_soundings(
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     if soundings.excluded:
         config["excluded"] = described(soundings.excluded)
-    config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
+    counts = {"mapped": mapper.samples, "false_echoes": len(echoes)}
+    if len(withdrawn):
+        counts[WITHDRAWN] = len(withdrawn)
+    config["samples"] = {**counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked, accepted = None, np.isin(soundings.row, mapper.data.number)
     if held is not None:
         checked = validate(mapper, soundings[np.flatnonzero(held)])
         accepted = _accepted(soundings, workspace, settings)
     return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted)
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder, and remove an earlier run's files; a mission's folder keeps its prior."""
+    make_folder(folder)
+    for name in OLD if is_journal(folder) else (*OLD, PRIOR):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _write_drawn(
+    folder: Path,
+    drawn: ElevationMap,
+    within: np.ndarray | None,
+    mapper: BathymetricMapper,
+    soundings: Soundings,
+    settings: SoundingMapSettings,
+    extrapolate: bool,
+) -> np.ndarray:
+    """Write map.npz and volume.csv; returns the cells that the map shows.
+
+    ``within``: cells inside the outline; None: no outline.
+    """
+    shown = counted = np.isfinite(drawn.mean) if within is None else within
+    if not extrapolate:
+        surface = soundings.highest_surface(settings.water_level)
+        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, surface))
+    drawn, water = drawn.only(shown), drawn.only(counted)
+    write_map(folder / "map.npz", drawn)
+    if shown.any():
+        surface = soundings.surface(settings.water_level)
+        levels = levels_of(drawn.mean[shown], surface)
+        sample = partial(mapper.sample, seed=settings.seed)
+        banks = None if within is None else beyond(water.mean, drawn.grid, mapper.xy, surface)[1]
+        write_water(folder, measure(water, sample, levels, banks))  # with draws of its shore
+    return shown
 
 
 def describe(

@@ -1,4 +1,4 @@
-"""Soundings: placed already, in the order of the record, whatever record it was."""
+"""Placed soundings, in the order of their record, whatever its format."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
 from .left_out import Excluded, LeftOut
 
-#: What people call such a group; a column of this name goes before.
+#: Name of such a group; a column of this name has precedence.
 LINE = "line"
 
 log = logging.getLogger(__name__)
 
-#: Model settings of a map of soundings that differ from a vehicle's: between lines that lie far
-#: apart, predictions need soundings from many places, and run time matters less.
+#: Model settings that differ from a vehicle's: between lines far apart, predictions need soundings
+#: from many places, and run time matters less.
 MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.neighbours": 32,
@@ -47,11 +47,11 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.shared_anisotropy": 0.1,
 }
 
-#: Soundings of the first batch, of another, and how many batches a long record is cut into.
+#: Soundings in the first batch and in the others; number of batches of a long record.
 FIRST, SMALL, MOST = 600, 60, 250
-#: A record counts as a track if at least this share of soundings lies beside the previous one.
+#: A record is a track if at least this share of its soundings lies beside the previous one.
 TRACK = 0.5
-#: Of neighbours, where soundings are no track: none crowd on one line.
+#: Spacing of neighbours if soundings are not a track: there are no crowded lines.
 SCATTERED_SPACING = 0.2
 #: Ranges are not known if a larger share of soundings is above the water.
 DRY = 0.05
@@ -59,24 +59,24 @@ DRY = 0.05
 
 @dataclass(frozen=True)
 class SoundingMapSettings(Settings):
-    """How soundings become a map."""
+    """Settings of a map of soundings."""
 
     seed: int = setting(
-        0, "Start of the random numbers in training and folds; the same one gives the same map",
+        0, "Seed of the random draws in training and folds. The same seed gives the same map",
         minimum=0, maximum=2**31 - 1,
     )  # fmt: skip
     first_batch: int = setting(
-        0, "Number of soundings in the first batch, which sets the scaling. 0: 600; for a "
-        "recording, as the live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
+        0, "Soundings in the first batch, which sets the scaling. 0: 600, or for a recording as in "
+        "the live mapper", minimum=0, maximum=1_000_000, name="batch.first",
     )  # fmt: skip
     batch_size: int = setting(
-        0, "Number of soundings in every further batch. 0: 60, or a 250th of all if that is "
-        "more; for a recording, as the live mapper closed them", minimum=0, maximum=1_000_000,
+        0, "Soundings in each further batch. 0: 60, or a 250th of all if that is more; for a "
+        "recording as in the live mapper", minimum=0, maximum=1_000_000,
         name="batch.size",
     )  # fmt: skip
     water_level: float = water_level_setting()
     stretches: int = setting(
-        16, "Calibrate the map's intervals at the end by predicting this many stretches of the "
+        16, "Calibrate the map's variances at the end: predict each of this many stretches of the "
         "record from the others. 0: do not calibrate", minimum=0, maximum=1000,
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
@@ -84,7 +84,7 @@ class SoundingMapSettings(Settings):
     prior: PriorMap | None = None
 
     def batches(self, count: int) -> list[slice]:
-        """The batches of so many soundings, in order."""
+        """The batches of ``count`` soundings, in order."""
         size = self.batch_size or max(SMALL, count // MOST)
         ends = [*range(self.first_batch or FIRST, count, size), count]
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
@@ -92,11 +92,11 @@ class SoundingMapSettings(Settings):
     def screened(
         self, samples: Samples, say: bool = True, table: bool = False
     ) -> SoundingMapSettings:
-        """The settings for these samples: of a record that is not a track, without screening, the
-        search for soundings that contradict those around them, errors of position, and neighbours
-        far apart; of one with many soundings above the water, whose ranges are unknown, without
-        screening. The survey lines of a table are screened against each other also if soundings
-        are far apart along them."""
+        """The settings that suit these samples. If the record is not a track: no screening, no
+        search for contradictory soundings, no errors of position, neighbours closer together. If
+        many soundings are above the water, so that ranges are unknown: no screening. The survey
+        lines of a table are screened against each other even if soundings are far apart along
+        them."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
@@ -123,7 +123,7 @@ def _beside(samples: Samples) -> float:
 
 
 def _apart(beside: float) -> str:
-    """The reason that a record which is not a track is not screened."""
+    """The reason why a record that is not a track is not screened."""
     return (
         f"only {100 * beside:.0f} % of the soundings are next to the previous one, so the file is "
         "not in the order of a track"
@@ -131,13 +131,14 @@ def _apart(beside: float) -> str:
 
 
 def _on_lines(line: np.ndarray) -> bool:
-    """Whether there are enough soundings on each line for survey lines; ``line``: of each [N]."""
+    """Whether the lines have enough soundings to be survey lines; ``line``: of each sounding
+    [N]."""
     return len(line) >= LEAST_LINE * (int(line[-1]) + 1) if len(line) else False
 
 
 def _against_screening(samples: Samples, water_level: float, no_track: str) -> str:
-    """Why these cannot be screened; empty if they can. ``no_track``: the reason if they are not a
-    track, else empty."""
+    """Why samples cannot be screened; empty if they can. ``no_track``: why they are not a track;
+    empty if they are."""
     dry = int((samples.range < 0).sum())
     if dry > DRY * len(samples):
         return (
@@ -148,19 +149,19 @@ def _against_screening(samples: Samples, water_level: float, no_track: str) -> s
 
 
 class Labels(NamedTuple):
-    """Values of a column: index of each sounding's value [N], and the values."""
+    """The values of a column: each sounding's value as an index [N] into the distinct values."""
 
     code: np.ndarray
     names: tuple[str, ...]
 
     def at(self, index: np.ndarray) -> Labels:
-        """Those of some soundings."""
+        """The labels of some soundings."""
         return Labels(self.code[index], self.names)
 
 
-#: In ``source``: how many lines were found in the track.
+#: In ``source``: number of lines found in the track.
 FOUND = "lines_found"
-#: Minimum mean number of soundings of a line; a record with fewer is not a track.
+#: Minimum mean number of soundings per line; with fewer the record is not a track.
 LEAST_LINE = 5
 
 
@@ -174,31 +175,32 @@ def line_names(labels: Mapping[str, Labels], index: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Soundings:
-    """What a record holds.
+    """The soundings of a record.
 
     Attributes:
-        row: the data row of each in the file, from 0 [N].
+        row: data row in the file, from 0 [N].
         xy: places [N, 2], in m.
         z: elevations [N], in m, positive up.
-        group: the index of each one's group [N]; without ``names`` each is one of its own.
-        names: of the groups, in their order.
-        refused: rows that are no soundings, by reason.
-        refused_pings: the newest of each reason, with their places; a mission's own among them.
-        source: what was read and how, as plain values.
-        projection: by which degrees became metres; None where they were metres.
-        stamp_ns: when they were measured [N], in ns; None: unknown.
-        pings: the same as a mapper's front end made them; None where only elevations are known.
-        batch: the number of each one's batch [N], as a live mapper closed them; None of others.
-        steps: what a mission's model did with exactly these; None of others, and of a part.
-        withdrawn: which of them a mission withdrew [N], boolean; None of others.
-        depth: of each under the water's surface at its time [N], in m; None where one level is
-            that of all.
-        files: path and first row number of each file, where there are several; ``row`` counts on
-            from file to file.
-        labels: values of columns, by the column; ``line`` among them where there is one.
-        excluded: what a person left out.
-        left_out: everything that is left out so far, with what a person did.
-        land: across which they say nothing of the bottom; None where no outline tells.
+        group: index of the group [N]; without ``names`` each sounding is a group of its own.
+        names: of the groups, in order.
+        refused: number of rows that are not soundings, by reason.
+        refused_pings: the newest of each reason, with their places; including those of the mission.
+        source: what was read, and how, as plain values.
+        projection: from degrees to metres; None if the record was in metres.
+        stamp_ns: times of measurement [N], in ns; None: unknown.
+        pings: the samples of a mapper's front end; None if only elevations are known.
+        batch: number of the batch [N], as a live mapper closed it; None for other records.
+        steps: the steps of a mission's model with exactly these soundings; None for other records
+            and for parts of a mission.
+        withdrawn: which of them the mission withdrew [N], boolean; None for other records.
+        depth: below the water surface at the time of measurement [N], in m; None if one level holds
+            for all.
+        files: path and first row number of each file if there are several; ``row`` continues from
+            file to file.
+        labels: values of columns, by column; including ``line`` if there is one.
+        excluded: what persons left out.
+        left_out: everything left out so far, including that.
+        land: soundings on one side of it say nothing about the other; None without an outline.
     """
 
     row: np.ndarray
@@ -224,7 +226,7 @@ class Soundings:
 
     @classmethod
     def of(cls, pings: Samples, **others: Any) -> Soundings:
-        """What a mapper's front end made, a row each; ``others``: further attributes."""
+        """Soundings from the samples of a mapper's front end; ``others``: further attributes."""
         row = np.arange(len(pings))
         return cls(
             row, pings.xy, pings.z, row, stamp_ns=pings.stamp_ns, pings=pings, **others
@@ -232,7 +234,7 @@ class Soundings:
 
     @property
     def is_table(self) -> bool:
-        """Whether no vehicle's mapper took these."""
+        """Whether these come from a table, not from a vehicle's mapper."""
         return self.steps is None and self.batch is None and self.pings is None
 
     @property
@@ -254,7 +256,8 @@ class Soundings:
         )
 
     def workspace(self, margin: float | None = None) -> Extent:
-        """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""
+        """The box around the soundings with a margin in m; None: a hundredth of the longer side, at
+        least 1 m."""
         (xmin, ymin), (xmax, ymax) = self.xy.min(0), self.xy.max(0)
         side = max(xmax - xmin, ymax - ymin)
         room = max(1.0, side / 100) if margin is None else margin
@@ -262,15 +265,15 @@ class Soundings:
         return Extent(*map(float, bounds))
 
     def within(self, workspace: Extent) -> Soundings:
-        """Those inside; the others are refused as ``outside_workspace``."""
+        """The soundings inside; the others are refused as ``outside_workspace``."""
         return self._only(workspace.contains(self.xy), "outside_workspace")
 
     def between(self, start: float, stop: float) -> Soundings:
-        """Those measured so many s after the first, or more, and before so many (0: any time); the
-        others are refused as ``outside_times``.
+        """The soundings from ``start`` to ``stop`` s after the first (0: no limit); the others are
+        refused as ``outside_times``.
 
         Raises:
-            InputError: times are not known, or none was measured then.
+            InputError: times are unknown, or no sounding lies between these.
         """
         if not (start or stop):
             return self
@@ -287,7 +290,7 @@ class Soundings:
         return kept
 
     def lines(self) -> np.ndarray:
-        """The line of each sounding [N], from 0, found in the track of each file."""
+        """The survey line of each sounding [N], from 0, as found in the track of each file."""
         begins = np.searchsorted(self.row, [first for _, first in self.files[1:]])
         lines, last = [], 0
         for part in filter(len, np.split(self.xy, begins)):
@@ -296,10 +299,10 @@ class Soundings:
         return np.concatenate(lines)
 
     def grouped_by_line(self) -> Soundings:
-        """In groups of one line each, found in the track. See ``find_lines``.
+        """The soundings grouped by lines found in the track. See ``find_lines``.
 
         Raises:
-            InputError: this is no track.
+            InputError: the soundings are not a track.
         """
         group = self.lines()
         count = int(group[-1]) + 1
@@ -312,8 +315,8 @@ class Soundings:
         return replace(self, group=group, names=names, source=source)
 
     def samples(self, water_level: float) -> Samples:
-        """The same as samples, numbered by row; where ranges are not known they are those from the
-        water's surface, in m."""
+        """The soundings as samples, numbered by row. Ranges that are unknown are taken from the
+        water surface, in m."""
         if self.pings is not None:
             return replace(self.pings, number=self.row)
         bare = Samples.of(self.xy, self.z)
@@ -321,16 +324,16 @@ class Soundings:
         return replace(bare, number=self.row, range=depth)
 
     def surface(self, water_level: float) -> float:
-        """Elevation of the water's surface, in m: the given one, or where it changed over the
-        record its median."""
+        """Elevation of the water surface, in m: the given one, or the median if it changed over the
+        record."""
         return water_level if self.depth is None else float(np.median(self.z + self.depth))
 
     def highest_surface(self, water_level: float) -> float:
-        """As ``surface``, where it changed its maximum."""
+        """As ``surface``, but the maximum if it changed."""
         return water_level if self.depth is None else float((self.z + self.depth).max())
 
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
-        """The batches that they are learned in: the live mapper's, where there was one."""
+        """The batches to learn: those of the live mapper, if there was one."""
         if self.batch is None:
             return settings.batches(len(self))
         ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), len(self)]
@@ -339,7 +342,7 @@ class Soundings:
     def left(
         self, these: np.ndarray, reason: str, why: str = "", who: str = "", when: str = ""
     ) -> LeftOut:
-        """Some of the soundings [N], boolean, as what is left out."""
+        """Some of the soundings (``these`` [N], boolean) as a record of what is left out."""
         index, count = np.flatnonzero(these), int(these.sum())
         stamps = np.zeros(count, dtype=np.int64) if self.stamp_ns is None else self.stamp_ns[index]
         depth = np.full(count, np.nan) if self.depth is None else self.depth[index]
@@ -349,7 +352,7 @@ class Soundings:
         )
 
     def without(self, *parts: LeftOut) -> Soundings:
-        """These without parts of them, which are counted by reason."""
+        """The soundings without some parts, which are counted by reason."""
         parts = tuple(part for part in parts if len(part.row))
         if not parts:
             return self

@@ -1,4 +1,4 @@
-"""Where a map without an outline ends: beside the soundings, on their side of the shore."""
+"""The area covered by soundings: where a map without an outline ends."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numpy as np
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 
-#: Directions in which soundings are looked for around a cell, and how far, in distances that nine
-#: tenths of the cells have from the nearest sounding.
+#: Number of directions in which soundings are searched around a cell, and how far: in units of the
+#: 90 % quantile of the cells' distance to the nearest sounding.
 DIRECTIONS, REACH = 16, 2.0
-#: Cells among which the surveyed area is looked for, at most.
+#: Maximum number of cells in the search; of a larger grid, every Nth.
 CELLS = 40_000
 
 
 def surveyed(
     drawn: ElevationMap, xy: np.ndarray, z: np.ndarray, surface: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of a map that its soundings say something of.
+    """The cells of a map about which its soundings say something.
 
-    Not those that ``ElevationMap.known`` leaves out; nor what is farther beyond the outermost
-    soundings than cells between the soundings are from these; nor, if all soundings are below the
-    water, land, and what lies behind it: no boat was there.
+    Excluded are cells that ``ElevationMap.known`` excludes; cells farther beyond the outermost
+    soundings than cells between soundings usually are from these; and, if all soundings are under
+    water, land and what lies behind it, where no boat has been.
 
     Args:
         drawn: the map.
@@ -43,13 +43,13 @@ def surveyed(
     side = float(np.diff(drawn.grid.x[:2])[0])
     between = _between(drawn.grid, water, xy)
     far = distance_transform_edt(~sounded, side)[between]
-    reach = float(np.quantile(far, 0.9)) if far.any() else np.inf  # nobody knows of a single line
+    reach = float(np.quantile(far, 0.9)) if far.any() else np.inf  # a single line
     near = known & (distance_transform_edt(~between, side) <= reach)
     return near & water, near & (water | land)
 
 
 def _between(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
-    """As ``between_soundings``, of every so many cells of a large grid."""
+    """As ``between_soundings``, but in a large grid for every Nth cell."""
     step = int(np.ceil(np.sqrt(water.size / CELLS)))
     rows, columns = (slice(step // 2, None, step) for _ in range(2))
     coarse = Grid(grid.x[columns], grid.y[rows])
@@ -62,8 +62,8 @@ def _between(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
 
 
 def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
-    """The cells of the water that hold soundings or lie between some: straight ways over the water
-    lead from them to soundings, in directions that leave no gap of more than half a turn.
+    """The cells of the water that contain soundings or lie between them: straight paths over the
+    water lead to soundings, in directions that leave no gap of more than half a turn.
 
     Args:
         grid: of square cells.
@@ -83,13 +83,13 @@ def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.nd
     far = distance_transform_edt(~sounded, side)
     reach = REACH * max(float(np.quantile(far[water], 0.9)), side)
     places = np.unique(track, axis=0)
-    if len(places) > 1:  # soundings farther apart than cells are a line, too
+    if len(places) > 1:  # soundings on a line may be farther apart than cells
         apart = cKDTree(places).query(places, 2)[0][:, 1]
         sounded = far <= min(float(np.quantile(apart, 0.9)) / 2, reach / REACH)
     rows, columns = np.nonzero(water)
     met = np.zeros((DIRECTIONS, len(rows)), dtype=bool)
     for angle, found in zip(2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS, met, strict=True):
-        # Half cells at a time: a way misses no land that is a cell wide.
+        # In steps of half a cell: no path skips land that is a cell wide.
         up, right = np.sin(angle) / 2, np.cos(angle) / 2
         going = np.arange(len(rows))
         for step in range(1, int(2 * reach / side) + 1):

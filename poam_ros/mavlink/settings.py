@@ -57,7 +57,7 @@ class LinkSettings(Settings):
         5.0, "Count the link as lost after this long without a heartbeat", "s", 2.0, 600.0
     )
     surface: bool = setting(
-        True, "The vehicle floats: its z is the water surface. Without it, z is the autopilot's "
+        True, "Take z as the water surface: the vehicle floats. Otherwise z is the autopilot's "
         "altitude above home",
     )  # fmt: skip
     max_accuracy: float = setting(

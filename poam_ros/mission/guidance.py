@@ -77,7 +77,7 @@ class Guidance:
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
-        self.z, self.yaw, self._limit_s = 0.0, math.nan, 0.0
+        self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
 
     def change(self) -> None:
         """Apply new values; the planner's options are read at every choice."""
@@ -108,7 +108,7 @@ class Guidance:
             self._displaced = True
             self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
             self._watchdog.position_jumped(mission, position, distance)
-        self.z, self.yaw, self._limit_s = state.position[2], state.yaw, now.limit_s
+        self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.limit_s
         if mission.update_position(position, now.limit_s, state.stamp_ns / SECOND) == "timeout":
             text = "a goal was given up, as it was not reached in time"
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
@@ -143,7 +143,7 @@ class Guidance:
 
     def draw(self, drawn: ElevationMap, now: Moment) -> None:
         """Take a new map."""
-        self.map, self._limit_s = drawn, now.limit_s
+        self.map, self._now_s = drawn, now.limit_s
         self._watchdog.received(MAP)
         self.mission.learn(drawn)
         self.target.assess(self.mission, drawn, now.limit_s)
@@ -161,7 +161,7 @@ class Guidance:
 
     def tick(self, now: Moment) -> None:
         """Let limits and watchdogs act; call about every second."""
-        self._limit_s = now.limit_s
+        self._now_s = now.limit_s
         self.mission.tick(now.limit_s)
         self.target.tick(self.mission, now.limit_s)
         self._watchdog.check(self.mission, now.steady_s, now.limit_s)
@@ -192,7 +192,7 @@ class Guidance:
         options: Any = instance(PLANNERS[values["planner"]].options, values)
         try:
             speed = values["max_speed"]
-            return self._chooser.path(self.map, self._limit_s, self.yaw, speed, options)
+            return self._chooser.path(self.map, self._now_s, self.yaw, speed, options)
         except InputError as error:
             self._warn("map_unusable", f"no waypoint from this map: {error}")
             return None

@@ -30,13 +30,14 @@ class WatchdogSettings(Settings):
     prefix = "watchdog"
 
     odometry_timeout: float = setting(
-        5.0, "Pause when no odometry has come for this long. 0: never", "s", 0.0, 1e5, mutable=True
-    )
+        5.0, "Pause when no odometry has arrived for this long. 0: never", "s", 0.0, 1e5,
+        mutable=True,
+    )  # fmt: skip
     sonar_timeout: float = setting(
-        30.0, "Pause when no ping has come for this long. 0: never", "s", 0.0, 1e5, mutable=True
+        30.0, "Pause when no ping has arrived for this long. 0: never", "s", 0.0, 1e5, mutable=True
     )
     map_timeout: float = setting(
-        120.0, "Pause exploring when no map has come for this long. 0: never", "s", 0.0, 1e5,
+        120.0, "Pause exploring when no map has arrived for this long. 0: never", "s", 0.0, 1e5,
         mutable=True,
     )  # fmt: skip
     progress_timeout: float = setting(
@@ -227,8 +228,8 @@ class Autopilot:
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
         self.refusal, self.taken = "", False
 
-    def refuse(self, mission: Mission, reason: str) -> None:
-        """Take why the vehicle may not be moved, from a link that knows; empty: it may."""
+    def set_refusal(self, mission: Mission, reason: str) -> None:
+        """Set why the vehicle may not be moved, as the link reports it; empty: it may."""
         self.refusal = reason
         if reason:
             self._take(mission, reason)

@@ -111,7 +111,7 @@ class SupportsCalibration(Protocol):
 
 
 @runtime_checkable
-class Forgetting(Protocol):
+class SupportsForgetting(Protocol):
     """A model that data can be taken out of, without training again."""
 
     def keep(self, rows: Tensor) -> None:
@@ -127,15 +127,15 @@ class SupportsRetargeting(Protocol):
 
 
 @runtime_checkable
-class Separating(Protocol):
-    """A model that takes data across land for no neighbours; without it, land is ignored."""
+class SupportsLand(Protocol):
+    """A model that uses no data across land; other models ignore land."""
 
-    def separate(self, land: Land) -> None:
-        """Do so from now on; the land in the model's coordinates."""
+    def set_land(self, land: Land) -> None:
+        """Ignore data across this land, in the model's coordinates, from now on."""
 
 
 @runtime_checkable
-class Sampling(Protocol):
+class SupportsSampling(Protocol):
     """A model that draws maps jointly at more places than a covariance can be factorised for."""
 
     def sample(self, X: Tensor, count: int, generator: Generator) -> Tensor:

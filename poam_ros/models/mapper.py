@@ -17,13 +17,13 @@ from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
 from .interface import (
-    Forgetting,
     MapperState,
     OnlineModel,
-    Sampling,
-    Separating,
     SupportsCalibration,
+    SupportsForgetting,
+    SupportsLand,
     SupportsRetargeting,
+    SupportsSampling,
 )
 from .lengthscales import scaled
 from .linalg import cholesky
@@ -34,7 +34,7 @@ __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
 
 log = logging.getLogger(__name__)
 
-#: A change of the trust in a prior that is worth giving all targets anew.
+#: Minimum change of the trust in a prior for which all targets are recomputed.
 NEGLIGIBLE_TRUST = 0.02
 
 
@@ -50,9 +50,8 @@ class BathymetricMapper:
         settings: which model, and its options.
         seed: spawns the model's generators.
         land: soundings on one side of it say nothing about the other, in m; None: no land.
-        prior: what is known of the bottom before; None: nothing. How far it is trusted is learned
-            from the first batch, and again whenever the pings have doubled if the model supports
-            it.
+        prior: a map from before the survey; None: none. The trust in it is learned from the first
+            batch, and again whenever the pings have doubled if the model supports it.
 
     Raises:
         InputError: the device does not exist, or a lengthscale in m does not fit the others.
@@ -90,8 +89,8 @@ class BathymetricMapper:
         """Forget all data and everything learned."""
         build = MODELS[self.settings.method].build
         self._model: OnlineModel = build(self._options, self.seed, self._device)
-        if self.land is not None and isinstance(self._model, Separating):
-            self._model.separate(self.land.moved(self.workspace.centre, self._scale))
+        if self.land is not None and isinstance(self._model, SupportsLand):
+            self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
         self._trust, self._next_trust = 1.0, 0
@@ -187,11 +186,11 @@ class BathymetricMapper:
         return f"prior: trust {self._trust:.2f} of 1"
 
     def _drift(self, xy: np.ndarray) -> np.ndarray | float:
-        """What the prior adds to the model at xy [N, 2], in m [N]; 0 without one."""
+        """The prior's contribution at xy [N, 2], in m [N]; 0 without a prior."""
         return 0.0 if self.prior is None else self._trust * self.prior.at(xy)
 
     def _targets(self, samples: Samples, offset: float, deviation: float) -> Tensor:
-        """The model's targets [N]: without the prior, and scaled."""
+        """The model's targets [N]: less the prior's contribution, and scaled."""
         residual = samples.z - self._drift(samples.xy)
         return torch.as_tensor((residual - offset) / deviation, device=self._device)
 
@@ -206,8 +205,8 @@ class BathymetricMapper:
         )
 
     def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
-        """Learn the trust in the prior: from the first batch, and again once the pings have
-        doubled, or at every batch while the pings do not tell. Returns the scaling of the targets.
+        """Learn the trust in the prior: from the first batch, and again when the pings have
+        doubled, or with every batch until the pings suffice. Returns the scaling of the targets.
         """
         assert self.prior is not None
         first = not self.initialised
@@ -216,7 +215,7 @@ class BathymetricMapper:
         samples = new if first else self.data
         found = self.prior.trust(samples.xy, samples.z, self.seed)
         self._next_trust = 2 * len(samples) if found is not None else len(samples) + 1
-        # Until the pings tell, nothing is believed that they do not confirm.
+        # Until the pings suffice, the prior is not used.
         trust = found if found is not None else 0.0 if first else self._trust
         if first:
             self._trust = trust
@@ -228,7 +227,7 @@ class BathymetricMapper:
         return offset, deviation
 
     def _retarget(self, trust: float) -> None:
-        """Give the model all targets anew, by another trust."""
+        """Recompute all targets of the model for another trust."""
         assert isinstance(self._model, SupportsRetargeting)
         before, self._trust = self._trust, trust
         try:
@@ -240,7 +239,7 @@ class BathymetricMapper:
     @property
     def forgets(self) -> bool:
         """Whether pings can be taken out of the map."""
-        return isinstance(self._model, Forgetting)
+        return isinstance(self._model, SupportsForgetting)
 
     def withdraw(self, numbers: np.ndarray) -> None:
         """Take the pings with these numbers out of the map, without training.
@@ -248,7 +247,7 @@ class BathymetricMapper:
         Raises:
             InputError: the model cannot forget.
         """
-        if not isinstance(self._model, Forgetting):
+        if not isinstance(self._model, SupportsForgetting):
             raise InputError(f"withdraw: {self.settings.method} cannot forget pings")
         kept = ~np.isin(self.data.number, numbers)
         if not kept.all():
@@ -314,7 +313,7 @@ class BathymetricMapper:
             CholeskyError: a matrix is not positive definite.
         """
         x, generator = self._points("sample", xy), torch.Generator().manual_seed(seed)
-        if isinstance(self._model, Sampling):
+        if isinstance(self._model, SupportsSampling):
             drawn = self._model.sample(x, count, generator)
         else:
             covariance = self._model.covariance(x, noise=False)

@@ -1,8 +1,8 @@
 """A prior map: what is known of the bottom before a survey, as the mean of a map model.
 
-The model learns z - b m(x), and b m(x) is added to what it predicts: kriging with an external drift
-(Wackernagel 2003, ch. 37) whose factor b, the trust, comes from the pings. The trust is 0 for a
-prior that says nothing of the bottom.
+The model learns z - b m(x), and b m(x) is added to its predictions: kriging with an external drift
+(Wackernagel 2003, ch. 37) whose factor b, the trust, is estimated from the pings. The trust is 0
+for a prior that says nothing about the bottom.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from ..core.geometry import Extent, Grid
 from ..core.reading import open_geotiff, read_arrays, read_yaml
 from ..core.settings import flat
 
-#: The prior of a mission or a run, in its folder.
+#: The file of the prior in the folder of a mission or a run.
 FILE = "prior.npz"
-#: Cells along the longer side of the workspace.
+#: Number of cells along the longer side of the workspace.
 CELLS = 512
-#: Pings that the trust is learned from, places that the gaps between pings are measured at.
+#: Maximum number of pings to learn the trust from; places where gaps between pings are measured.
 PINGS, PLACES = 1000, 256
-#: Pairs of pings as far apart as such a gap, up to so many times, tell the trust; fewer tell none.
+#: The trust comes from pairs of pings whose distance is one to this many gaps; and the minimum
+#: number of pairs.
 REACH, FEWEST = 3.0, 64
-#: The standard error of the trust comes from leaving out this many parts of the pings.
+#: The standard error of the trust comes from leaving out each of this many parts of the pings.
 PARTS = 16
-#: Descriptions of a band that holds standard deviations.
+#: Descriptions of a band of standard deviations.
 SIGMA = re.compile(r"sigma|std|standard deviation")
-#: Only trenches are deeper than this, in m: -9999 and the like stand for "unknown".
+#: Only trenches are deeper than this, in m; values such as -9999 mean "unknown".
 HIGHEST = 9_000.0
-#: A trust of fewer standard errors than this is 0.
+#: A trust below this many standard errors becomes 0.
 SIGNIFICANT = 3.0
 
 
 @dataclass(frozen=True)
 class PriorMap:
-    """Elevations that are expected before any ping.
+    """Elevations that are expected before the first ping.
 
     Attributes:
         grid: over the workspace.
@@ -57,8 +58,8 @@ class PriorMap:
 
     @cached_property
     def _drift(self) -> np.ndarray:
-        """m on the grid [rows, columns], in m, without its average: of errors with a known
-        deviation, the best linear estimate."""
+        """m on the grid [rows, columns], in m, without its average; with known deviations the best
+        linear estimate."""
         variance = self.mean.var()
         weight = variance / np.maximum(variance + self.deviation**2, 1e-12)
         return weight * (self.mean - np.average(self.mean, weights=weight + 1e-12))
@@ -68,8 +69,8 @@ class PriorMap:
         return self.grid.interpolate(self._drift, xy)
 
     def trust(self, xy: np.ndarray, z: np.ndarray, seed: int) -> float | None:
-        """The factor b, from 0 to 1, by which m explains how elevations differ across such gaps as
-        there are between pings.
+        """The factor b, from 0 to 1, by which m explains differences of elevations across gaps
+        between pings.
 
         b minimises the mean square of dz - b dm over pairs of pings. It is reduced by its own
         uncertainty, and 0 where it is not significant.
@@ -80,7 +81,7 @@ class PriorMap:
             seed: of the choice of pings.
 
         Returns:
-            The trust; None where too few pings are so far apart.
+            The trust; None if too few pings are that far apart.
         """
         rng = np.random.default_rng(seed)
         chosen = rng.permutation(len(z))[:PINGS]
@@ -95,7 +96,7 @@ class PriorMap:
         if len(i) < FEWEST:
             return None
         dz, dm = z[i] - z[j], m[i] - m[j]
-        # Parts of the area, so that what is left out is independent of the rest.
+        # Parts of the area, so that those left out are independent of the rest.
         part = _cells(xy, extent)[i]
         products, squares = (np.bincount(part, d * dm, PARTS) for d in (dz, dm))
         used = squares > 0
@@ -110,7 +111,7 @@ class PriorMap:
         return float(min(b * max(0.0, 1 - (SIGNIFICANT * error / b) ** 2), 1.0))
 
     def write(self, folder: Path) -> None:
-        """Write prior.npz. Raises an ``OSError``: it cannot be written."""
+        """Write prior.npz. Raises ``OSError`` if it cannot be written."""
         with atomic_write(folder / FILE) as file:
             np.savez_compressed(
                 file, x=self.grid.x, y=self.grid.y, mean=self.mean, deviation=self.deviation
@@ -118,7 +119,7 @@ class PriorMap:
 
     @classmethod
     def of_folder(cls, folder: Path) -> PriorMap | None:
-        """The prior in the folder of a mission or a run; None where there is none.
+        """The prior in the folder of a mission or a run; None if there is none.
 
         Raises:
             InputError: the file is damaged.
@@ -140,23 +141,23 @@ class PriorMap:
 
 
 def _cells(xy: np.ndarray, extent: Extent) -> np.ndarray:
-    """The part of the extent that each place [N, 2] lies in [N], of ``PARTS``."""
+    """The part of the extent, of ``PARTS``, that each place [N, 2] lies in [N]."""
     side = math.isqrt(PARTS)
     column, row = np.clip((xy - extent.lower) / extent.size * side, 0, side - 1).astype(int).T
     return row * side + column
 
 
 def read_prior(file: str, workspace: Extent, place: GeoReference | None) -> PriorMap | None:
-    """The prior of a file over a workspace, as in the setting ``prior``; None without a file.
+    """The prior from a file, over a workspace, as in the setting ``prior``; None without a file.
 
     Args:
         file: GeoTIFF, or folder of an earlier run.
         workspace: of the map, in m.
-        place: where the map lies on the Earth; None: unknown, and the file must be in its metres.
+        place: the map's georeference; None: unknown, so that the file must be in the map's metres.
 
     Raises:
-        InputError: the file cannot be read, does not cover the workspace, or lies on the Earth
-            while the map does not.
+        InputError: the file cannot be read, does not cover the workspace, or has a georeference
+            while the map has none.
     """
     if not file:
         return None
@@ -190,7 +191,7 @@ def read_prior(file: str, workspace: Extent, place: GeoReference | None) -> Prio
 
 
 def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Unknown values [rows, columns] as the nearest known one."""
+    """The values [rows, columns], unknown ones replaced by the nearest known one."""
     if known.all():
         return values
     from scipy.ndimage import distance_transform_edt
@@ -208,7 +209,7 @@ def _of_run(
         grid = Grid.of_file(arrays["x"], arrays["y"])
         mean, variance = (np.asarray(arrays[name], dtype=float) for name in ("mean", "variance"))
         with np.errstate(invalid="ignore"):
-            layers = mean, np.sqrt(variance)  # NaN, so unknown, where it is negative
+            layers = mean, np.sqrt(variance)  # negative variances become NaN: unknown
         if not layers[0].shape == layers[1].shape == grid.shape:
             raise ValueError("wrong shapes")
         there = _origin(read_yaml(folder / "config.yaml"))
@@ -223,8 +224,8 @@ def _of_run(
 
 
 def _origin(config: Any) -> GeoReference | None:
-    """Where a run's map lies, by its config.yaml; None: unknown. Nodes have settings of their own:
-    the planner knows the origin."""
+    """The georeference of a run's map, from its config.yaml; None: unknown. Nodes record their own
+    settings: the planner has the origin."""
     known = flat(config.get("nodes", {}).get("planner", config))
     return GeoReference.given(known.get("origin"), known.get("heading"))
 
@@ -254,7 +255,7 @@ def _of_geotiff(
                 "it lies on the Earth, and where the map does is unknown: set the map's `origin`"
             )
         xy = transformed(place.system(), crs.to_wkt(), place.to_projected(xy))
-        if crs.is_geographic:  # a raster may go on beyond 180 degrees
+        if crs.is_geographic:  # a raster may continue beyond 180 degrees
             west = bounds.left
             xy[:, 0] = west + (xy[:, 0] - west) % 360
     rows, columns = layers.shape[1:]

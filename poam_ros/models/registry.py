@@ -100,14 +100,7 @@ class ModelSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind = MODELS[self.method].options
-        if self.options is None:
-            object.__setattr__(self, "options", kind())
-        elif not isinstance(self.options, kind):
-            raise InputError(
-                f"options: expected {kind.__name__} for method {self.method}, "
-                f"got {type(self.options).__name__}"
-            )
+        self.complete("options", MODELS[self.method].options, f"method {self.method}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ModelSettings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.errors import InputError
 from ..core.geometry import Extent, map_grid
 from ..core.settings import Settings, setting
 from ..frontend.batching import TimedBatches
@@ -41,7 +40,8 @@ class MissionSettings(Settings):
     )
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(
-        "paper", "Batches and planner's map as in the paper's experiments, or as on a vehicle",
+        "paper", "Form batches and draw the planner's map as in the paper's experiments, or as on "
+        "a vehicle",
         choices=POLICIES,
     )  # fmt: skip
     seed: int = setting(0, "Seed of all random draws", minimum=0, maximum=2**31 - 1)
@@ -70,11 +70,5 @@ class MissionSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind = PLANNERS[self.planner].options
-        if self.planner_options is None:
-            object.__setattr__(self, "planner_options", kind())
-        elif not isinstance(self.planner_options, kind):
-            raise InputError(
-                f"planner_options: expected {kind.__name__} for planner {self.planner}, "
-                f"got {type(self.planner_options).__name__}"
-            )
+        self.complete("planner_options", kind, f"planner {self.planner}")
         map_grid(self.workspace, self.resolution)

@@ -243,5 +243,5 @@ def test_options_of_map_have_unit_and_default():
     }
     silent = {name for name, text in own.items() if "default" not in text}
     assert silent == {"--exclude", "--workspace-degrees", "--folds", "--scheduler"}  # none given
-    assert "Side of a cell of the map, in m" in own["--resolution"]
+    assert "Cell size (m): the map has one depth for each square cell" in own["--resolution"]
     assert "113 to 282 cells" in own["--resolution"]

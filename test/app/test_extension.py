@@ -1,7 +1,5 @@
 """The package of docs/extend.md: installed, then flown, benchmarked and read with."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -4,8 +4,6 @@ A limit on the size of files stands in for it: writing fails in the middle, as t
 does the same, and whole missions, on a real one.
 """
 
-from __future__ import annotations
-
 import resource
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The nodes' console scripts, with and without ROS 2."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

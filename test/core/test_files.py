@@ -1,7 +1,5 @@
 """Atomic files, locks, and names that cannot leave their folder."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Rectangles and regular grids."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import FrozenInstanceError
 

@@ -1,7 +1,5 @@
 """Files that ask for more memory than they are worth: refused before it is taken."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

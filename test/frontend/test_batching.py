@@ -1,7 +1,5 @@
 """The sample queue and the batch policies, without a model."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The front end: which pings become samples, where they lie, and why others are refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Where beams end, by attitude, mount and water level, and how accurately that is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

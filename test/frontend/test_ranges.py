@@ -1,7 +1,5 @@
 """Which ranges are valid and new."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Refused pings: which have a place, how many are stored, and that all are counted."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
@@ -215,21 +213,18 @@ def into(kept):
 
 def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
-    s.drive(30)
-    s.work()
+    s.learn(30)
     s.drive(10)
     s.drive(1, distance=230.0)
     at = s.now.ros_ns
-    s.drive(10)
-    s.work()
+    s.learn(10)
     store, kept = s.session.ledger.refused, []
     (echo,) = store.newest().rows
     angle = at / SECOND
     place = 20 * math.sin(angle), 20 * math.cos(angle), 100.0 - 230.0
     assert (echo.reason, echo.stamp_ns) == ("false_echo", at)
     np.testing.assert_allclose(echo[3:], place)
-    s.drive(20, distance=230.0)
-    s.work()
+    s.learn(20, distance=230.0)
     s.drive(3)
     held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting)
@@ -250,8 +245,7 @@ def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
 
 def test_pings_refused_by_a_reset_during_screening_have_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
-    s.drive(30)
-    s.work()
+    s.learn(30)
     s.drive(20)
     waiting, predict, kept = s.session.queue.samples, s.mapper.predict, []
     s.session.journal.append = lambda samples, screening_state=None, refused=(): (

@@ -1,7 +1,5 @@
 """The water level: which one is used, and for how long."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recordings without ROS 2: both storages, torn files, topics, and the front_end's refusals."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

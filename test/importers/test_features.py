@@ -1,7 +1,5 @@
 """Points of GIS files: other coordinate systems, units, times, and depths in extensions."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

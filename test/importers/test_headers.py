@@ -1,7 +1,5 @@
 """What headers and units say of places, depths and times, as instruments and people write them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

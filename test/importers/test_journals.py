@@ -1,7 +1,5 @@
 """A mission's own log, mapped again: as it was, as it was recorded, or by what is known today."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

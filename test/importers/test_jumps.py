@@ -1,7 +1,5 @@
 """Positions that the vehicle cannot have reached: found, and only these."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

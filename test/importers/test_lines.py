@@ -1,7 +1,5 @@
 """Lines in a track that does not name them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

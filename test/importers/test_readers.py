@@ -1,7 +1,5 @@
 """Kinds of files: each recognised, read, torn and fuzzed; and readers of other packages."""
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Files that repeat each other: each sounding counts once, and nothing else is left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """CSV files of soundings: columns, units, groups, what is refused, and degrees to metres."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

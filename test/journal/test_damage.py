@@ -1,7 +1,5 @@
 """A mission folder with a flipped bit or a truncated file: nothing is lost, all is reported."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

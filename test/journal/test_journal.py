@@ -1,7 +1,5 @@
 """A survey with a journal: what is on the disk when, and what a restart recovers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

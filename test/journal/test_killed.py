@@ -4,8 +4,6 @@ are false echoes, so that some are always held.
 The same over real topics, fifty times: test/ros/test_killed_nodes.py.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The last map of a mission is that of its journal, however the mission ends."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The mission folder: what it refuses, without changing it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Refused pings in the journal: their places, their bounded number, their recovery."""
 
-from __future__ import annotations
-
 import math
 import threading
 

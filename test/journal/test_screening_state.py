@@ -1,7 +1,5 @@
 """Held and unscreened pings are stored, and screened as without a restart."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Multiples that other lines show are withdrawn; so they are after a restart and in a replay."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """RViz's layout and Foxglove's ask for what nodes offer, by its name, kind and durability."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """robot.launch.py with the real nodes, and the simulator in the vehicle's place."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

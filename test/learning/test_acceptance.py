@@ -1,7 +1,5 @@
 """From placed to accepted: every ping is counted in its state, whatever happens."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,13 @@ from poam_ros.screening.screen import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
 BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
+
+
+def mapped(survey):
+    """A survey with screening and its first map."""
+    s = survey(pilot_samples=30, screening=ON)
+    s.learn(30)
+    return s
 
 
 def total(s):
@@ -25,28 +30,22 @@ def test_pings_are_accepted_when_their_batch_is_due(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(29)
     assert s.samples == [] and s.session.samples == 0 and total(s)["pending"] == 29
-    s.drive(1)
-    judged, *_ = s.work()
+    judged, *_ = s.learn(1)
     assert judged.accepted.number.tolist() == list(range(30)) and len(judged.refused) == 0
     assert total(s)["accepted"] == 30 == s.session.samples and s.mapper.batches == [30]
 
 
 def test_a_false_echo_is_refused_by_name(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.drive(10)
     s.drive(1, distance=230.0)
-    s.drive(10)
-    s.work()
+    s.learn(10)
     assert s.session.ledger.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
     assert s.session.everything().number.tolist() == list(range(50))
 
 
 def test_held_pings_are_refused_when_the_mission_is_done(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.drive(8)
     s.drive(12, distance=230.0)
     *_, judged = [o for o in s.work() if isinstance(o, PingsScreened)]
@@ -58,25 +57,19 @@ def test_held_pings_are_refused_when_the_mission_is_done(survey):
 
 
 def test_a_reset_refuses_held_and_unscreened_pings(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
-    s.drive(20, distance=230.0)
-    s.work()
+    s = mapped(survey)
+    s.learn(20, distance=230.0)
     s.drive(5)
     s.handle(ResetRequested())
     assert s.session.ledger.rejected == {"reset": 25} and total(s)["held"] == 0
     s.drive(4)
     assert s.kinds() == ["ModelReset"]
-    s.drive(30)
-    s.work()
+    s.learn(30)
     assert s.session.everything().number.tolist() == list(range(34)) and total(s)
 
 
 def test_a_reset_during_screening_refuses_the_pings(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.drive(20)
     predict = s.mapper.predict
 
@@ -90,9 +83,7 @@ def test_a_reset_during_screening_refuses_the_pings(survey):
 
 
 def test_pings_after_a_pending_reset_wait_for_it(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.drive(20)
     s.session._problem = "of other rules"  # reported before the first screening
     work = s.session.work(s.now)
@@ -105,9 +96,7 @@ def test_pings_after_a_pending_reset_wait_for_it(survey):
 
 
 def test_without_predictions_pings_are_screened_without_the_map(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.mapper.unpredictable = True
     s.drive(20)
     assert s.kinds() == ["Problem", "PingsScreened", "BatchLearned", "MapDrawn"]
@@ -115,9 +104,7 @@ def test_without_predictions_pings_are_screened_without_the_map(survey):
 
 
 def test_an_interruption_loses_no_ping(survey):
-    s = survey(pilot_samples=30, screening=ON)
-    s.drive(30)
-    s.work()
+    s = mapped(survey)
     s.drive(20)
     predict = s.mapper.predict
 
@@ -129,8 +116,7 @@ def test_an_interruption_loses_no_ping(survey):
         s.work()
     s.mapper.predict = predict
     assert total(s)["pending"] == 20
-    s.drive(20)
-    s.work()
+    s.learn(20)
     assert total(s)["accepted"] == 70
 
 

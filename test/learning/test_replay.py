@@ -1,7 +1,5 @@
 """A replayed mission gives the same refused pings, samples and maps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from recorded import check_replayed, recorded
@@ -16,46 +14,40 @@ from poam_ros.simulation.world.terrain import load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
 FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
-
-
 ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max_range=800.0)
+slow = pytest.mark.slow
 
 
-def test_a_mission_whose_pings_are_screened():
+@pytest.mark.parametrize(
+    ("policy", "sonar", "screened"),
+    [
+        pytest.param("paper", SonarSettings(), False, marks=slow),
+        pytest.param("deployed", SonarSettings(), False, marks=slow),
+        pytest.param("paper", FAULTY, False, marks=slow),
+        ("deployed", FAULTY, False),
+        ("deployed", ECHOES, True),
+    ],
+)
+def test_a_lockstep_mission(policy, sonar, screened):
     settings = MissionSettings(
-        max_samples=400, policy="deployed", sonar=ECHOES, model=SMALL,
-        screening=ScreeningSettings(enabled=True),
+        max_samples=400 if screened else 700, policy=policy, sonar=sonar, model=SMALL,
+        screening=ScreeningSettings(enabled=screened),
     )  # fmt: skip
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
-    epochs = list(mission.epochs())
-    counts = mission.session.ledger.counts()
-    assert counts["accepted"] >= 400 and counts["held"] == 0 == counts["pending"]
-    assert counts["received"] == counts["accepted"] + counts["rejected"]
-    assert mission.session.ledger.rejected["false_echo"] > 10
+    epochs, ledger = list(mission.epochs()), mission.session.ledger
+    counts = ledger.counts()
+    if screened:
+        assert counts["accepted"] >= 400 and counts["held"] == 0 == counts["pending"]
+        assert counts["received"] == counts["accepted"] + counts["rejected"]
+        assert ledger.rejected["false_echo"] > 10
+    else:
+        assert counts["accepted"] == 700 == epochs[-1].samples
+        assert (ledger.rejected.total() > 50) == (sonar is FAULTY)
     again, outcomes = check_replayed(record, mission.session)
     learned = [o.report.samples for o in outcomes if isinstance(o, BatchLearned)]
     assert learned == [epoch.samples for epoch in epochs]
     np.testing.assert_array_equal(again.mapper.z, mission.mapper.z)
-
-
-@pytest.mark.parametrize("policy", [pytest.param("paper", marks=pytest.mark.slow), "deployed"])
-@pytest.mark.parametrize(
-    "sonar",
-    [pytest.param(SonarSettings(), id="faultless", marks=pytest.mark.slow),
-     pytest.param(FAULTY, id="faulty")],
-)  # fmt: skip
-def test_a_lockstep_mission(policy, sonar):
-    settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)
-    mission = LockstepMission(load_terrain("seamounts"), settings)
-    record = recorded(mission.session)
-    epochs = list(mission.epochs())
-    front_end = mission.session.front_end
-    assert front_end.ledger.accepted == 700 == epochs[-1].samples
-    assert (sum(front_end.ledger.rejected.values()) > 50) == (sonar is FAULTY)
-    again, outcomes = check_replayed(record, mission.session)
-    learned = [o.report.samples for o in outcomes if isinstance(o, BatchLearned)]
-    assert learned == [epoch.samples for epoch in epochs]
     at = mission.settings.workspace.sample(50, np.random.default_rng(0))
     expected, found = mission.mapper.predict(at), again.mapper.predict(at)
     np.testing.assert_array_equal(found.mean, expected.mean)

@@ -1,7 +1,5 @@
 """The front end, event by event: what is refused, what becomes a sample, a batch, a map."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -69,8 +67,7 @@ def test_a_batch_is_due_by_number_or_age_and_takes_all_samples(survey):
     assert not s.session.due(s.now)
     s.drive(1)
     assert s.session.due(s.now)
-    s.drive(7)  # while the model is busy
-    s.work()
+    s.learn(7)  # while the model is busy
     s.drive(3)
     assert not s.session.due(s.now)
     s.wait(4.5)
@@ -82,8 +79,7 @@ def test_a_batch_is_due_by_number_or_age_and_takes_all_samples(survey):
 
 def test_the_age_of_a_batch_survives_a_clock_that_is_set_back(survey):
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
-    s.drive(20)
-    s.work()
+    s.learn(20)
     s.drive(3)
     s.now = Moment(SECOND, s.now.steady_s)
     assert not s.session.due(s.now)
@@ -100,8 +96,7 @@ def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, ste
         s.wait(seconds + set_s)
         s.now = Moment(s.now.ros_ns, limit_clock_s, limit_clock_s)
 
-    s.drive(20)
-    s.work()
+    s.learn(20)
     s.drive(3)
     after(4.5, step_s)
     assert not s.session.due(s.now)
@@ -154,8 +149,7 @@ def test_a_batch_is_retried_after_a_numerical_failure(survey):
 
 def test_after_three_other_failures_a_batch_is_dropped(survey):
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=5, batch_period=3600.0))
-    s.drive(20)
-    s.work()
+    s.learn(20)
     s.mapper.failures = [RuntimeError("out of memory")] * 3
     for _ in range(3):
         s.drive(6)
@@ -170,15 +164,13 @@ def test_after_three_other_failures_a_batch_is_dropped(survey):
 def test_a_batch_refused_by_the_model_is_dropped_at_once(survey):
     s = survey(pilot_samples=5)
     s.mapper.failures = [InputError("update: expected finite pings")]
-    s.drive(20)
-    s.work()
+    s.learn(20)
     assert s.session.status.dropped == {"InputError": 20}
 
 
 def test_the_last_batch_is_retried_and_the_mission_finishes_in_any_case(survey):
     s = survey(pilot_samples=5)
-    s.drive(20)
-    s.work()
+    s.learn(20)
     s.drive(7)
     s.mapper.failures = [CholeskyError("no"), CholeskyError("no")]
     s.handle(MissionStateChanged("done"))
@@ -298,8 +290,7 @@ def test_the_end_of_a_mission_outlasts_its_planner(survey):
 def test_a_reset_keeps_only_what_came_after_it(survey):
     s = survey(pilot_samples=20)
     s.handle(MissionStateChanged("exploring"))
-    s.drive(20)
-    s.work()
+    s.learn(20)
     s.drive(5)
     s.handle(ResetRequested())
     s.drive(7)

@@ -48,20 +48,20 @@ def driven():
     assert thread.stop(PATIENCE)
 
 
-def test_passes_events_on(driven):
+def test_events_are_passed_on(driven):
     session, thread, taken = driven
     session.given.put([LEARNED, LEARNED])
     thread.wake()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_finds_work_that_is_due_by_time_alone(driven):
+def test_work_due_by_time_alone_is_found(driven):
     session, _, taken = driven
     session.given.put([LEARNED])  # without a wake-up
     assert taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_survives_a_failure_of_the_work(driven):
+def test_a_failure_of_the_work_does_not_end_the_thread(driven):
     session, thread, taken = driven
     session.given.put([RuntimeError("no memory")])
     trouble = taken.get(timeout=PATIENCE)
@@ -70,7 +70,7 @@ def test_survives_a_failure_of_the_work(driven):
     assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
 
 
-def test_survives_a_failing_receiver_and_passes_on_the_rest():
+def test_a_failing_receiver_gets_the_remaining_events():
     session, taken, seen, troubles = Session(), queue.Queue(), [], []
 
     def take(outcome):
@@ -90,7 +90,7 @@ def test_survives_a_failing_receiver_and_passes_on_the_rest():
     assert thread.stop(PATIENCE)
 
 
-def test_trains_while_nothing_is_due(driven):
+def test_the_thread_trains_while_nothing_is_due(driven):
     session, _, taken = driven
     trained = ModelTrained(UpdateReport({}, steps=1))
     session.idle_training.train_slice = lambda now: iter([trained])
@@ -102,7 +102,7 @@ def test_trains_while_nothing_is_due(driven):
     session.idle_training.seconds_until_due = lambda now: math.inf
 
 
-def test_stops_in_the_middle_of_the_work():
+def test_the_thread_stops_in_the_middle_of_the_work():
     session, begun, taken = Session(), threading.Event(), []
     thread = ModelThread(session, lambda: Moment(0, 0.0), taken.append)
 

@@ -1,6 +1,4 @@
-"""How long is trained: the time budget of an update, and the duty between updates."""
-
-from __future__ import annotations
+"""Training time: the budget of an update, the duty between updates, and measured durations."""
 
 import math
 
@@ -10,7 +8,7 @@ from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, TrainingSettings
 from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ModelTrained, SettingsChanged
 from poam_ros.frontend.front_end import FrontEndSettings
-from poam_ros.learning.updater import REDRAW_S, RETRY_S
+from poam_ros.learning.updater import MAX_DURATIONS, REDRAW_S, RETRY_S, Durations
 
 
 def use(s):
@@ -24,8 +22,7 @@ def use(s):
 
 def after_a_batch(survey, **training):
     s = survey(pilot_samples=5, training=TrainingSettings(**training))
-    s.drive(20)
-    s.work()
+    s.learn(20)
     return s
 
 
@@ -49,8 +46,7 @@ def test_no_training_before_the_map_or_after_the_end(survey):
     s.drive(5)
     assert s.session.idle_training.seconds_until_due(s.now) == math.inf
     s.handle(MissionStateChanged("exploring"))
-    s.drive(20)
-    s.work()
+    s.learn(20)
     assert s.session.idle_training.seconds_until_due(s.now) == 0.0
     s.handle(MissionStateChanged("done"))
     s.work()
@@ -111,8 +107,7 @@ def test_training_settings_can_change_at_run_time(survey):
     changed = TrainingSettings(update_budget=2.0, training_duty=0.5)
     s.handle(SettingsChanged(FrontEndSettings(), TimedBatches(batch_size=5), 5, changed))
     assert s.session.idle_training.seconds_until_due(s.now) == 0.0
-    s.drive(5)
-    s.work()
+    s.learn(5)
     assert s.mapper.enough[-1] is not None
 
 
@@ -120,3 +115,17 @@ def test_settings_out_of_range():
     for wrong in ({"update_budget": -1.0}, {"training_duty": 1.5}, {"training_duty": math.nan}):
         with pytest.raises(InputError):
             TrainingSettings(**wrong)
+
+
+def test_no_durations_have_no_quantile():
+    assert math.isnan(Durations().last) and math.isnan(Durations().quantile(0.99))
+
+
+def test_quantiles_are_measured_durations_and_old_ones_are_dropped():
+    times = Durations()
+    for seconds in range(1, 101):
+        times.add(seconds)
+    assert (times.last, times.quantile(0.5), times.quantile(0.99)) == (100, 50, 99)
+    for _ in range(MAX_DURATIONS):
+        times.add(1)
+    assert times.quantile(1.0) == 1

@@ -65,7 +65,7 @@ def applied(found: Calibration) -> dict[tuple[str, str], object]:
     return {(each.kind, each.name): each for each in found.effects if each.applied}
 
 
-def test_latency_level_and_sound_speed_are_found_together():
+def test_latency_level_and_sound_speed_are_estimated_together():
     known = applied(found_in(planted(survey(), 0.4, 0.1, 0.01)))
     second, third = days(survey()).names[1:]
     wanted = ((("latency", ""), 0.4), (("level", second), 0.1), (("scale", third), 0.01))
@@ -75,7 +75,7 @@ def test_latency_level_and_sound_speed_are_found_together():
     assert not any(kind == "line" for kind, _ in known)
 
 
-def test_a_faulty_day_is_no_reference_though_it_has_the_most_soundings():
+def test_a_faulty_day_with_the_most_soundings_is_not_the_reference():
     day = days(survey())
     assert int(np.bincount(day.code).argmax()) == 0
     found = found_in(planted(survey(), level=0.1, days_of=(0, 2)))
@@ -85,7 +85,7 @@ def test_a_faulty_day_is_no_reference_though_it_has_the_most_soundings():
     assert "levels and scales are relative to " + day.names[0] not in found.remarks
 
 
-def test_a_sound_survey_is_left_as_it_is():
+def test_a_sound_survey_is_not_changed():
     corrected, found = calibrated(survey(), SETTINGS)
     large = [each.sentence for each in found.effects if each.applied and abs(each.value) > 0.05]
     assert not large
@@ -115,7 +115,7 @@ def star(seed: int) -> Soundings:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lines_through_one_place_are_left_as_they_are(seed):
+def test_lines_through_one_place_are_not_changed(seed):
     """Their 120 crossings hold 16 depths, which say nothing of their lines."""
     whole = star(seed)
     assert not applied(found_in(whole))
@@ -132,7 +132,7 @@ def test_corrected_soundings_agree_at_crossings():
     assert corrected.source["calibration"] == found.sentences
 
 
-def test_the_day_with_the_most_soundings_is_corrected_where_another_was_the_reference():
+def test_the_day_with_the_most_soundings_is_corrected_if_another_is_the_reference():
     whole = survey()
     day = days(whole)
     most = int(np.bincount(day.code).argmax())
@@ -141,7 +141,7 @@ def test_the_day_with_the_most_soundings_is_corrected_where_another_was_the_refe
     np.testing.assert_allclose(moved, np.where(day.code == most, 0.3, 0.0), atol=1e-12)
 
 
-def test_a_boat_that_is_off_beside_another_on_the_same_days():
+def test_a_boat_with_an_offset_is_told_from_another_on_the_same_days():
     whole = survey()
     second = whole.labels[LINE].code % 2
     labels = {**whole.labels, "Boat": Labels(second, ("Ann", "Bo"))}
@@ -157,7 +157,7 @@ def test_a_boat_that_is_off_beside_another_on_the_same_days():
     assert any(name.endswith(" Bo") for kind, name in applied(found) if kind == "level")
 
 
-def test_without_times_an_antenna_offset_is_found_and_said():
+def test_without_times_an_antenna_offset_is_estimated_and_reported():
     whole = replace(survey(), stamp_ns=None)
     motion = Motion(whole.xy, whole.labels[LINE].code, None)
     shifted = replace(whole, xy=whole.xy - 0.8 * motion.heading)
@@ -186,7 +186,7 @@ def test_a_vehicle_s_pings_are_corrected_with_their_ranges():
     assert corrected.pings.range == pytest.approx(-corrected.z) and corrected.steps is None
 
 
-def test_too_few_crossings_are_said():
+def test_too_few_crossings_are_reported():
     lonely = survey()[np.arange(300)]
     assert found_in(lonely).sentences == ["too few crossings of lines to calibrate"]
 

@@ -48,7 +48,7 @@ def lake(doubles: bool = True) -> Soundings:
     return Soundings(np.arange(len(z)), xy, z, group, names, stamp_ns=stamps)
 
 
-def test_a_line_of_doubles_is_left_out_and_said(tmp_path):
+def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     survey = lake()
     workspace = survey.workspace()
     mapped = map_soundings(
@@ -79,7 +79,7 @@ def test_a_line_of_doubles_is_left_out_and_said(tmp_path):
     assert all(line.split(",")[2] == "2023-11-14" for line in lines[1:])
 
 
-def test_a_clean_lake_loses_nothing_and_without_screening_nothing_is_judged():
+def test_a_clean_lake_loses_nothing_and_without_screening_nothing_is_refused():
     clean = cross(lake(doubles=False), SETTINGS)
     assert (
         not clean.refused.any() and len(clean.sentences("1a")) == 1 and len(clean.found.row) == 15
@@ -98,7 +98,7 @@ def test_lines_without_names_are_found_and_days_without_times_are_empty(tmp_path
 
 
 @pytest.mark.parametrize("attribute", ["batch", "pings"])
-def test_recordings_lose_nothing_but_have_crossings(attribute, tmp_path):
+def test_recordings_lose_no_soundings_but_have_crossings(attribute, tmp_path):
     survey = lake()
     value = (
         np.zeros(len(survey), dtype=np.int64)
@@ -112,7 +112,7 @@ def test_recordings_lose_nothing_but_have_crossings(attribute, tmp_path):
     )
 
 
-def test_held_out_soundings_are_not_screened_and_judge_nothing():
+def test_held_out_soundings_are_not_screened_and_screen_nothing():
     """A fold's map is that of its own soundings; the held line of doubles is predicted in full."""
     survey = lake()
     held = survey.group == FALSE
@@ -122,7 +122,7 @@ def test_held_out_soundings_are_not_screened_and_judge_nothing():
     assert len(learn(rest, survey.workspace(), SETTINGS)[1]) == 0
 
 
-def test_an_offset_line_and_day_are_said_with_their_intervals(tmp_path):
+def test_offsets_of_a_line_and_a_day_are_reported_with_intervals(tmp_path):
     survey = lake(doubles=False)
     late = survey.group >= 5
     stamps = survey.stamp_ns + np.where(late, 86_400_000_000_000, 0)
@@ -140,7 +140,7 @@ def test_an_offset_line_and_day_are_said_with_their_intervals(tmp_path):
     assert float(first["low"]) < 0.2 < float(first["high"])
 
 
-def test_of_two_boats_on_one_day_the_offset_is_said_once():
+def test_the_offset_of_one_of_two_boats_is_reported_once():
     survey = lake(doubles=False)
     second = survey.group >= 5
     two = replace(
@@ -157,7 +157,7 @@ def test_of_two_boats_on_one_day_the_offset_is_said_once():
     assert not any(text.startswith("file") for text in sound), sound
 
 
-def test_figures_are_those_of_hydrography():
+def test_statistics_follow_hydrographic_practice():
     """Of amounts; the limit is sqrt(2) times the TVU; a multiple counts for its line only."""
     difference = np.array([0.1, -0.2, 0.3, -0.4, 0.75, -9.0])
     names = np.array([["A", "B"]] * 5 + [["C", "A"]], dtype=object)
@@ -173,7 +173,7 @@ def test_figures_are_those_of_hydrography():
     assert a.median == pytest.approx(0.1) == pytest.approx(-b.median) and c.median == -9.0
 
 
-def test_intervals_of_biases_hold():
+def test_intervals_of_biases_cover_the_truth():
     """Of 400 lines with an offset of 0.1 m, about 95 % of the intervals have it."""
     rng = np.random.default_rng(0)
     names = np.array([[f"L{i}", f"M{i}"] for i in range(400) for _ in range(12)], dtype=object)
@@ -202,7 +202,7 @@ def test_the_verdict_of_a_crossing_says_which_line_is_deeper(tmp_path):
     ]
 
 
-def test_a_line_of_false_echoes_that_crosses_no_other_is_said_to():
+def test_a_line_of_false_echoes_without_crossings_is_reported():
     survey = lake()
     keep = np.flatnonzero(survey.group < 5)  # those north alone
     said = [text for text in cross(survey[keep], SETTINGS).sentences("1a") if "L3" in text]

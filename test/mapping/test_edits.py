@@ -1,7 +1,5 @@
 """Edits hold for the file that they were made of, whatever it is mapped with."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -49,7 +47,7 @@ def left(edits, *logs):
     }
 
 
-def test_an_area_is_kept_in_degrees_and_by_file(tmp_path):
+def test_an_area_is_stored_in_degrees_and_by_file(tmp_path):
     first, second = log(tmp_path / "monday.csv"), log(tmp_path / "tuesday.csv", 300.0)
     soundings = mapped(tmp_path / "out", first, second)
     edits = Edits(tmp_path / "out")
@@ -77,7 +75,7 @@ def test_an_area_of_several_files_is_a_row_for_each(tmp_path):
     assert {dict(row.which)["file"] for row in rows} == {"monday.csv", "tuesday.csv"}
 
 
-def test_a_line_of_a_column_is_that_of_its_file(tmp_path):
+def test_a_line_of_a_column_belongs_to_its_file(tmp_path):
     first = log(tmp_path / "monday.csv")
     mapped(tmp_path / "out", first)
     Edits(tmp_path / "out").leave_out("line", "L2", "Ann", "double echoes")
@@ -87,7 +85,7 @@ def test_a_line_of_a_column_is_that_of_its_file(tmp_path):
     assert left([row], second, first) == {"tuesday.csv": [], "monday.csv": list(range(80, 120))}
 
 
-def test_a_line_found_in_the_track_is_kept_as_rows(tmp_path):
+def test_a_line_found_in_the_track_is_stored_as_rows(tmp_path):
     first = log(tmp_path / "monday.csv", named=False)
     second = log(tmp_path / "tuesday.csv", 3.0, named=False)
     soundings = mapped(tmp_path / "out", first, second)
@@ -131,7 +129,7 @@ def test_degrees_need_a_place_on_the_earth(tmp_path):
         exclude(read_soundings(path), read_edits(tmp_path / "edits.csv"), [path])
 
 
-def test_of_a_survey_in_metres_areas_are_in_metres(tmp_path):
+def test_areas_of_a_survey_in_metres_are_in_metres(tmp_path):
     path = tmp_path / "metres.csv"
     path.write_text("x,y,z\n" + "".join(f"{k % 40},{8 * (k // 40)},-{5 + k % 3}\n"
                                         for k in range(160)))  # fmt: skip

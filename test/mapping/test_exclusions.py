@@ -48,14 +48,14 @@ def left(log: Path, *texts: str, edits: str = "") -> Soundings:
         ("polygon=-1 -1 3.5 -1 3.5 0.5 -1 0.5", range(4)),
     ],
 )
-def test_what_an_option_names_is_left_out(log, text, rows):
+def test_soundings_named_by_an_option_are_left_out(log, text, rows):
     found = left(log, text)
     assert set(found.row) == set(range(40)) - set(rows)
     assert found.refused["excluded"] == len(rows) and set(found.left_out[0].row) == set(rows)
     assert len(found.refused_pings) == len(rows)
 
 
-def test_options_add_up_and_each_sounding_counts_once(log):
+def test_several_options_count_each_sounding_once(log):
     found = left(log, "line=L2", "boat=Bo")
     assert [each.number for each in found.excluded] == [10, 10]
     assert found.refused["excluded"] == 20 and len(found) == 20
@@ -73,12 +73,12 @@ def test_options_add_up_and_each_sounding_counts_once(log):
         ("file=log.csv", "all soundings are excluded"),
     ],
 )
-def test_what_is_unknown_is_refused_by_name(log, text, said):
+def test_unknown_columns_and_values_are_refused_by_name(log, text, said):
     with pytest.raises(InputError, match=said):
         left(log, text)
 
 
-def test_edits_are_applied_where_all_their_conditions_hold(log, caplog):
+def test_edits_apply_where_all_their_conditions_hold(log, caplog):
     edits = (
         "who,when,why,line,row,file\n"
         'Ann,2026-01-02,"fish, a school",L1,12-25,log.csv\n'
@@ -91,7 +91,7 @@ def test_edits_are_applied_where_all_their_conditions_hold(log, caplog):
 
 @pytest.mark.parametrize("separator", ",;\t")
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
-def test_edits_are_read_as_spreadsheets_write_them(log, tmp_path, separator, encoding):
+def test_edits_written_by_spreadsheets_are_read(log, tmp_path, separator, encoding):
     text = "Line,Who,When,Why\r\nL1,J\u00f6rg,2026-01-02,fish\r\n,,,\r\n\r\n"
     (tmp_path / "edits.csv").write_bytes(text.replace(",", separator).encode(encoding))
     [found] = read_edits(tmp_path / "edits.csv")
@@ -109,12 +109,12 @@ def test_edits_are_read_as_spreadsheets_write_them(log, tmp_path, separator, enc
         ("who,when,why,row\nAnn,,,9-5\n", "expected a row as 120"),
     ],
 )
-def test_broken_edits_are_refused(log, edits, said):
+def test_invalid_edits_are_refused(log, edits, said):
     with pytest.raises(InputError, match=said):
         left(log, edits=edits)
 
 
-def test_lines_that_are_found_keep_their_numbers(log):
+def test_lines_found_in_the_track_keep_their_numbers(log):
     """What is left out does not renumber the lines that remain."""
     log.write_text("x,y,z\n" + "".join(f"{x},{y},-5\n" for y in (0, 9, 18) for x in range(60)))
     whole = with_lines(read_soundings(log))

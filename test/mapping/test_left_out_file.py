@@ -1,7 +1,5 @@
 """left_out.csv: every sounding that was read and is not in the map, once, with its reason."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections import Counter
@@ -15,7 +13,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.left_out_file import COLUMNS, spelt
+from poam_ros.mapping.left_out_file import COLUMNS, time_text
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_records
@@ -88,6 +86,7 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     assert said["tuesday.csv", 12]["reason"] == "excluded"
     assert (said["tuesday.csv", 12]["why"], said["tuesday.csv", 12]["who"]) == ("fish", "Ann")
     assert said["tuesday.csv", 12]["time"] == "2025-01-17T16:03:59.65Z"
+    assert said["monday.csv", 130]["reason"] == "false_echo"
     assert said["uncle.csv", 12]["reason"] == "repeated"
     assert said["uncle.csv", 12]["why"] == "also in monday.csv"
     found = Counter(row["reason"] for row in rows)
@@ -183,4 +182,4 @@ def test_recorded_surveys_lose_nothing_unlisted(tmp_path, name):
      (1_700_000_000 * 10**9 + 249_999_872, "2023-11-14T22:13:20.25Z")],
 )  # fmt: skip
 def test_times_are_written_in_full(stamp_ns, text):
-    assert spelt(stamp_ns) == text
+    assert time_text(stamp_ns) == text

@@ -67,7 +67,7 @@ def test_an_island_may_be_a_polygon_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["LineString", "MultiLineString"])
-def test_a_closed_line_is_a_polygon(kind, tmp_path):
+def test_a_closed_line_counts_as_a_polygon(kind, tmp_path):
     ring = np.asarray(square(0, 0, 40)).tolist()
     line = ring if ring[0] == ring[-1] else [*ring, ring[0]]
     path = tmp_path / "shore.geojson"
@@ -80,7 +80,7 @@ def test_a_closed_line_is_a_polygon(kind, tmp_path):
         read_outline(path, None, SOUNDINGS)
 
 
-def test_an_outline_of_another_place_is_said(tmp_path):
+def test_an_outline_of_another_place_is_reported(tmp_path):
     ring = degrees(square(0, 0, 40))
     swapped = written(tmp_path / "swapped.geojson", [[ring[:, ::-1].tolist()]])
     with pytest.raises(InputError, match="inside if its longitudes and latitudes are swapped"):
@@ -108,7 +108,7 @@ def test_degrees_become_the_map_s_metres(tmp_path):
 
 
 @pytest.mark.parametrize("driver", ["GPKG", "ESRI Shapefile", "KML"])
-def test_other_formats_say_the_same(driver, tmp_path):
+def test_other_formats_give_the_same_outline(driver, tmp_path):
     raw = pytest.importorskip("pyogrio").raw
     shapely = pytest.importorskip("shapely")
     pytest.importorskip("rasterio")
@@ -163,12 +163,12 @@ def test_what_is_wrong_is_said(text, words, tmp_path):
     assert str(path) in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_metres_are_no_degrees(tmp_path):
+def test_metres_are_not_taken_for_degrees(tmp_path):
     with pytest.raises(InputError, match="expected degrees, longitude before latitude, got 500"):
         path = written(tmp_path / "lake.geojson", [[square(500, 0, 40)]])
         read_outline(path, MIDDLE, SOUNDINGS)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"none\.geojson: cannot be read \(No such file"):
         read_outline(tmp_path / "none.geojson", None, SOUNDINGS)

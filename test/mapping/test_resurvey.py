@@ -27,7 +27,7 @@ def test_cells_between_lines_are_compared_and_those_beyond_are_not(step):
     assert not between[beyond].any()
 
 
-def test_land_between_two_lines_ends_what_they_enclose():
+def test_land_between_two_lines_separates_them():
     track = lines()
     wall = (np.abs(Y - 51) < 1) & (X > 30) & (X < 70)
     beside = (np.abs(Y - 51) < 6) & (X > 44) & (X < 56) & ~wall

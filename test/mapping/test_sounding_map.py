@@ -1,7 +1,5 @@
 """Placed soundings through the screen and the model, and what held-out ones say of the map."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +59,7 @@ def mapper(survey):
     return learn(survey, WORKSPACE, quick())[0]
 
 
-def test_batches_follow_the_record():
+def test_batches_are_in_the_order_of_the_record():
     settings = SoundingMapSettings(first_batch=100, batch_size=30)
     assert settings.batches(170) == [
         slice(0, 100),
@@ -76,7 +74,7 @@ def test_batches_follow_the_record():
     assert len(alone.batches(1_000_000)) == 251
 
 
-def test_the_map_is_the_ground(mapper, survey):
+def test_the_map_is_close_to_the_bottom(mapper, survey):
     assert mapper.samples == len(survey)
     np.testing.assert_array_equal(mapper.data.number, survey.row)
     grid = map_grid(WORKSPACE, 2.0)
@@ -88,7 +86,7 @@ def test_the_map_is_the_ground(mapper, survey):
 
 
 @pytest.mark.parametrize(("tile", "side"), [(1, 1), (50, 4), (170, 7)])
-def test_tiles_make_no_difference(mapper, monkeypatch, tile, side):
+def test_tiles_do_not_change_the_map(mapper, monkeypatch, tile, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, asked = mapper.map(grid), []
     monkeypatch.setattr(drawing, "TILE", tile)
@@ -103,7 +101,7 @@ def test_tiles_make_no_difference(mapper, monkeypatch, tile, side):
 
 
 @pytest.mark.parametrize("side", [3, 8, 100])
-def test_only_what_is_wanted_is_drawn(mapper, monkeypatch, side):
+def test_only_wanted_cells_are_drawn(mapper, monkeypatch, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, wanted = mapper.map(grid), np.zeros(grid.shape, dtype=bool)
     wanted[1:4, 2] = wanted[-1, -1] = wanted[-2, 0] = True
@@ -114,7 +112,7 @@ def test_only_what_is_wanted_is_drawn(mapper, monkeypatch, side):
         assert np.isfinite(drawn.mean).sum() < 3 * 9
 
 
-def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
+def test_false_echoes_are_refused_if_screening_is_on(tmp_path):
     survey = read_soundings(write_survey(tmp_path / "log.csv", echoes=8))
     screened, refused, _ = learn(survey, WORKSPACE, quick())
     assert len(refused) >= 7 and screened.samples == len(survey) - len(refused)
@@ -132,13 +130,13 @@ def test_soundings_above_the_water_are_not_screened(survey, caplog):
     assert quick().screened(survey.samples(0.0)).screening.enabled
 
 
-def test_ground_that_makes_no_map_is_said(survey):
+def test_soundings_that_make_no_map_are_reported(survey):
     flat = replace(survey, z=np.full(len(survey), -5.0))
     with pytest.raises(InputError, match="do not differ enough"):
         learn(flat, WORKSPACE, quick(screening=ScreeningSettings(enabled=False)))
 
 
-def test_a_folder_is_left(survey, tmp_path):
+def test_the_folder_has_all_files(survey, tmp_path):
     (tmp_path / "validation.json").write_text("of an earlier run")
     held = survey.group == 2
     grid, seen = map_grid(WORKSPACE, 4.0), []
@@ -156,7 +154,7 @@ def test_a_folder_is_left(survey, tmp_path):
     assert config["samples"] == {"mapped": 200, "false_echoes": 0}
 
 
-def test_a_fold_does_not_see_what_it_predicts(survey):
+def test_a_fold_does_not_learn_what_it_predicts(survey):
     """Held-out soundings that lie change nothing of the map that they are compared with."""
     held = survey.group == 3
     honest = validate_fold(survey, held, 0, WORKSPACE, quick())
@@ -177,7 +175,7 @@ def test_folds_hold_out_every_sounding_once(survey):
 
 
 @pytest.mark.slow
-def test_side_by_side_is_as_in_turn(survey, mapper):
+def test_parallel_folds_equal_serial_ones(survey, mapper):
     """Folds, and the map in bands that a worker predicts with a mapper of its own."""
     pytest.importorskip("distributed")
     few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
@@ -201,7 +199,7 @@ def test_side_by_side_is_as_in_turn(survey, mapper):
         np.testing.assert_allclose(part.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
 
 
-def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
+def test_a_record_that_is_not_a_track_is_not_screened(survey, caplog):
     shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
     usual = SoundingMapSettings()
     with caplog.at_level(logging.WARNING):
@@ -218,12 +216,12 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
 @pytest.mark.parametrize(
     ("side", "cell"), [(256, 1), (1300, 5), (1500, 10), (100, 0.5), (990_000, 5000)]
 )
-def test_cells_are_round(side, cell):
+def test_cell_sizes_are_round(side, cell):
     assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)
 
 
 @pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
-def test_jumps_planted_in_a_recorded_lake_make_neither_land_nor_pits(caplog):
+def test_position_jumps_planted_in_a_recorded_lake_cause_neither_land_nor_pits(caplog):
     """0.7 % of the positions are 50 m off: the map stays within the soundings, and says so."""
     part, rng = read_soundings(CAPUTH)[:1500], np.random.default_rng(0)
     wrong, angle = rng.choice(1500, 10, replace=False), rng.uniform(0, 2 * np.pi, 10)
@@ -241,7 +239,7 @@ def test_jumps_planted_in_a_recorded_lake_make_neither_land_nor_pits(caplog):
     assert "contradict those around them" in caplog.text
 
 
-def test_cells_of_a_river_are_smaller_than_those_of_a_lake_as_long():
+def test_a_river_has_smaller_cells_than_a_lake_of_its_length():
     box = Extent(0, 2000, 0, 400)
     assert cell_size(box) == cell_size(box, 500_000.0) == 10
     assert cell_size(box, 2000 * 80.0) == 5

@@ -27,7 +27,7 @@ def cells(elevation, xy, surface=0.0):
     return surveyed(drawn(elevation), xy, z, surface)
 
 
-def test_a_map_reaches_as_far_beyond_the_lines_as_these_are_from_each_other():
+def test_a_map_extends_beyond_the_lines_by_their_spacing():
     shown, counted = cells(np.full(GRID.shape, -5.0), lines())
     assert shown[(X > 20) & (X < 120) & (Y > 21) & (Y < 59)].all()
     east, north = np.clip((20 - X, X - 120), 0, None), np.clip((20 - Y, Y - 60), 0, None)
@@ -36,14 +36,14 @@ def test_a_map_reaches_as_far_beyond_the_lines_as_these_are_from_each_other():
     np.testing.assert_array_equal(shown, counted)
 
 
-def test_what_lies_behind_land_is_not_shown():
+def test_cells_behind_land_are_not_shown():
     elevation = np.where((Y > 62) & (Y < 64), 1.0, -5.0)  # a spit, and water behind it
     shown, counted = cells(elevation, lines())
     assert not shown[Y > 62].any() and not counted[Y > 64].any()
     assert counted[(Y > 62) & (Y < 64) & (X > 22) & (X < 118)].all()  # land, for the draws
 
 
-def test_two_basins_that_were_both_surveyed_are_shown():
+def test_two_surveyed_basins_are_both_shown():
     elevation = np.where((X > 84) & (X < 86), 1.0, -5.0)
     shown, _ = cells(elevation, np.concatenate((lines(last=80), lines(first=90))))
     assert shown[(X < 80) & (X > 20) & (Y > 21) & (Y < 59)].all()
@@ -51,7 +51,7 @@ def test_two_basins_that_were_both_surveyed_are_shown():
     assert not shown[(X > 84) & (X < 86)].any()
 
 
-def test_land_that_was_sounded_is_shown():
+def test_land_with_soundings_is_shown():
     elevation = np.where(X > 100, 1.0, -5.0)
     xy = lines()
     shown, _ = surveyed(drawn(elevation), xy, np.where(xy[:, 0] > 100, 1.0, -5.0), 0.0)
@@ -63,7 +63,7 @@ def test_a_single_line_is_not_limited():
     assert shown.all()
 
 
-def test_large_maps_are_looked_through_in_steps(monkeypatch):
+def test_large_maps_are_searched_in_steps(monkeypatch):
     elevation = np.where((Y > 70) & (Y < 72), 1.0, -5.0)
     whole, _ = cells(elevation, lines())
     monkeypatch.setattr(module, "CELLS", GRID.shape[0] * GRID.shape[1] // 4)

@@ -162,9 +162,9 @@ def ekf_elsewhere_without_a_word(v):
 
 #: What happens to a vehicle that the mission keeps: it holds station. Whether it resumes by itself.
 HELD = [
-    (mute("GLOBAL_POSITION_INT"), "no odometry for 5 s", True),
+    (mute("GLOBAL_POSITION_INT"), "^no odometry for 5 s$", True),
     (mute("ATTITUDE"), "no odometry for 5 s", True),
-    (mute("DISTANCE_SENSOR"), "no ping for 30 s", True),
+    (mute("DISTANCE_SENSOR"), "^no ping for 30 s$", True),
     (ekf_lost, "no odometry for 5 s", True),
     (ekf_follows_a_receiver_that_jumps, "the EKF lost its position after the receiver's", False),
     (ekf_elsewhere, r"the EKF's origin has moved by 15\.0 m|the position jumped by 1\d", False),

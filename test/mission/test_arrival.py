@@ -1,7 +1,5 @@
 """When a waypoint counts as reached."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
@@ -71,7 +69,7 @@ def test_driving_by_at_a_distance_is_no_arrival():
     assert index == math.floor(2 * math.hypot(20, 1.5) / 2 + 30) + 1
 
 
-def test_reached_at_once_where_the_vehicle_is_already():
+def test_reached_at_once_if_the_vehicle_is_there():
     assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.09], 7.0) == "reached"
     assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.11], 7.0) is None
 
@@ -84,7 +82,7 @@ def test_the_goal_radius_decides():
     assert follow(far, line)[0] is None
 
 
-def test_the_way_out_of_the_capture_radius_is_no_arrival():
+def test_leaving_the_capture_radius_is_no_arrival():
     """A goal inside the turning circle: nearer at first, then out, and only then back to it."""
     watch = ArrivalDetector([0.0, 0.0])
     out = [(0.8, 0), (0.5, 0), (0.3, 0), (0.5, 0), (0.9, 0), (1.6, 0)]
@@ -151,7 +149,7 @@ def test_a_slow_vehicle_is_not_at_rest():
     assert positions[index][0] == pytest.approx(0.1, abs=0.051)
 
 
-def test_positions_that_are_none_are_skipped_while_time_runs():
+def test_invalid_positions_are_skipped_while_time_runs():
     watch = ArrivalDetector([10.0, 0.0])
     nothing = [math.nan, 0.0]
     assert watch.update(nothing, 0.0) is None  # the clock starts with the first position
@@ -164,7 +162,7 @@ def test_positions_that_are_none_are_skipped_while_time_runs():
     assert follow(watch, [(8.0, 0.0), nothing, nothing, (12.0, 0.0)]) == ("reached", 3)
 
 
-def test_a_clock_that_jumps_back_starts_anew():
+def test_a_clock_that_jumps_back_restarts_detection():
     watch = ArrivalDetector([10.0, 0.0])
     assert watch.update([0.0, 0.0], 500.0) is None
     assert watch.update([12.0, 1.0], 3.0) is None  # and what lies between is no way driven
@@ -172,7 +170,7 @@ def test_a_clock_that_jumps_back_starts_anew():
     assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) + 0.1) == "timeout"
 
 
-def test_the_callers_goal_may_change():
+def test_the_goal_of_the_caller_is_copied():
     goal = np.array([5.0, 5.0])
     watch = ArrivalDetector(goal)
     goal[:] = 0.0
@@ -180,14 +178,14 @@ def test_the_callers_goal_may_change():
 
 
 @pytest.mark.parametrize("goal", [(math.nan, 0), (0, -math.inf), (1,), (1, 2, 3), 4.0])
-def test_goal_watch_refuses_a_goal_that_is_none(goal):
+def test_invalid_goals_are_refused(goal):
     with pytest.raises(InputError, match="goal"):
         ArrivalDetector(goal)
 
 
 @pytest.mark.parametrize("name", ["goal_radius", "capture_radius", "max_speed"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_goal_watch_refuses_limits_that_are_not_positive(name, value):
+def test_limits_that_are_not_positive_are_refused(name, value):
     with pytest.raises(InputError, match=name):
         ArrivalDetector([0.0, 0.0], **{name: value})
 
@@ -245,7 +243,7 @@ def test_a_car_circles_back_to_every_place_inside_its_turning_circle():
 
 
 @pytest.mark.parametrize("far", [1e13, 1e200, -1.7e308, math.inf])
-def test_absurd_positions_are_skipped_without_a_complaint(far):
+def test_absurd_positions_are_skipped_without_warnings(far):
     watch = ArrivalDetector([10.0, 0.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -3,8 +3,6 @@
 The guarantee is checked by brute force on the pings, with planners that never go where they should.
 """
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -32,7 +32,7 @@ def test_is_symmetric_positive_semi_definite_with_the_amplitude_on_its_diagonal(
     assert kernel.amplitude.item() == pytest.approx(1.3)
 
 
-def test_takes_points_of_different_weights_apart():
+def test_points_with_different_weights_are_less_correlated():
     # A kernel without the similarity factor would still correlate them.
     kernel = make_kernel(sharpness=1.0)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_gradients_pass_gradcheck():
     assert torch.autograd.gradcheck(covariance, (X1, X2, *leaves))
 
 
-def test_the_base_from_before_changes_nothing():
+def test_a_prepared_base_changes_nothing():
     kernel, X1, X2 = make_kernel(), scattered(20, 0).X, scattered(10, 1).X
     torch.testing.assert_close(
         kernel.forward(X1, X2, base=kernel.base(X1, X2)), kernel.forward(X1, X2), rtol=0, atol=0

@@ -45,7 +45,7 @@ def test_trsm_and_trmm(random, transposed):
     close(blas.trmm_unit_(unit, B), unit.mT @ kept)
 
 
-def test_what_is_above_the_diagonal_is_not_read(random):
+def test_entries_above_the_diagonal_are_not_read(random):
     L, B, A = lower(random), random(M, N), random(M, M)
     above = random(M, M).triu(1)
     S = A.tril() + A.tril(-1).mT

@@ -58,14 +58,14 @@ def test_never_chooses_a_point_twice():
     assert len(torch.unique(chosen, dim=0)) == len(chosen) <= 60
 
 
-def test_needs_no_extra_jitter_when_all_is_well():
+def test_needs_no_extra_jitter_for_a_well_conditioned_matrix():
     A = add_jitter(torch.zeros(5, 5, dtype=torch.float64), 2.0)
     L, jitter = cholesky(A, "A")
     assert jitter == 0.0
     torch.testing.assert_close(L @ L.mT, A)
 
 
-def test_adds_more_jitter_where_it_must_and_says_how_much():
+def test_adds_jitter_if_needed_and_reports_how_much():
     v = torch.ones(5, 1, dtype=torch.float64)
     A = v @ v.mT - 1e-8 * torch.eye(5, dtype=torch.float64)
     L, jitter = cholesky(A, "A")

@@ -25,7 +25,7 @@ def test_the_number_of_the_header_is_the_loader_s():
     assert f"#define INTERFACE {loader.INTERFACE}\n" in header
 
 
-def test_what_is_missing_is_said(monkeypatch, capsys):
+def test_missing_libraries_are_reported(monkeypatch, capsys):
     monkeypatch.setenv("POAM_NATIVE", "0")
     assert loader.absence().startswith(f"without the compiled {', '.join(loader.LIBRARIES)}: ")
     loader.announce()
@@ -34,7 +34,7 @@ def test_what_is_missing_is_said(monkeypatch, capsys):
 
 
 @needs_native
-def test_nothing_is_said_where_nothing_is_missing(capsys):
+def test_nothing_is_reported_if_all_libraries_are_there(capsys):
     loader.announce()
     assert loader.absence() == capsys.readouterr().err == ""
 

@@ -54,7 +54,7 @@ def test_maps_in_metres(mapper):
     assert snapshot.samples == mapper.samples == 480
 
 
-def test_variance_holds_the_noise_unless_told_not_to(mapper):
+def test_the_variance_includes_the_noise_unless_asked_not_to(mapper):
     xy, _ = pings(10, 20)
     difference = mapper.predict(xy).variance - mapper.predict(xy, noise=False).variance
     report = mapper.update(*pings(1, 21))
@@ -62,7 +62,7 @@ def test_variance_holds_the_noise_unless_told_not_to(mapper):
     assert difference[0] == pytest.approx(report.noise_std**2, rel=0.6)
 
 
-def test_keeps_its_data_to_the_last_bit_and_numbers_them(mapper):
+def test_data_are_stored_bit_for_bit_and_numbered(mapper):
     xy, z = (np.concatenate(parts) for parts in zip(*(pings(60, k) for k in range(8)), strict=True))
     np.testing.assert_array_equal(mapper.xy, xy)
     np.testing.assert_array_equal(mapper.z, z)
@@ -237,7 +237,7 @@ def test_creating_a_mapper_does_not_change_the_process():
     assert threads() == before
 
 
-def test_scalers_are_those_of_the_first_batch_for_good():
+def test_scalers_stay_those_of_the_first_batch():
     # A shifted and stretched sea gives the same map, shifted and stretched. Without training:
     # its rounding would decide ties among the inducing points in another way.
     still = replace(SMALL, options=replace(SMALL.options, steps=0))
@@ -251,7 +251,7 @@ def test_scalers_are_those_of_the_first_batch_for_good():
     np.testing.assert_allclose(b.predict(at).variance, 100 * a.predict(at).variance, rtol=1e-6)
 
 
-def test_reset_forgets_everything(mapper):
+def test_a_reset_forgets_everything(mapper):
     mapper.reset()
     assert not mapper.initialised and mapper.samples == 0 and len(mapper.xy) == 0
     mapper.update(*pings(60, 0))

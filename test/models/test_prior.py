@@ -69,7 +69,7 @@ def learned(model, prior, batches=3):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_large_forms_that_are_known_need_no_pings(model):
+def test_known_large_forms_need_no_pings(model):
     plain, given = (learned(model, prior) for prior in (None, prior_of(lambda xy: coarse(xy) + 7)))
     assert given.trust > 0.9
     assert error(given) < 0.5 * error(plain)
@@ -86,7 +86,7 @@ def test_depths_given_as_elevations_are_not_trusted():
     assert learned("nngp", prior_of(lambda xy: -coarse(xy))).trust == 0.0
 
 
-def test_a_prior_that_the_pings_do_not_tell_of_is_not_used():
+def test_a_prior_is_not_used_while_the_pings_cannot_confirm_it():
     far = PriorMap(
         Grid.nodes(Extent(-1e4, 1e4, -1e4, 1e4), 51, 51), np.ones((51, 51)), np.zeros((51, 51))
     )
@@ -113,13 +113,13 @@ def test_a_failed_update_leaves_the_trust_as_it_was(monkeypatch):
     assert mapper.trust > 0.9
 
 
-def test_a_prior_whose_own_error_is_large_counts_little():
+def test_a_prior_with_a_large_deviation_counts_little():
     sure, unsure = prior_of(coarse), prior_of(coarse, deviation=40.0)
     xy = np.array([[8.0, 0.0]])
     assert abs(unsure.at(xy)[0]) < 0.1 * abs(sure.at(xy)[0])
 
 
-def test_the_weight_is_learned_again_when_the_pings_have_doubled(monkeypatch):
+def test_the_trust_is_learned_again_when_the_pings_have_doubled(monkeypatch):
     asked = []
     trust = PriorMap.trust
 
@@ -132,7 +132,7 @@ def test_the_weight_is_learned_again_when_the_pings_have_doubled(monkeypatch):
     assert asked == [150, 300, 600]
 
 
-def test_all_targets_follow_a_weight_that_changes():
+def test_all_targets_follow_a_changed_trust():
     mapper = learned("nngp", prior_of(coarse), batches=1)
     mapper._trust = 0.0  # as learned from a misleading first batch
     mapper._model.retarget(mapper._targets(mapper.data, mapper._offset, mapper._deviation))
@@ -144,7 +144,7 @@ def test_all_targets_follow_a_weight_that_changes():
     )
 
 
-def test_maps_predictions_and_draws_contain_it():
+def test_maps_predictions_and_draws_include_the_prior():
     mapper = learned("nngp", prior_of(coarse), batches=1)
     mapper._model.options = replace(mapper._model.options, blending=0.0)
     grid = Grid.cells(WORKSPACE, 4.0)
@@ -156,7 +156,7 @@ def test_maps_predictions_and_draws_contain_it():
     np.testing.assert_array_equal(elsewhere.predict(grid.points).mean, mean)
 
 
-def test_a_restored_mapper_goes_on_bit_for_bit():
+def test_a_restored_mapper_continues_bit_for_bit():
     prior, grid = prior_of(coarse), Grid.cells(WORKSPACE, 4.0)
     mapper = learned("nngp", prior, batches=1)
     other = BathymetricMapper(WORKSPACE, MODELS["nngp"], prior=prior)
@@ -216,7 +216,7 @@ def test_reads_deviations_and_depths_by_the_names_of_bands(tmp_path):
     np.testing.assert_allclose(found.deviation, 0.7, rtol=1e-6)
 
 
-def test_fills_what_the_file_does_not_cover_and_refuses_too_little(tmp_path):
+def test_fills_gaps_of_a_file_and_refuses_one_that_covers_too_little(tmp_path):
     def half(xy):
         return np.where(xy[:, 0] < 10, coarse(xy), np.nan)
 
@@ -228,7 +228,7 @@ def test_fills_what_the_file_does_not_cover_and_refuses_too_little(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"II*\0nonsense", b"lat,lon\n1,2\n"])
-def test_refuses_what_is_no_prior(tmp_path, content):
+def test_refuses_files_that_are_not_priors(tmp_path, content):
     path = tmp_path / "a.tif"
     if content is not None:
         path.write_bytes(content)
@@ -243,7 +243,7 @@ ODD = ([], 3.0, ["a"] * 40, [5.0] * 40, [0.0, np.inf], np.arange(40)[::-1], np.e
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("name", ["x", "y", "mean", "variance"])
-def test_a_run_whose_map_has_odd_arrays_is_no_prior(tmp_path, name, odd):
+def test_a_run_with_invalid_arrays_is_refused(tmp_path, name, odd):
     along = np.arange(40) - 20.0
     arrays = {"x": along, "y": along, "mean": np.eye(40), "variance": np.eye(40), name: odd}
     if name in ("mean", "variance") and np.shape(odd) == (40, 40):

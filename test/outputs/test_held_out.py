@@ -1,7 +1,5 @@
 """Held-out soundings: how they are chosen, how they are scored, what is written."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """When a simulated mission's folder is written, and when the monitor ends. No ROS, no waiting."""
 
-from __future__ import annotations
-
 import subprocess
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mapper's part of a run's folder, at the end and after an interruption."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

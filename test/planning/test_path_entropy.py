@@ -1,7 +1,5 @@
 """The planner path-entropy: the geometry of its candidate paths, and which of them it chooses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pilot paths."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

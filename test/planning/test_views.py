@@ -1,7 +1,5 @@
 """What a planner sees of a published map and of a model."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import replace

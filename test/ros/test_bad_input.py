@@ -1,7 +1,5 @@
 """Bad input for nodes: messages, parameters, and service calls at the wrong time."""
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -1,7 +1,5 @@
 """A session's state as a level, a text and numbers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

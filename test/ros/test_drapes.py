@@ -1,7 +1,5 @@
 """Drapes: surfaces at the map's height, what lies on them, and the node that publishes them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How nodes end: signals, failures, exit statuses."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import subprocess
@@ -99,6 +97,7 @@ def test_a_signal_ends_a_logging_node_without_further_output(start, number):
     ("name", "count", "topic"),
     [
         ("planner", "count_publishers", "mission/state"),
+        pytest.param("mapper", "count_publishers", "map/points", marks=pytest.mark.slow),
         pytest.param("simulator", "count_publishers", "odom", marks=pytest.mark.slow),
         pytest.param("monitor", "count_subscribers", "map/report", marks=pytest.mark.slow),
     ],

@@ -3,8 +3,6 @@
 ``make soak`` kills it fifty times, the suite twice.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Managed nodes over the standard services, on real rclpy."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,10 +1,6 @@
 """The mapper node on real rclpy, with a small model and a vehicle made of publishers."""
 
-from __future__ import annotations
-
 import math
-import signal
-import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -346,27 +342,6 @@ def test_a_failure_is_reported_until_it_is_over_and_loses_nothing(pair, eventual
     eventually(lambda: v.says(level=b"\x00"), what="ERROR stays")
 
 
-def test_any_other_failure_does_not_end_the_node(pair, eventually, fickle):
-    p = pair(method="fickle")
-    v = p.vehicle
-    fickle.failures[:] = [RuntimeError("out of memory")] * 3
-    v.say("exploring")
-    eventually(lambda: p.session.mission_state == "exploring")
-    # The third failure drops what has come by then: the last pings of a drive, which would wait
-    # for others to close a batch with, are taken in by the next drive or by the mission's end.
-    for failures in (1, 2, 3):
-        v.drive(25)
-        eventually(
-            lambda n=failures: p.session.status.errors["RuntimeError"] >= n, what="no failure"
-        )
-    v.drive(20)
-    eventually(lambda: settled(p, 95))
-    v.say("done")
-    eventually(v.finished)
-    dropped = p.session.status.dropped["RuntimeError"]
-    assert dropped >= 60 and learned(p) + dropped == 95
-
-
 def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, fickle):
     p = pair(method="fickle")
     p.vehicle.say("exploring")
@@ -451,15 +426,6 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4
 
 
-def test_odd_stamps_do_not_flood_the_log(pair, eventually):
-    p = pair()
-    for stamp in (0, 60, 0, 60, 0, 60, 0, 60):
-        p.vehicle.t = stamp * SECOND
-        p.vehicle.locate()
-    eventually(lambda: p.front_end.buffer.restarts == 3)
-    eventually(lambda: p.mapper.warnings.counts["odometry_set_back"] == 3)
-
-
 def test_in_a_namespace_with_a_remapping(ros, eventually):
     mapper = ros(
         MapperNode,
@@ -515,22 +481,6 @@ def test_the_lifecycle_can_be_repeated(ros, eventually):
         assert not mapper.thread.alive
         mapper.cleanup()
         assert entities() == bare
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_the_node_without_a_traceback(how, python, ros_env):
-    arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]
-    flat = [part for a in arguments for part in ("-p", a[2:])]
-    node = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *flat],
-        env=ros_env, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert any("waiting for pings" in line for line in node.stderr)
-    node.send_signal(how)
-    _, errors = node.communicate(timeout=LIMIT)
-    assert node.returncode == 0, errors
-    assert "Traceback" not in errors
 
 
 def test_a_pause_ends_when_its_planner_dies(ros, eventually):

@@ -7,7 +7,6 @@ import math
 import re
 import threading
 import time
-from functools import partial
 
 import numpy as np
 import pytest
@@ -216,22 +215,16 @@ def test_a_goal_is_driven_to_after_a_persons_start_alone(ship, eventually):
     eventually(lambda: np.linalg.norm(afloat.boat.position) > 1)
 
 
-#: As whole missions in ``test/mavlink/test_scenarios.py``.
-slow = partial(pytest.param, marks=pytest.mark.slow)
-#: What takes the vehicle from the mission, and what the reason says.
-TAKEN = [
-    ("manual", "the mode is MANUAL, not GUIDED"),
-    slow("disarm", "the vehicle is disarmed"),
-    slow("failsafe", r"the autopilot reports a failsafe \(CRITICAL\): GCS Failsafe"),
-    slow("reboot", "the vehicle is disarmed|the autopilot has started again"),
-    slow("cut", "the link is lost: no heartbeat for"),
-    ("other-station", "another ground station has sent a target"),
-]
-
-
-@pytest.mark.parametrize(("word", "reason"), TAKEN, ids=lambda part: part.split(" ")[0])
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("manual", "the mode is MANUAL, not GUIDED"),
+        ("other-station", "another ground station has sent a target"),
+    ],
+)
 def test_the_vehicle_is_not_taken_back(ship, eventually, word, reason):
-    node, planner, crew, afloat = ship(mavlink__timeout=5.0 if word == "cut" else PATIENCE)
+    """Over topics and services in real time; all other reasons: ``mavlink/test_scenarios.py``."""
+    node, planner, crew, afloat = ship()
     under_way(crew, afloat, eventually)
     eventually(lambda: node.vehicle.steering._echoed)  # for targets of others to be noticed
     afloat.do(EVENTS[word])
@@ -290,38 +283,6 @@ def test_a_pause_by_a_person_holds_station(ship, eventually):
     eventually(lambda: sent_to(afloat, planner.mission.goal))
 
 
-@pytest.mark.slow
-def test_an_ekf_that_starts_again_elsewhere(ship, eventually):
-    node, planner, crew, afloat = ship()
-    under_way(crew, afloat, eventually)
-    afloat.do(lambda boat: boat.jump_ekf(15.0, 0.0))
-    eventually(lambda: planner.mission.state == "paused")
-    assert "15.0 m" in planner.mission.reason or "position jumped" in planner.mission.reason
-    assert node.vehicle.authority.granted  # it holds station
-    beats(afloat, eventually, 3)  # and the position has jumped, and stays there
-    eventually(lambda: not planner.autopilot.refusal)
-    assert call(crew, eventually, "resume").success
-    beats(afloat, eventually, 3)
-    assert planner.mission.state == "pilot"
-
-
-@pytest.mark.slow
-def test_a_take_over_on_the_way_home(ship, eventually):
-    node, planner, crew, afloat = ship()
-    under_way(crew, afloat, eventually)
-    with_home = partial(setattr, planner.mission, "on_done", "home")
-    planner.executor.create_task(with_home)
-    eventually(lambda: np.linalg.norm(afloat.boat.position) > 3)
-    planner.executor.create_task(partial(planner.mission.end, "over"))
-    eventually(lambda: planner.mission.returning)
-    afloat.do(EVENTS["manual"])
-    eventually(lambda: not planner.mission.returning)
-    sent = node.vehicle.steering.sent
-    afloat.do(SimulatedBoat.recover)
-    beats(afloat, eventually, 3)
-    assert node.vehicle.steering.sent == sent
-
-
 def test_positions_that_come_late_do_not_steer(ship, eventually):
     node, planner, crew, afloat = ship(late=2.0)
     under_way(crew, afloat, eventually)
@@ -332,18 +293,6 @@ def test_positions_that_come_late_do_not_steer(ship, eventually):
     eventually(lambda: not node.vehicle.telemetry.delayed)
     eventually(lambda: not planner.autopilot.refusal)
     assert planner.mission.state == "paused" or "recovered" in planner.mission.reason
-
-
-@pytest.mark.slow
-def test_no_position_pauses_until_there_is_one(ship, eventually):
-    """The watchdog's pause is no take-over: the mission resumes by itself, as it may."""
-    node, planner, crew, afloat = ship(planner={"watchdog.odometry_timeout": 5.0})
-    under_way(crew, afloat, eventually)
-    afloat.do(EVENTS["ekf-lost"])
-    eventually(lambda: planner.mission.state == "paused")
-    assert planner.mission.reason == "no odometry for 5 s" and node.vehicle.authority.granted
-    afloat.do(SimulatedBoat.recover)
-    eventually(lambda: planner.mission.state == "pilot")
 
 
 def test_a_planner_that_starts_by_itself_moves_nothing(ship, ros, eventually):

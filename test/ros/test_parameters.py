@@ -1,7 +1,5 @@
 """One table for descriptors, checks, YAML and docs."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

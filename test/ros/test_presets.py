@@ -4,8 +4,6 @@ The messages follow the drivers' sources: MAVROS' plugins rangefinder, distance_
 local_position (branch ros2), ping_sonar_ros, and waterlinked_dvl_driver with marine_acoustic_msgs.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A mission over real topics, recorded at the mapper's session: what it replays to."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("rclpy")

@@ -1,7 +1,5 @@
 """`~/save_map` and `map/tvu` of the mapper, on real rclpy; the files are read back."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The policy (config/security) allows what the nodes do, and names nothing by a wildcard."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

@@ -4,8 +4,6 @@ No wheel brings tf2_ros. The stand-in has the signatures, the types of errors an
 tf2_ros_py 0.36.4 (ros2/geometry2, branch jazzy; rolling has two more arguments of the listener).
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import replace

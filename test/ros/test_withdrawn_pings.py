@@ -1,7 +1,5 @@
 """The mapper node withdraws a line of double echoes when another line crosses it, and says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

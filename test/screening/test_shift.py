@@ -1,7 +1,5 @@
 """A shift of all positions is found where the track crosses itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import crossing_lines

@@ -1,7 +1,5 @@
 """Accepted pings are withdrawn and reinstated when other lines cross theirs, batch by batch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import crossing_lines

@@ -1,7 +1,5 @@
 """Which pings are from the bottom, by those before and after them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

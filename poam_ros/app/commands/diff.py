@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Cell size (m; default: that of the first map, or coarser for at most 20,000 "
         "cells).")  # fmt: skip
     add("--offset", type=reader(OFFSET), metavar="M",
-        help="Constant offset of the second survey's elevations, which is not change (m; "
+        help="Constant offset of the second survey's elevations, not counted as change (m; "
         "default: estimated; 0: both have the same datum).")  # fmt: skip
     add("--extrapolate", action="store_true",
         help="Compare all cells of both maps, not only those between soundings of both "

@@ -44,7 +44,7 @@ ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_N
 ROWS["workspace"] = graph.WORKSPACE
 PLACES = rows(PlaceSettings)
 PRACTICE = Setting(
-    "practice", 1.0, "Drive a simulated boat over the terrain lake instead, at this multiple of "
+    "practice", 1.0, "Drive a simulated boat over the terrain `lake` instead, at this multiple of "
     "real time", minimum=0.1, maximum=20.0,
 )  # fmt: skip
 #: The options in ``--help``; ``--help-all`` shows all.

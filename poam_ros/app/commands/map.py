@@ -1,4 +1,4 @@
-"""`poam map`: make a map of a recorded log, and validate it."""
+"""`poam map`: map a recorded log, and validate the map."""
 
 from __future__ import annotations
 
@@ -49,65 +49,12 @@ def add_arguments(parser: Parser) -> None:
     parser.common = COMMON_OPTIONS
     add = parser.add_argument
     add("logs", type=Path, nargs="+", metavar="LOG",
-        help="Files of soundings, several for several days: CSV with columns x,y,z (m) or "
+        help="Files of soundings, such as one for each day: CSV with columns x,y,z (m) or "
         "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
         "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`). Or one BlueOS or rosbag2 "
         "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
     group = parser.add_argument_group("map")
-    add = group.add_argument
-    add("--output", type=Path, metavar="DIR",
-        help="Folder for the results; those of an earlier run in it are replaced (default: "
-        "runs/map- and the name of the first LOG).")  # fmt: skip
-    add("--reader", default="", metavar="NAME",
-        help="Reader for the files: a built-in name, one of an installed package, or module:name "
-        "(default: the first that recognises the file).")  # fmt: skip
-    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="Which columns of a table are what, as in latitude=LAT longitude=LON depth=D. "
-        "Meanings: x (east), y (north) or latitude, longitude; z (elevation, positive up) or depth "
-        "(positive down); time. Columns without a header are called 1, 2, ... (default: found by "
-        "their names, or by their values).")  # fmt: skip
-    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
-        help="Leave out the soundings with this value, as in line=L7, file=monday.csv or "
-        "day=2025-01-12; may be given several times. What edits.csv beside LOG names is left out, "
-        "too.")  # fmt: skip
-    add("--calibrate", action="store_true",
-        help="Estimate constant errors where survey lines cross, and correct them: each day's "
-        "water level and sound speed, the sonar's latency or the antenna's offset, each line's "
-        "level (default: correct nothing).")  # fmt: skip
-    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="Limits of the map, in m, in the coordinates of the soundings; soundings outside are "
-        "left out (default: the box around all soundings, widened by --margin).")  # fmt: skip
-    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="Limits of the map in degrees, for soundings in degrees; see "
-        "--workspace.")  # fmt: skip
-    add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
-        help="How far the map extends beyond the outermost soundings, in m (default: a hundredth "
-        "of the longer side of the box around them).")  # fmt: skip
-    add("--resolution", type=reader(RESOLUTION), metavar="M",
-        help="Side of a cell of the map, in m: the map has one depth for each square cell of this "
-        "size. Half the size means four times as many cells, which take longer and larger files; "
-        "soundings and their errors stay the same (default: 1, 2 or 5 times a power of ten, such "
-        "that the map is 113 to 282 cells long; finer within the outline of a narrow "
-        "water).")  # fmt: skip
-    add("--units", metavar="UNIT",
-        help="Unit of the depths or elevations in a table: m, ft, fathom, cm, mm, dm, in, yd or km "
-        "(default: the one that the header names, else m).")  # fmt: skip
-    add("--crs", default="", metavar="EPSG:N",
-        help="Coordinate reference system of x and y in a table, as in EPSG:25833 for UTM zone 33 "
-        "(needs the extra `geo`; default: metres from an unknown origin).")  # fmt: skip
-    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
-        type=_level, metavar="FILE|M",
-        help="Elevation of the water's surface: a number in m, or with its unit as in 1482.6ft; or "
-        "the file of a gauge with times and levels. Elevation = water level - depth (default: "
-        "0, so that elevations are negative depths).")  # fmt: skip
-    add(
-        "--draught",
-        type=float,
-        default=0.0,
-        metavar="M",
-        help="Depth of the transducer below the water's surface, in m. It is added to all depths: "
-        "give it only if they count from the transducer (default: 0).",
-    )
+    _add_map(group)
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     _add_chart(parser.add_argument_group("chart"))
     add_settings(parser.add_argument_group("model"), MODEL)
@@ -115,22 +62,72 @@ def add_arguments(parser: Parser) -> None:
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
     group.add_argument("--mission", type=Path, metavar="DIR",
-        help="Folder of the mission that a recording belongs to: with its settings the map becomes "
-        "the vehicle's.")  # fmt: skip
+        help="Folder of the mission that a recording belongs to. With its settings the map becomes "
+        "the same as on the vehicle.")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, FRONT_END)
 
 
+def _add_map(group: Any) -> None:
+    add = group.add_argument
+    add("--output", type=Path, metavar="DIR",
+        help="Folder for the results; those of an earlier run in it are replaced (default: "
+        "runs/map-LOG, with the name of the first LOG).")  # fmt: skip
+    add("--reader", default="", metavar="NAME",
+        help="Reader for the files: a built-in one, one of an installed package, or module:name "
+        "(default: the first that recognises the file).")  # fmt: skip
+    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
+        help="What the columns of a table mean, as in latitude=LAT longitude=LON depth=D. "
+        "Meanings: x (east), y (north) or latitude, longitude; z (elevation, positive up) or depth "
+        "(positive down); time. Without a header, columns are called 1, 2, ... (default: found by "
+        "their names or values).")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out the soundings with this value, as in line=L7, file=monday.csv or "
+        "day=2025-01-12. May be repeated. Exclusions in edits.csv beside LOG apply, "
+        "too.")  # fmt: skip
+    add("--calibrate", action="store_true",
+        help="Estimate constant errors where survey lines cross, and correct them: each day's "
+        "water level and sound speed, the sonar's latency or the antenna's offset, each line's "
+        "level (default: correct nothing).")  # fmt: skip
+    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="Limits of the map (m), in the coordinates of the soundings. Soundings outside are "
+        "left out (default: the box around all soundings, widened by --margin).")  # fmt: skip
+    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
+        help="Limits of the map (deg), for soundings in degrees; see --workspace.")  # fmt: skip
+    add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
+        help="How far the map extends beyond the outermost soundings (m; default: a hundredth of "
+        "the longer side of the box around them).")  # fmt: skip
+    add("--resolution", type=reader(RESOLUTION), metavar="M",
+        help="Cell size (m): the map has one depth for each square cell. Half the size means four "
+        "times as many cells, more time and larger files, but no better depths (default: 1, 2 or 5 "
+        "times a power of ten, so that the map is 113 to 282 cells long; smaller within the "
+        "outline of a narrow water).")  # fmt: skip
+    add("--units", metavar="UNIT",
+        help="Unit of the depths or elevations in a table: m, ft, fathom, cm, mm, dm, in, yd or km "
+        "(default: the one named in the header, or else m).")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="Coordinate reference system of x and y in a table, as in EPSG:25833 for UTM zone 33 "
+        "(needs the extra `geo`; default: metres from an unknown origin).")  # fmt: skip
+    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=_level, metavar="FILE|M",
+        help="Elevation of the water surface: a number in m, or with its unit as in 1482.6ft; or "
+        "the file of a gauge, with times and levels. Elevation = water level - depth (default: "
+        "0, so that elevations are negative depths).")  # fmt: skip
+    add("--draught", type=float, default=0.0, metavar="M",
+        help="Depth of the transducer below the water surface (m), to be added to all depths. Give "
+        "it only if they count from the transducer (default: 0).")  # fmt: skip
+
+
 def _add_chart(group: Any) -> None:
     group.add_argument("--outline", type=Path, metavar="FILE",
-        help="The shore: a file of polygons, with or without islands, where the map ends. "
-        "GeoJSON (degrees); GeoPackage, Shapefile, KML (extra `geo`) (default: the map ends "
-        "where the soundings say nothing more).")  # fmt: skip
+        help="File with the shore, where the map ends: polygons, with or without islands, as "
+        "GeoJSON (degrees), or as GeoPackage, Shapefile or KML (extra `geo`) (default: the map "
+        "ends where the soundings say nothing more).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="Fill the map also where it is too far from all soundings to know the depth "
+        help="Also fill the map where all soundings are too far away to tell the depth "
         "(default: only within an outline).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
-        help="Order of the IHO's S-44 whose limit depth differences at crossings are compared with "
+        help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
         "(default: 1a).")  # fmt: skip
 
 
@@ -138,21 +135,20 @@ def _add_validation(group: Any) -> None:
     add = group.add_argument
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
-        help="Keep this share of the soundings, as in 0.2, out of the map, and measure its errors "
-        "there (default: 0, no errors are measured).")  # fmt: skip
+        help="Keep this share of the soundings, such as 0.2, out of the map, and measure the map's "
+        "errors there (default: none).")  # fmt: skip
     kind.add_argument("--folds", type=int, metavar="K",
         help="Measure errors at all soundings: divide them into K parts, and make K further maps, "
-        "each without one part, which it is compared with. 5 is usual.")  # fmt: skip
+        "each without one part, to be compared with that part. 5 is usual.")  # fmt: skip
     add("--by", metavar="COLUMN",
         help="With --hold-out or --folds: keep soundings with the same value in this column "
-        "together. `--by line` is recommended: whole survey lines, those of a column `line`, or "
-        "else those found in the track (default: single soundings, whose neighbours give the "
-        "answer away).")  # fmt: skip
+        "together. Recommended: `--by line`, for whole survey lines, named in a column `line` or "
+        "else found in the track (default: single soundings, whose neighbours give the answer "
+        "away).")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N",
         help="Number of processes that share the work (default: 1; more need dask).")  # fmt: skip
     add("--scheduler", metavar="ADDRESS",
-        help="Address of a dask scheduler that shares out the work, as in "
-        "tcp://10.0.0.5:8786.")  # fmt: skip
+        help="Share the work by this dask scheduler, such as tcp://10.0.0.5:8786.")  # fmt: skip
 
 
 def _level(text: str) -> Any:
@@ -315,7 +311,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        found = write_validation(folder, mapped.judged(checked, soundings), soundings.files)
+        found = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
         scores = found.accepted or found.every
         print(
             f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "

@@ -46,12 +46,12 @@ def add_arguments(parser: Parser) -> None:
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="The same in degrees (deg).")  # fmt: skip
+        help="The same, in degrees.")  # fmt: skip
     add_settings(parser, (*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
     add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
-        help="S-44 order whose total vertical uncertainty is to be met (default: 1b).")  # fmt: skip
+        help="S-44 order whose total vertical uncertainty must be met (default: 1b).")  # fmt: skip
     add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
-        help="Share of the workspace that must be within it (default: 0.95).")  # fmt: skip
+        help="Share of the workspace that must meet it (default: 0.95).")  # fmt: skip
     add("--water-level", "--water.level", dest="level", type=float, metavar="M",
         help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
     add("--speed", type=float, default=1.0, metavar="X",
@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
     add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
     add("--max-duration", type=float, default=1.0, metavar="DAYS",
-        help="Longest survey that is a useful answer (days; default: 1).")  # fmt: skip
+        help="Refuse a longer survey than this (days; default: 1).")  # fmt: skip
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
 
 

@@ -25,7 +25,7 @@ COMMON_OPTIONS = (
     "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
 )  # fmt: skip
 PREPARATION = Setting(
-    "preparation", "", "How the terrain is prepared. paper: 360 x 360 integer grey values 0..255"
+    "preparation", "", "Prepare the terrain. paper: as 360 x 360 integer grey values 0..255"
 )
 
 

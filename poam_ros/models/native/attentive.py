@@ -1,12 +1,10 @@
-"""The Attentive Kernel in C, where it was built; without it torch does the same, slower
-(see ``loader``).
+"""The Attentive Kernel in C if it was built; otherwise torch does the same, more slowly (see
+``loader``).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +18,7 @@ MAX_BASES, MAX_DIM, MAX_TILE = 32, 8, 64  # as in attentive.c
 
 
 def _fields(integers: str, pointers: str) -> tuple[tuple[str, type], ...]:
-    """A C structure that begins with the plan and ends with the amplitude."""
+    """The fields of a C structure that begins with the plan and ends with the amplitude."""
     return (
         ("bases", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("rates", "order", "source", "power")),
@@ -59,19 +57,8 @@ def _declared() -> ctypes.CDLL | None:
 
 _library = _declared()
 
-#: What computes the kernel, for logs and benchmarks.
+#: Whether C or torch computes the kernel, for logs and benchmarks.
 BACKEND = "native" if _library else "torch"
-
-
-@contextmanager
-def left_aside() -> Iterator[None]:
-    """Torch alone while this lasts, for the whole process: what the library is compared with."""
-    global _library
-    kept, _library = _library, None
-    try:
-        yield
-    finally:
-        _library = kept
 
 
 def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
@@ -179,7 +166,7 @@ class _Covariance(torch.autograd.Function):
         problem = _Problem(**sizes, **_pointers(arrays), amplitude=amplitude.item())
         K = X1.new_empty(len(X1), len(X2))
         _library.attentive_forward(ctypes.byref(problem), symmetric, K.data_ptr())
-        # The problem points into the arrays: they live as long.
+        # The problem points into the arrays, which must live as long.
         ctx.problem, ctx.arrays = problem, arrays
         ctx.symmetric, ctx.amplitude = symmetric, amplitude
         return K
@@ -195,7 +182,7 @@ class _Covariance(torch.autograd.Function):
 
         inputs = any(ctx.needs_input_grad[:2])
         dW1, dX1 = zeros("W1"), zeros("X1", inputs)
-        # What is both sides has one gradient, to which both parts are added.
+        # If both sides are one tensor, their gradients are added.
         dW2, dX2 = (dW1, dX1) if ctx.symmetric else (zeros("W2"), zeros("X2", inputs))
         damplitude = _library.attentive_backward(
             ctypes.byref(ctx.problem),

@@ -15,14 +15,14 @@ from pathlib import Path
 
 LIBRARIES = ("attentive", "search", "conditional", "network")
 INTERFACE = 10  # as in common.h
-#: Without the libraries nngp takes so many times fewer training steps, to bound its updates' time.
+#: Without the libraries nngp takes this many times fewer training steps, to limit update times.
 FEWER_STEPS = 6
 
 log = logging.getLogger(__name__)
 
 
 def load(name: str) -> ctypes.CDLL | None:
-    """A library, if it is there and was built from these sources."""
+    """A library, if it exists and was built from these sources."""
     path = None if os.environ.get("POAM_NATIVE", "1") == "0" else _path(name)
     if path is None:
         return None
@@ -34,7 +34,7 @@ def load(name: str) -> ctypes.CDLL | None:
 
 
 def absence() -> str:
-    """One sentence for people where compiled parts are missing; empty where all are there."""
+    """A sentence for people if compiled parts are missing; empty if there are all."""
     missing = [name for name in LIBRARIES if load(name) is None]
     if not missing:
         return ""
@@ -46,7 +46,7 @@ def absence() -> str:
 
 
 def announce() -> None:
-    """Say so, as the first line that a program writes."""
+    """Print this sentence, as the first line of a program."""
     if text := absence():
         sys.stderr.write(f"WARNING: {text}\n")
 

@@ -1,5 +1,5 @@
-"""Neighbours and their conditionals in C, where it was built; without it NumPy and torch do the
-same, slower (see ``loader``).
+"""Neighbours and their conditionals in C if it was built; otherwise NumPy and torch do the same,
+more slowly (see ``loader``).
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ _search, _conditional = _declared()
 
 
 def available() -> bool:
-    """Whether there are compiled libraries."""
+    """Whether the compiled libraries are available."""
     return _search is not None
 
 
 def usable(neighbours: int) -> bool:
-    """Whether conditionals of so many neighbours can be computed here."""
+    """Whether conditionals of this many neighbours can be computed here."""
     return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
 
 
@@ -97,11 +97,11 @@ class NativeIndex(DataIndex):
 
     @property
     def looked_at(self) -> int:
-        """Sites that queries have looked at so far."""
+        """Number of sites that queries have looked at so far."""
         return int(self._grid.looked_at)
 
     def add(self, x: Tensor) -> None:
-        """Take the sites x [n, 2], numbered on from the last."""
+        """Add the sites x [n, 2], numbered from the last one on."""
         first = self._append(x)
         cells = cells_for(self._count)
         if cells != self._grid.cells:
@@ -126,16 +126,16 @@ class NativeIndex(DataIndex):
         return found
 
     def _lay_out(self, cells: int) -> None:
-        """An empty grid."""
+        """Make an empty grid."""
         self._firsts = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
         self._grid = _Grid(cells, self._firsts, self._grid.looked_at)
         self._buckets = _zeros(self._firsts)
         self._grid.buckets = self._buckets.ctypes.data
 
     def _make_room(self, sites: int) -> None:
-        """For as many more buckets as so many sites may open."""
+        """Reserve as many buckets as this many sites may open."""
         used, there = int(self._grid.used), len(self._buckets)
-        # A cell opens another where all it has are full
+        # A cell opens another bucket when all it has are full
         most = self._firsts + LEVELS * (self._count // BUCKET)
         needed = min(used + LEVELS * sites, most)
         if needed > there:
@@ -146,15 +146,15 @@ class NativeIndex(DataIndex):
 
 
 def _zeros(buckets: int) -> np.ndarray:
-    """So many empty buckets, from the beginning of a cache line on."""
+    """This many empty buckets, aligned to cache lines."""
     room = np.zeros((buckets + 1) * BUCKET_BYTES, dtype=np.uint8)
     start = -room.ctypes.data % BUCKET_BYTES
     return room[start : start + buckets * BUCKET_BYTES].reshape(-1, BUCKET_BYTES)
 
 
 def hidden(land: Land, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
-    """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
-    x [N, 2]; boolean [N, K]."""
+    """Which of the sites [S, 2] in ``near`` [N, K] (-1 for none) land hides from x [N, 2]; boolean
+    [N, K]."""
     x, near = (t.detach().contiguous() for t in (x, near))
     sites = _rows_apart(sites)
     rows, columns = land.water.shape
@@ -174,8 +174,8 @@ def hidden(land: Land, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
 
 
 def _rows_apart(x: Tensor) -> Tensor:
-    """Places [S, 2] of which each has its two numbers side by side; not copied if they have, as
-    sites may be a million."""
+    """Places [S, 2] with adjacent coordinates in memory; not copied if they are already, as there
+    may be a million sites."""
     x = x.detach()
     return x if x.stride(1) == 1 else x.contiguous()
 
@@ -183,7 +183,7 @@ def _rows_apart(x: Tensor) -> Tensor:
 def _problem(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, first: Tensor | None = None
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
-    """The problem, and the arrays that it points into.
+    """The C structure of a problem, and the arrays that it points into.
 
     ``first``: the queries from first[i] to first[i + 1] share near[i] [sets + 1]; None: each has a
     row of its own.
@@ -210,7 +210,7 @@ def condition(
 ) -> tuple[Tensor, Tensor, float, int]:
     """The fields of ``Conditionals``; arguments as of ``nngp.conditional.condition``."""
     order, first = None, None
-    if own is not None:  # one after the other, and no set without any
+    if own is not None:  # in order, and no set without a query
         order = own.argsort(stable=True)
         used, count = own[order].unique_consecutive(return_counts=True)
         x, near = x[order], near[used]

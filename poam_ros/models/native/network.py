@@ -1,5 +1,5 @@
-"""The network of the fields and Adam in C, where it was built; without it torch does the same,
-slower (see ``loader``)."""
+"""The network of the fields and Adam in C if it was built; otherwise torch does the same, more
+slowly (see ``loader``)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _library = _declared()
 
 
 def available() -> bool:
-    """Whether there is a compiled library."""
+    """Whether the compiled library is available."""
     return _library is not None
 
 

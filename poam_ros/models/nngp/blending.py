@@ -1,9 +1,9 @@
 """Predictions without seams: the neighbours of nodes on a lattice, blended between the nodes.
 
-A prediction with neighbours of its own jumps where one of them is replaced by another: in a
-hillshade such jumps are rays and steps. Here every place has the neighbours of the four nodes
-around it, one set at a time, and the four predictions are blended with weights that are smooth in
-the place. A set enters with weight 0, so that nothing jumps.
+Predictions with neighbours of their own jump where one neighbour is replaced by another; in a
+hillshade such jumps are rays and steps. Here every place is predicted from the neighbours of each
+of the four nodes around it, and the four predictions are blended with weights that are smooth in
+the place. A set of neighbours enters with weight 0, so that nothing jumps.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...core.land import Land
 from .conditional import Conditionals
 from .sites import SiteStore
 
-#: Blocks along a side of [-1, 1]^2: those with sites are the area that was surveyed.
+#: Blocks along a side of [-1, 1]^2; those with sites make up the surveyed area.
 BLOCKS = 16
-#: Mean spacings of the sites over which two nodes are blended.
+#: Width of the blending between two nodes, in mean spacings of the sites.
 TRANSITION = 1.5
 
 
@@ -34,16 +34,16 @@ def blended(
     predict: Callable[[Tensor, Tensor, Tensor], Conditionals], land: Land | None, x: Tensor,
     step: float, band: float, spread: Callable[[Tensor], Tensor],
 ) -> Conditionals:  # fmt: skip
-    """The blended predictions at places.
+    """Blended predictions at places.
 
-    The variance is the weighted mean of the four: not less than that of the blended mean.
+    The variance is the weighted mean of the four, which is at least that of the blended mean.
 
     Args:
-        predict: conditionals of places [N, 2] from rows of neighbours [S, k], and the row of each
+        predict: conditionals of places [N, 2] from rows of neighbours [S, k] and the row of each
             place [N].
-        land: nodes on the other side of it are not used; None: no land.
+        land: nodes across it are not used; None: no land.
         x: places [N, 2], scaled.
-        step: between the nodes, in the same units.
+        step: between the nodes, in scaled units.
         band: share of the step, halfway between nodes, over which they are blended. Nearer to a
             node, only its own neighbours count, so that fewer predictions are needed.
         spread: the neighbours of places [K, 2]: [K, k], -1 for none.
@@ -61,7 +61,7 @@ def blended(
     used = weight.nonzero().squeeze(1)
     weight, own, rows = weight[used], own[used], used % len(x)
     points = x[rows]
-    if land is not None:  # a node across land, or on it, knows another water
+    if land is not None:  # a node across land or on it belongs to another water
         hides = land.hides(points.numpy(), (nodes[own] * step).numpy())
         hidden = torch.from_numpy(hides).nonzero().squeeze(1)
         own[hidden] = len(near) + torch.arange(len(hidden))
@@ -76,7 +76,7 @@ def blended(
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct ones of nodes [M, 2] of a lattice, sorted [K, 2], and which each is [M].
+    """The distinct nodes of [M, 2] nodes of a lattice, sorted [K, 2], and the index of each [M].
 
     By one number for each: ``torch.unique`` takes many times as long for rows."""
     if not len(nodes):

@@ -1,13 +1,13 @@
-"""How far off predictions are where whole stretches of a record are missing.
+"""Variance calibration: how far off predictions are where whole stretches of a record are missing.
 
-Training leaves single sites out, or round gaps about them. A survey line that crosses others is
-further off than that says: its soundings share errors of position and level. With what was learned
-held, each stretch of the record is predicted from the others, but for what lies next to it in the
-record: a line that goes on there would share its errors. Where intervals turn out too narrow,
-they are widened as these residuals ask for (jackknife+ by groups, without its one-sidedness: see
-Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals of one stretch are alike and stretches are
-few, so the next line may well be worse than these: the limit is an upper confidence limit of their
-quantile, not the quantile itself.
+Training leaves out single sites, or round gaps about them. A survey line that crosses others is
+further off than that suggests: its soundings share errors of position and level. So, with the
+kernel as learned, each stretch of the record is predicted from the others. Neighbouring parts of
+the record are left out as well, as a line that continues there would share its errors. If intervals
+are too narrow for these residuals, they are widened (jackknife+ by groups, without its
+one-sidedness: see Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals within a stretch are alike
+and stretches are few, so the next line may well be worse than these: the limit is an upper
+confidence limit of their quantile, not the quantile itself.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from .index import make_index
 from .kernel import Kernel, TrainingData
 from .visible import spread_visible
 
-#: Sites that are predicted, at most, evenly from the whole record.
+#: Maximum number of predicted sites, evenly from the whole record.
 MOST = 8000
-#: On either side of a stretch, the share of its length whose sites do not predict it (Racine 2000,
-#: doi:10.1016/S0304-4076(00)00030-0).
+#: On either side of a stretch, sites within this share of its length do not predict it (Racine
+#: 2000, doi:10.1016/S0304-4076(00)00030-0).
 APART = 0.25
-#: The share of residuals within the intervals, and half the interval's width in deviations.
+#: Share of the residuals within the intervals; half the width of these in standard deviations.
 COVERED, WIDTH = 0.95, 1.96
 #: One-sided confidence of the quantile's upper limit, 0.9, in deviations of a standard normal.
 CONFIDENCE = 1.2816
-#: Left-out sites tell noise from an uncertain bottom if they have little variance without noise: at
-#: most this share of the median one, or no more than the noise; and which share of all have to.
+#: Left-out sites tell noise from an uncertain bottom if their variance without noise is small: at
+#: most this share of the median, or at most the noise. And the share of all sites that must do so.
 LITTLE, FEWEST_TELLING = 0.1, 0.01
-#: What may be added to variances, in those of the targets.
+#: Trial values of the added variance, in units of the targets' variance.
 ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 
 class VarianceCalibration(NamedTuple):
     """Predictive variances with noise become factor (variance + added).
 
-    ``usual``: the factor without room for the next line being worse than these. Sums over the map
-    are of many lines, among which that is not so for all.
+    ``usual``: the factor without allowance for a next line that is worse than these. Sums over a
+    map use it: they are over many lines, not all of which are worse.
     """
 
     added: float = 0.0
@@ -53,8 +53,8 @@ class VarianceCalibration(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Sites that are predicted from what is not next to their stretch: their numbers [n],
-    neighbours [n, k] (-1 for none), and stretches [n], in order."""
+    """Sites that are predicted from sites away from their stretch: their numbers [n], neighbours
+    [n, k] (-1 for none), and stretches [n], in order."""
 
     site: Tensor
     near: Tensor
@@ -65,14 +65,14 @@ class LeftOut(NamedTuple):
         return LeftOut(*(each[chosen].contiguous() for each in self))
 
     def thinned(self, most: int) -> LeftOut:
-        """At most so many, evenly."""
+        """At most ``most`` of them, evenly."""
         return self.part(slice(None, None, -(-len(self.site) // most)))
 
 
 def left_out(
     sites: TrainingData, stretches: int, k: int, pool: int, apart: float, land: Land | None = None
 ) -> LeftOut | None:
-    """Of so many stretches of the record, as long as each other; None of a single one."""
+    """The left-out sites of this many equally long stretches of the record; None if only one."""
     count = len(sites.x)
     if not 1 < stretches <= count:
         return None
@@ -105,7 +105,7 @@ def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOut) -> bool:
     """Whether left-out sites tell noise from an uncertain bottom, as where lines cross.
 
     Where lines lie apart and nothing crosses them, every left-out site is far from all others. Then
-    any noise explains the errors there as well as a rougher bottom does.
+    noise explains the errors there as well as a rougher bottom does.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -118,13 +118,13 @@ def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOut) -> bool:
 def widening(
     error: Tensor, variance: Tensor, stretch: Tensor, telling: bool = True
 ) -> VarianceCalibration:
-    """From the errors of left-out sites [n], their variances with noise, and their stretches.
+    """The calibration from errors of left-out sites [n], their variances with noise, and their
+    stretches.
 
-    First the variance to be added that has the least log loss, then the factor with which 1.96
-    deviations are the upper limit of the size that 95 % of the residuals have; never one below 1.
-    Unless the sites are ``telling`` (``tells_noise``), each variance to be added is judged with the
-    factor, not below 1 either, that suits it best: far from all lines, too small a factor looks
-    like too little noise.
+    First the added variance with the smallest log loss, then the factor that makes 1.96 deviations
+    the upper limit of the 95 % quantile of the residuals' sizes; at least 1. Unless the sites are
+    ``telling`` (``tells_noise``), each added variance is compared with the factor, also at least 1,
+    that suits it best: far from all lines, too small a factor looks like too little noise.
     """
     least = torch.inf
     for tried in ADDED.tolist():
@@ -139,19 +139,19 @@ def widening(
 
 
 def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
-    """What the 95 % quantile of sizes [N] is at most, with confidence, where those of one stretch
-    [N] (numbers from 0, two or more) are no independent draws.
+    """Upper confidence limit of the 95 % quantile of sizes [N], which are not independent within a
+    stretch; ``stretch`` [N]: numbers from 0, two or more.
 
-    The confidence limit of the share below the quantile, whose variance is that between stretches,
-    read as a quantile (Woodruff 1952, doi:10.1080/01621459.1952.10483443).
+    It is the quantile at the upper confidence limit of the share below the quantile, with the
+    variance between stretches (Woodruff 1952, doi:10.1080/01621459.1952.10483443).
     """
     below = (sizes <= sizes.quantile(COVERED)).double() - COVERED
     return sizes.quantile(min(1.0, COVERED + CONFIDENCE * deviation_of_mean(below, stretch))).item()
 
 
 def deviation_of_mean(excess: Tensor, stretch: Tensor) -> float:
-    """The standard deviation of the mean of something less its mean [N], where those of one stretch
-    [N] (numbers from 0, two or more) are no independent draws."""
+    """Standard deviation of the mean of values, given less their mean [N], that are not independent
+    within a stretch; ``stretch`` [N]: numbers from 0, two or more."""
     sums = torch.zeros(int(stretch.max()) + 1, dtype=torch.float64).index_add_(0, stretch, excess)
     count = len(sums)
     return ((count / (count - 1) * sums.square().sum()).sqrt() / len(excess)).item()

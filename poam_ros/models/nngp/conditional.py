@@ -30,7 +30,8 @@ class JointCovariance(NamedTuple):
 def joint_covariance(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
 ) -> JointCovariance | None:
-    """Of x [N, 2] given the union of the neighbours [N, k]; None where these are more than MOST.
+    """The joint covariance of x [N, 2] given the union of the neighbours [N, k]; None if these are
+    more than ``MOST``.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -39,7 +40,7 @@ def joint_covariance(
     if len(near) > MOST:
         return None
     at_sites, at_x = (at(kernel, points) for points in (sites.x[near], x))
-    # The unknown local mean is one more covariance, the same everywhere.
+    # The unknown local mean adds a constant covariance.
     trend = 1.0 / kernel.mean_precision
     here = sites.x[near]
     K = between(kernel, here, at_sites, here, at_sites, same=True) + trend
@@ -53,11 +54,11 @@ def joint_covariance(
     return JointCovariance(prior - half.mT @ half, jitter)
 
 
-#: A variance that cancels to nothing, or below, is this.
+#: Replaces a variance that cancels to zero or below.
 LEAST_VARIANCE = 1e-9
-#: A mean is at most so many standard deviations outside the range of its neighbours' targets.
+#: Maximum number of standard deviations of a mean outside the range of its neighbours' targets.
 REACH = 4.0
-#: Queries at a time in torch.
+#: Number of queries at a time in torch.
 CHUNK = 1024
 
 
@@ -85,10 +86,10 @@ class Gradient(NamedTuple):
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor, own: Tensor | None = None
 ) -> Conditionals:
-    """Each query x [N, 2] from the sites that its row of neighbours [S, k] names, -1 for none.
+    """Predict each query x [N, 2] from the sites in its row of neighbours [S, k], -1 for none.
 
     ``own``: the row of each query [N]; None: each has one of its own, in order. What queries share
-    is computed once for all of them.
+    is computed only once.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -124,7 +125,7 @@ def weights(
 
 
 def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: Tensor) -> Gradient:
-    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
+    """The gradient of the mean log loss of left-out sites [N], predicted from neighbours [N, k].
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -187,8 +188,9 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
 
 
 def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor, int]:
-    """Means at most REACH standard deviations outside the range of their neighbours' targets. What
-    a mean is moved by is one more standard deviation. Also how many were moved."""
+    """Means limited to ``REACH`` standard deviations outside the range of their neighbours'
+    targets; variances, to which the square of the shift is added; and how many means were
+    shifted."""
     mean, variance = solved.mean, solved.variance
     margin, there = REACH * variance.sqrt(), system.present > 0
     low = torch.where(there, system.y, torch.inf).amin(-1) - margin
@@ -235,7 +237,7 @@ def _with_gradient(system: _System, mean_precision: float) -> tuple[Tensor, Tens
 
 
 def _factorise(K: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Lower factors [N, k, k] of K, each with as little extra jitter as it needs; which have none
+    """Lower factors [N, k, k] of K, each with as little extra jitter as it needs; which ones failed
     [N]; and the largest jitter."""
     L, failed = torch.linalg.cholesky_ex(K)
     jitter, scale = 0.0, K.diagonal(dim1=-2, dim2=-1).mean(-1)

@@ -5,8 +5,8 @@ and little noise, its weight extrapolates, and training shortens the lengthscale
 each site is predicted from its neighbours without itself. Where it is farther off than chance and
 its surroundings explain, it gets noise of its own, in training and in every prediction.
 
-How far off is usual is a median of the sites around it: were it the learned noise alone, less
-noise would mean more contradictions, and more of these less noise.
+The usual error is a median over the sites around it. By the learned noise alone, less noise would
+mean more contradictions, and more contradictions less noise.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 #: The median of |t| of a standard normal t.
 MEDIAN = 0.6745
-#: Rounds over the same sites: an own noise changes the neighbours' residuals.
+#: Rounds over the same sites: a site's own noise changes its neighbours' residuals.
 ROUNDS = 8
-#: Other sites that an update checks again, in turn: what is learned changes.
+#: Number of other sites that an update checks again, in turn, as the kernel changes.
 AGAIN = 128
-#: Sites that are checked at a time, at most.
+#: Maximum number of sites checked at a time.
 MOST = 4096
 
 
 def find_contradictions(
     kernel: Kernel, store: SiteStore, sites: Tensor, neighbours: int, max_residual: float
 ) -> None:
-    """Check these sites [n] (their numbers), and set their own noise in the store.
+    """Check sites [n], by number, and set their own noise in the store.
 
-    A site contradicts its neighbours where its residual is more than ``max_residual`` standard
-    deviations, and more than so many times what is usual around it.
+    A site contradicts its neighbours if its residual is more than ``max_residual`` standard
+    deviations, and more than that many times the usual one around it.
     """
     for part in sites.split(MOST):
         _find(kernel, store, part, neighbours, max_residual)
 
 
 def affected(store: SiteStore, new: Tensor, neighbours: int) -> Tensor:
-    """The sites that an update checks: the new ones [n], their neighbours, and the next in turn."""
+    """The sites that an update checks: new ones [n], their neighbours, and the next in turn."""
     near = store.spread(store.sites.x[new].contiguous(), neighbours, POOL * neighbours)
     return torch.cat([new, near[near >= 0], store.next_checked(AGAIN)]).unique()
 
@@ -55,7 +55,7 @@ def _find(
     kernel: Kernel, store: SiteStore, checked: Tensor, neighbours: int, max_residual: float
 ) -> None:
     x = store.sites.x[checked].contiguous()
-    alone = torch.zeros(len(x), dtype=torch.float64)  # no site at this very place
+    alone = torch.zeros(len(x), dtype=torch.float64)  # without the site itself
     near = store.spread(x, neighbours, POOL * neighbours, beyond=alone)
     there, around = near >= 0, near.clamp_min(0)
     for _ in range(ROUNDS):
@@ -65,15 +65,15 @@ def _find(
         variance = found.variance + kernel.noise * sites.noise[checked] + store.measured(checked)
         t = error.abs() / variance.sqrt()
         store.residual[checked] = t
-        # Sites that contradict are no measure of others, nor are those not checked yet.
+        # Contradicting and unchecked sites do not count for others.
         counts = there & (store.excess[around] == 0) & store.residual[around].isfinite()
         others = torch.where(counts, store.residual[around], torch.nan)
         usual = others.nanmedian(1).values.nan_to_num(0.0) / MEDIAN
         limit = max_residual * usual.clamp_min(1.0)
         before = store.excess[checked]
-        # Of some that contradict each other the farthest off goes first: the rest may be right.
+        # Of sites that contradict each other, the farthest off goes first: the others may be right.
         first = (before > 0) | (t >= others.nan_to_num(0.0).amax(1))
-        # From 0 at the limit to the square of the residual far beyond.
+        # 0 at the limit; far beyond it the square of the residual.
         excess = error.square() * (1 - (limit / t).square())
         excess = torch.where(first & (t > limit), excess, 0.0)
         store.set_excess(checked, excess)

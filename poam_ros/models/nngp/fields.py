@@ -1,8 +1,8 @@
 """What the kernel is at every place: four fields from a small network, and all that is learned.
 
-The network is evaluated at the nodes of a square lattice over [-1, 1]^2; between them its values
-are interpolated (bilinearly), beyond them the nearest value stands. So a training step costs the
-network as many points as the lattice has nodes, however many data there are.
+The network is evaluated at the nodes of a square lattice over [-1, 1]^2. Its values are
+interpolated bilinearly between nodes; beyond them the nearest value holds. So a training step
+evaluates the network once per node, however many data there are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAST_NOISE = 1e-6
 
 @dataclass(frozen=True)
 class ParameterLayout:
-    """Where everything that is learned lies in one vector theta [size].
+    """The layout of all learned parameters in one vector theta [size].
 
     First the network's weights (2 - hidden - hidden - fields, tanh), then the offset of each
     field, the logarithm of the noise variance and the logit of half the exponent.
@@ -37,7 +37,7 @@ class ParameterLayout:
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Shape of each part, in their order."""
+        """Shapes of the parts, in order."""
         H, P = self.hidden, FIELDS
         return {
             "W1": (H, 2), "b1": (H,), "W2": (H, H), "b2": (H,), "W3": (P, H), "b3": (P,),
@@ -46,12 +46,12 @@ class ParameterLayout:
 
     @property
     def weights(self) -> int:
-        """How many weights the network has: they come first in theta."""
+        """Number of weights of the network, which come first in theta."""
         return self.size - FIELDS - 2
 
     @property
     def size(self) -> int:
-        """How many numbers are learned."""
+        """Number of learned parameters."""
         return sum(torch.Size(shape).numel() for shape in self.shapes.values())
 
     def split(self, theta: Tensor) -> dict[str, Tensor]:
@@ -92,13 +92,13 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
 
 
 class Penalties(NamedTuple):
-    """Factors of the gradients of the penalties: of the variances over the nodes of log s and
-    log l; of the mean |u, w|^2, the share ``spared`` of their means taken away first; and of the
-    weights.
+    """Factors of the penalties' gradients: those of the variances over the nodes of log s and log
+    l; of the mean of |u, w|^2, from which a share ``spared`` of their means is subtracted first;
+    and of the weights.
 
-    The fields' are taken everywhere, not only at pings: otherwise the network is unconstrained far
-    from them, and a region that it happens to call smooth would never be surveyed. A bottom that is
-    stretched one way everywhere needs no proof from place to place: so a mean may weigh less.
+    Fields are penalised everywhere, not only at pings: otherwise the network is unconstrained far
+    from them, and a region that it happens to take for smooth would never be surveyed. A bottom
+    stretched the same way everywhere is plausible, so the mean may be penalised less.
     """
 
     field: float
@@ -116,8 +116,8 @@ def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> tuple[Tensor, Tensor
 
 
 class TorchNetwork:
-    """The network in training, at the nodes of the lattice: in float32, at half the cost, as the
-    noise of the steps is much larger.
+    """The network in training, at the nodes of the lattice. In float32, at half the cost: the noise
+    of the steps is much larger.
 
     Args:
         nodes: of the lattice [G * G, 2].
@@ -139,9 +139,9 @@ class TorchNetwork:
         self, theta: Tensor, F: Tensor, by_F: Tensor, by_exponent: float, by_noise: float,
         penalties: Penalties,
     ) -> Tensor:  # fmt: skip
-        """The gradient of the penalised loss by theta [P], from those of the loss by the fields
-        [G * G, 4], the exponent and the noise. ``evaluate`` came to F [G * G, 4] from this theta
-        last."""
+        """The gradient of the penalised loss by theta [P], from the gradients of the loss by the
+        fields [G * G, 4], the exponent and the noise. F [G * G, 4]: the result of the last
+        ``evaluate``, which was called with this theta."""
         varying, anisotropic = F.split(2, dim=1)
         by_varying = penalties.field * (varying - varying.mean(0))
         spared = penalties.spared * anisotropic.mean(0)
@@ -168,7 +168,7 @@ class TorchNetwork:
 
 
 def make_network(nodes: Tensor, hidden: int) -> TorchNetwork | native.NativeNetwork:
-    """The network, compiled where it can be. Arguments as of ``TorchNetwork``."""
+    """The network, compiled if possible. The arguments are those of ``TorchNetwork``."""
     made = native.NativeNetwork if native.available() else TorchNetwork
     return made(nodes, hidden)
 

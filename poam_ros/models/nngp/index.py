@@ -1,7 +1,7 @@
-"""Which sites lie nearest: a grid of buckets that takes sites one by one.
+"""The index of sites for searches of neighbours: a grid of buckets that takes sites one by one.
 
-A query costs as many sites as it has to look at, whatever N is: the grid is refined when it holds
-about twice as many sites as before, and every site moves then.
+The cost of a query depends on the sites that it looks at, not on N: when the grid holds about twice
+as many sites as before, it is refined and all sites are moved.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from .kernel import EVERYTHING, SLACK, UNIT, DataIndex, Subset, cells_for, round
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
-#: Cells a side of a block whose queries are searched together.
+#: Cells along a side of a block whose queries are searched together.
 BLOCK = 4
 
 
 class NumpyIndex(DataIndex):
-    """The index in NumPy. The compiled one finds the same sites.
+    """The index in NumPy. The compiled index finds the same sites.
 
     Attributes:
-        looked_at: sites that queries have looked at so far.
+        looked_at: number of sites that queries have looked at so far.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class NumpyIndex(DataIndex):
         self._buckets = _empty(1)
 
     def add(self, x: Tensor) -> None:
-        """Take the sites x [n, 2], numbered on from the last."""
+        """Add the sites x [n, 2], numbered from the last one on."""
         first = self._append(x)
         cells = cells_for(self._count)
         if cells != self._cells:
@@ -51,20 +51,21 @@ class NumpyIndex(DataIndex):
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
+        """For each x [N, 2], k of its ``pool`` nearest sites [N, k]; -1 if there are fewer.
 
-        First those that lie apart, where that is asked for: from the nearest on, each that is
-        further from all chosen ones than ``apart`` times its distance from x. Then others, dealt
-        round the octants about it: the nearest of each, then the second of each, ... and of
-        the last round the nearest. Only sites of the share whose squared distance is larger than
-        ``beyond`` [N].
+        With ``apart`` > 0, first sites that lie apart: from the nearest on, each that is farther
+        from all chosen ones than ``apart`` times its distance from x. Then others, in rounds over
+        the octants around x: the nearest of each, the second nearest of each, and so on; of the
+        last round the nearest ones. Only sites of the share whose squared distance is larger than
+        ``beyond`` [N] count.
         """
         points, least = (
             rounded(x).numpy(),
             np.full(len(x), -1.0) if beyond is None else beyond.numpy(),
         )
         found = np.full((len(x), k), -1, dtype=np.int64)
-        # Where queries are dense, those of several cells are one call: it costs more than sites do.
+        # Where queries are dense, those of several cells share a call, which costs more than the
+        # sites.
         dense = len(x) > _cells_at(self._cells, share.level) ** 2 / 4
         blocks = self._cell(points, share.level) // (BLOCK if dense else 1)
         for block in np.unique(blocks, axis=0):
@@ -80,8 +81,8 @@ class NumpyIndex(DataIndex):
     def _nearest(
         self, points: np.ndarray, least: np.ndarray, pool: int, share: Subset
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest sites of queries in cells side by side, by distance and number, and the
-        squares of their distances (infinite where there are no more), both [n, pool]."""
+        """The nearest sites of queries in adjacent cells, by distance and number, and their squared
+        distances (infinite if there are fewer sites), both [n, pool]."""
         reach, cells, own = 1, _cells_at(self._cells, share.level), self._cell(points, share.level)
         while True:
             low, high = np.maximum(own.min(0) - reach, 0), np.minimum(own.max(0) + reach, cells - 1)
@@ -93,7 +94,7 @@ class NumpyIndex(DataIndex):
             squared[squared <= least[:, None]] = np.inf
             order = _first(squared, pool)
             squared = np.take_along_axis(squared, order, 1)
-            # Beyond the border of the grid nothing is missed: its sites lie in the border cells.
+            # Sites beyond the border of the grid lie in its border cells, so none is missed.
             edges = np.where(
                 [low > 0, high < cells - 1], [low, high + 1], [[-np.inf] * 2, [np.inf] * 2]
             )
@@ -104,7 +105,7 @@ class NumpyIndex(DataIndex):
         return _padded(sites[order], pool, 0), _padded(squared, pool, np.inf)
 
     def _among(self, low: np.ndarray, high: np.ndarray, share: Subset) -> np.ndarray:
-        """The share's sites in a rectangle of cells, in their order."""
+        """The sites of the share in a rectangle of cells, in order."""
         side = _cells_at(self._cells, share.level)
         buckets, scale = self._buckets[share.level], 4**share.level
         found = [
@@ -120,7 +121,7 @@ class NumpyIndex(DataIndex):
 
 
 def _cells_at(cells: int, level: int) -> int:
-    """Cells a side for the parts of a level: as crowded as those of all sites."""
+    """Cells along a side for the parts of a level: as many sites in each as in the grid of all."""
     return max(1, cells >> level)
 
 
@@ -129,25 +130,26 @@ def _empty(cells: int) -> list[list[list[int]]]:
 
 
 def _padded(rows: np.ndarray, length: int, value: float) -> np.ndarray:
-    """Rows [n, m] with this value where they are shorter than the length [n, length]."""
+    """Rows [n, m], filled up with ``value`` to [n, length]."""
     missing = length - rows.shape[1]
     return rows if missing <= 0 else np.pad(rows, ((0, 0), (0, missing)), constant_values=value)
 
 
 def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Between places [..., 2]; a sum over an axis of two would take several times as long."""
+    """Squared distances of places [..., 2], by coordinate: a sum over an axis of two is slow."""
     dx, dy = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
     return dx * dx + dy * dy
 
 
 def _first(values: np.ndarray, count: int) -> np.ndarray:
-    """Columns of the smallest values [n, m] of each row, by value and column [n, min(count, m)]."""
+    """Columns of the smallest of the values [n, m] in each row, by value and column [n, min(count,
+    m)]."""
     if values.shape[1] <= count:
         return np.argsort(values, axis=1, kind="stable")
     columns = np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)
     chosen = np.take_along_axis(values, columns, 1)
     order = np.take_along_axis(columns, np.argsort(chosen, axis=1, kind="stable"), 1)
-    # Of values that tie for the last place, the partition took any.
+    # The partition may have taken any of the values that tie for the last place.
     ties = (values <= chosen.max(1, keepdims=True)).sum(1) > count
     order[ties] = np.argsort(values[ties], axis=1, kind="stable")[:, :count]
     return order
@@ -188,5 +190,5 @@ def _apart(
 
 
 def make_index() -> NumpyIndex | native.NativeIndex:
-    """An empty index, compiled where it can be."""
+    """An empty index, compiled if possible."""
     return native.NativeIndex() if native.available() else NumpyIndex()

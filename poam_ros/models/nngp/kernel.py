@@ -22,16 +22,16 @@ from .fields import interpolate
 
 #: Mean number of sites in a cell when the grid is refined.
 CROWDED = 7
-#: The edges of cells are rounded: what lies so near to one may be on its other side.
+#: Edges of cells are rounded: a site this near to one may be on its other side.
 SLACK = 1e-12
-#: Of the sites' random numbers.
+#: Unit of the sites' random numbers.
 UNIT = 2.0**-32
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Where there are data: x [S, 2], targets y [S], and their noise in units of the learned one
-    [S] (1: as learned). own [S]: variance of noise beside that; None where no site has any."""
+    """Data for predictions: places x [S, 2], targets y [S], and their noise in units of the learned
+    one [S]. own [S]: further variance of noise; None if no site has any."""
 
     x: Tensor
     y: Tensor
@@ -44,7 +44,7 @@ class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
     variance (scalars), bounds of the lengthscale, precision of the local mean.
 
-    ``tail``: how slowly covariances fall far off, 0 for as an exponential (see ``kernel.py``).
+    ``tail``: how slowly covariances fall at large distances; 0: exponentially (see ``kernel.py``).
     """
 
     F: Tensor
@@ -56,7 +56,7 @@ class Kernel:
 
 
 def check_factors(failed: int, size: int) -> None:
-    """Raise a ``CholeskyError`` where conditionals of this size stayed indefinite."""
+    """Raise a ``CholeskyError`` if conditionals of this size are indefinite even with jitter."""
     if failed:
         raise CholeskyError(
             f"{failed} conditionals of {size} neighbours are not positive definite, even with "
@@ -67,8 +67,9 @@ def check_factors(failed: int, size: int) -> None:
 class Subset(NamedTuple):
     """A random part of the sites, by the fixed random number in [0, 1) of each.
 
-    ``part`` of the 4^level equal parts of [0, 1), and of this the ``size`` above ``start``, going
-    round; both in units of the part. The index finds a small share at the cost of a large one.
+    One ``part`` of 4^level equal parts of [0, 1), and in it ``size`` numbers from ``start`` on,
+    cyclically; both in units of the part. A search in a small share costs as much as in a large
+    one.
     """
 
     start: float
@@ -81,8 +82,8 @@ EVERYTHING = Subset(0.0, 1.0)
 
 
 def numbers(first: int, count: int) -> np.ndarray:
-    """The fixed random number in [0, 1) of each site from ``first`` on, times 2^32 (uint32): the
-    upper half of splitmix64 of its own."""
+    """The fixed random numbers in [0, 1) of the sites from ``first`` on, times 2^32 (uint32): the
+    upper half of splitmix64 of the site's number."""
     z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -90,9 +91,9 @@ def numbers(first: int, count: int) -> np.ndarray:
 
 
 def cells_for(sites: int) -> int:
-    """Cells a side for so many sites: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, ...
+    """Cells along a side for this many sites: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, ...
 
-    Steps of less than two, so that a cell is never nearly empty; and still halves of each other.
+    Factors below two, so that cells are never nearly empty; each size is half of a later one.
     """
     cells = 1
     while cells * cells * CROWDED < sites:
@@ -104,24 +105,25 @@ def cells_for(sites: int) -> int:
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Places as a search goes by them, to a tenth of a millimetre in a kilometre."""
+    """Places in the precision of searches: a tenth of a millimetre in a kilometre."""
     return x.float().double()
 
 
 def along_rows(x: Tensor) -> Tensor:
-    """An order [N] of points x [N, 2] in which the next is near: along thin rows of [-1, 1]^2.
+    """An order [N] of points x [N, 2] in which successive points are near: along thin rows of [-1,
+    1]^2.
 
-    What a point's neighbours lie in is still in the cache then.
+    The memory of a point's neighbours is then still in the cache.
     """
     rows, columns = ((x[:, axis].clamp(-1.0, 1.0) + 1.0) * 32.0 for axis in (1, 0))
     return (rows.floor() * 66.0 + columns).argsort(stable=True)
 
 
 class DataIndex:
-    """The places of the sites and their fixed numbers, in arrays that double when they are full.
+    """The places and fixed numbers of the sites, in arrays that double when they are full.
 
-    A search goes by places in float32 (see ``rounded``): half the memory that it runs through. What
-    is made of what it finds goes by the places proper.
+    Searches use places in float32 (see ``rounded``), which halves the memory they read.
+    Computations with the found sites use the exact places.
     """
 
     def __init__(self) -> None:
@@ -132,7 +134,7 @@ class DataIndex:
         return self._count
 
     def _append(self, x: Tensor) -> int:
-        """Take the sites x [n, 2]; returns the number of the first."""
+        """Add the sites x [n, 2]; returns the number of the first."""
         first, self._count = self._count, self._count + len(x)
         if self._count > len(self._x):
             room = max(self._count, 2 * len(self._x)) - first
@@ -145,7 +147,7 @@ class DataIndex:
         return first
 
 
-#: Under the root of |u, w|^2, and beside Q: both have a gradient at zero.
+#: Added to |u, w|^2 under the root, and to Q, so that both have a gradient at zero.
 ISOTROPIC, NEAR = 1e-8, 1e-10
 
 
@@ -160,7 +162,7 @@ class LocalKernel(NamedTuple):
 
 
 def local(f: Tensor, lengths: tuple[float, float]) -> LocalKernel:
-    """From fields f [..., 4]; log l is held between the logarithms of ``lengths``."""
+    """The kernel from fields f [..., 4]; log l is limited to the logarithms of ``lengths``."""
     log_s, log_l, u, w = f.unbind(-1)
     low, high = torch.tensor(lengths, dtype=torch.float64).log().tolist()
     length = log_l.clamp(low, high).exp()
@@ -200,19 +202,19 @@ def covariance(
 
 
 def at(kernel: Kernel, x: Tensor) -> LocalKernel:
-    """What the kernel is at points x [..., 2]."""
+    """The kernel at points x [..., 2]."""
     return local(interpolate(kernel.F, x), kernel.lengths)
 
 
 def between(
     kernel: Kernel, x1: Tensor, p1: LocalKernel, x2: Tensor, p2: LocalKernel, same: bool = False
 ) -> Tensor:
-    """Covariances, as ``covariance`` has them."""
+    """Covariances; see ``covariance``."""
     return covariance(x1, p1, x2, p2, kernel.exponent, kernel.tail, same)
 
 
 def described(kernel: Kernel, x: Tensor) -> Mapping[str, Tensor]:
-    """The kernel in words of people at x [N, 2], each [N]: ``lengthscale``, ``amplitude`` (prior
+    """Descriptive values of the kernel at x [N, 2], [N] each: ``lengthscale``, ``amplitude`` (prior
     standard deviation), ``anisotropy`` (ratio of the axes)."""
     f = interpolate(kernel.F, x)
     # The eigenvalues of S are l^2 exp(+-r): its axes are l exp(+-r / 2).

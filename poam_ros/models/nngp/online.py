@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class NeighbourGP:
-    """Every prediction from a few neighbours of its own, every training step from a few pings.
+    """Predicts each place from a few neighbours, and takes each training step with a few pings.
 
     It computes on the CPU in float64, whatever device the data are on. See ``OnlineModel``.
     """
@@ -65,12 +65,12 @@ class NeighbourGP:
 
     @property
     def support(self) -> Tensor:
-        """No points: it leans on the data themselves [0, 2]."""
+        """No points [0, 2]: the model uses the data themselves."""
         return torch.empty(0, 2, dtype=torch.float64)
 
     @property
     def looked_at(self) -> int:
-        """Sites that searches for neighbours have looked at so far."""
+        """Number of sites that searches for neighbours have looked at so far."""
         return self._store.looked_at
 
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
@@ -95,7 +95,7 @@ class NeighbourGP:
         return self._report(seconds, steps, loss)
 
     def train(self, steps: int) -> UpdateReport:
-        """Some more training steps without new data. See ``OnlineModel``."""
+        """Take training steps without new data. See ``OnlineModel``."""
         before, generator = self._learned, self._trainer.generator.get_state()
         start = perf_counter()
         try:
@@ -106,12 +106,12 @@ class NeighbourGP:
             raise
         return self._report({"training": perf_counter() - start}, steps, loss)
 
-    def separate(self, land: Land) -> None:
-        """Use no neighbours across this land from now on. See ``Separating``."""
+    def set_land(self, land: Land) -> None:
+        """Use no neighbours across this land from now on. See ``SupportsLand``."""
         self._store.land = land
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all data but those of some rows. See ``Forgetting``."""
+        """Forget all data except these rows. See ``SupportsForgetting``."""
         self._replace_data(self.data[rows])
 
     def retarget(self, y: Tensor) -> None:
@@ -120,7 +120,7 @@ class NeighbourGP:
         self._replace_data(_dataset(pings.X, y, pings.noise))
 
     def _replace_data(self, data: Dataset) -> None:
-        """Use other data with the kernel as it is; after a failure the old ones are restored."""
+        """Use other data with the present kernel; after a failure the old data are restored."""
         before, checked = self.data, self._store.checked()
         try:
             self._store.restore(data)
@@ -137,7 +137,7 @@ class NeighbourGP:
 
     @torch.no_grad()
     def _find_contradictions(self, changed: Tensor) -> None:
-        """Check these sites [n] and those that they affect, if that is wanted."""
+        """If enabled, check these sites [n] and those that they affect for contradictions."""
         options = self.options
         if len(changed) and options.max_residual:
             sites = affected(self._store, changed, options.neighbours)
@@ -147,9 +147,9 @@ class NeighbourGP:
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
-        """Widen the variances of predictions, and before that fit what all places share if errors
-        of position are allowed for, until anything new is learned, as ``calibration`` and ``refit``
-        say. The joint covariance is not widened."""
+        """Widen the variances of predictions (``calibration``), after a refit if position errors
+        are allowed for (``refit``). Both hold until the next update or training. The joint
+        covariance is not widened."""
         self._forget_calibration()
         options, kernel, store = self.options, self._averaged(), self._store
         how = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
@@ -174,12 +174,12 @@ class NeighbourGP:
         steps = options.early_steps if early else options.update_steps
         if first:
             steps = options.first_steps
-        # Fewer without the compiled parts, which are many times slower.
+        # Fewer without the compiled parts: each is many times slower then.
         return steps if native.available() else -(-steps // FEWER_STEPS)
 
     @torch.no_grad()
     def _train(self, steps: int, enough: StopCondition | None = None) -> tuple[int, float]:
-        """The steps taken, and their mean loss; NaN without any."""
+        """Train; returns the number of steps and their mean loss, NaN without steps."""
         losses = []
         for _ in until(steps, enough):
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
@@ -200,7 +200,7 @@ class NeighbourGP:
 
     @torch.no_grad()
     def _averaged(self) -> Kernel:
-        """The kernel of the averaged parameters, refitted if so, which every prediction uses."""
+        """The kernel that predictions use: of the averaged parameters, or refitted."""
         if self._kernel is None:
             kernel = self._trainer.kernel(self._learned.average)
             self._kernel = kernel if self._refit is None else self._refit.applied(kernel)
@@ -208,7 +208,7 @@ class NeighbourGP:
 
     @torch.no_grad()
     def predict(self, X: Tensor, noise: bool = True, nodes: float = 0.0) -> Prediction:
-        """Predictive marginals at X [N, 2]; ``nodes``: step of a lattice to blend over, or 0.
+        """Predictive marginals at X [N, 2]; ``nodes``: step of the lattice to blend over; 0: none.
 
         Raises:
             InputError: X has the wrong shape or is not finite, or there are no data yet.
@@ -254,7 +254,8 @@ class NeighbourGP:
         return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
 
     def _warn(self, limited: int, places: int) -> None:
-        """Log once that soundings contradict each other, and once more where it shows."""
+        """Log once that soundings contradict each other, and once more if predictions are
+        limited."""
         count = self._store.contradicting
         level = logging.WARNING if limited else logging.INFO if count else 0
         if level > self._logged:
@@ -286,8 +287,8 @@ class NeighbourGP:
     def covariance(self, X: Tensor, noise: bool = True) -> Tensor | None:
         """The joint predictive covariance at X [N, 2] given the neighbours of them all [N, N].
 
-        None where there are no data, or those neighbours are too many. Its diagonal is at most
-        about that of ``predict``, which gives each point its own neighbours only.
+        None if there are no data, or too many neighbours. Its diagonal is at most about that of
+        ``predict``, where each point has only its own neighbours.
         """
         if not len(self._store):
             return None
@@ -308,10 +309,10 @@ class NeighbourGP:
 
     @torch.no_grad()
     def sample(self, X: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """Joint draws at X [N, 2], without noise [count, N]. See ``Sampling``.
+        """Joint draws at X [N, 2], without noise [count, N]. See ``SupportsSampling``.
 
-        Where predictions are widened, so are the draws, place by place, by the usual factor: they
-        keep how they vary together.
+        If predictions are widened, so are the draws, place by place, by the usual factor: their
+        correlations stay.
         """
         x, kernel, options = _here(X), self._averaged(), self.options
         near = self._store.spread(
@@ -352,7 +353,7 @@ class NeighbourGP:
         )
 
     def restore(self, state: ModelState) -> None:
-        """Continue from a state of a model that was built alike, bit for bit."""
+        """Continue from the state of a model with the same options, bit for bit."""
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
@@ -364,7 +365,7 @@ class NeighbourGP:
 
 
 def build(options: NeighbourOptions, seed: int, device: torch.device) -> NeighbourGP:
-    """The model of these options; ``device`` is that of the data it will be given."""
+    """Build the model with these options; ``device``: of the data that it will receive."""
     network, training = (
         torch.Generator().manual_seed(int(s))
         for s in np.random.SeedSequence(seed).generate_state(2)

@@ -8,7 +8,7 @@ from ...core.errors import InputError
 from ...core.settings import Settings, setting
 from ..lengthscales import lengthscale_setting
 
-#: Nearest sites, as a multiple of the neighbours, from which these are dealt where speed counts.
+#: Number of nearest sites, as a multiple of the neighbours, to choose these from if speed counts.
 POOL = 4
 
 
@@ -16,8 +16,8 @@ POOL = 4
 class NeighbourOptions(Settings):
     """Options of the nearest-neighbour model. Variances are of standardised targets.
 
-    Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
-    stands for a fixed share of that (``lengthscales``).
+    Lengths are in m, and are converted to units of half the workspace's longer side. 0 stands for a
+    fixed share of that (``lengthscales``).
 
     Raises:
         InputError: a value is outside its range.
@@ -57,7 +57,7 @@ class NeighbourOptions(Settings):
         24, "Training steps per update while there are few samples", minimum=0, maximum=10_000
     )
     early_samples: int = setting(
-        1500, "Take early_steps while there are fewer samples than this", minimum=0,
+        1500, "Number of samples below which early_steps applies", minimum=0,
         maximum=10_000_000,
     )  # fmt: skip
     update_steps: int = setting(12, "Training steps per update", minimum=0, maximum=10_000)
@@ -68,7 +68,7 @@ class NeighbourOptions(Settings):
         1e-2, "Learning rate of the fields' network", minimum=1e-9, maximum=1.0
     )
     averaging: float = setting(
-        0.98, "Weight of the parameters' running average against one step", minimum=0.0,
+        0.98, "Share of the parameters' running average that one training step keeps", minimum=0.0,
         maximum=0.99999,
     )  # fmt: skip
     least_share: float = setting(
@@ -77,7 +77,7 @@ class NeighbourOptions(Settings):
     )  # fmt: skip
     gap_share: float = setting(
         0.5, "Share of the training steps that also leave out all samples around each left-out "
-        "one, within a distance from a cell of the map to its nearest sample", minimum=0.0,
+        "one, within the distance of a random place to its nearest sample", minimum=0.0,
         maximum=1.0,
     )  # fmt: skip
     hidden: int = setting(64, "Width of the network's two hidden layers", minimum=1, maximum=1024)
@@ -102,12 +102,12 @@ class NeighbourOptions(Settings):
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
     max_residual: float = setting(
-        5.0, "Residual in standard deviations beyond which a sample that contradicts those around "
-        "it counts less. 0: none does", minimum=0.0, maximum=1e6,
+        5.0, "Residual, in standard deviations, beyond which a sample that contradicts those "
+        "around it counts less. 0: never", minimum=0.0, maximum=1e6,
     )  # fmt: skip
     max_position_error: float = setting(
-        0.0, "The variance calibration of poam map may explain differences between lines by errors "
-        "of position with a standard deviation up to this. 0: it only widens intervals", "m",
+        0.0, "Largest standard deviation of position errors by which the variance calibration of "
+        "poam map may explain differences between lines. 0: only widen intervals", "m",
         minimum=0.0, maximum=1e6,
     )  # fmt: skip
     mean_precision: float = setting(
@@ -128,7 +128,7 @@ class NeighbourOptions(Settings):
 
     @property
     def of_training(self) -> NeighbourOptions:
-        """The same with the neighbours that training uses."""
+        """The options with the neighbours that training uses."""
         if self.spread_training:
             return self
         near = min(self.candidate_neighbours, POOL * self.neighbours)

@@ -1,21 +1,20 @@
-"""What all places share, fitted to whole stretches of a record that are left out.
+"""A fit of what all places share, to whole stretches of a record that are left out.
 
 Training predicts left-out sites mostly from others of the same line. These share errors of position
 and level with them, so that hardly any noise is learned, and where lines cross, a map follows the
 errors of each. Here the amplitude, the lengthscale and the noise are fitted to sites that are
-predicted from the other stretches of the record. The exponent stays what it was along the lines.
-With few parameters and all sites at once, little of it depends on chance.
+predicted from the other stretches of the record. The exponent keeps its value, learned along the
+lines. With few parameters and all sites at once, the result depends little on chance.
 
-An error of position becomes one of depth where the bottom slopes (McHutchon and Rasmussen 2011,
-"Gaussian process training with input noise"). So each site has a variance of noise of its own, too:
-that of the position times the squared slope there. Lines may differ for other reasons, which the
-fit would take for large errors of position: so these are bounded, and what was learned stays unless
-the stretches that were not fitted to say clearly otherwise. Where they do not, the error of
-position alone, with all else as it was learned, may still predict them better.
+Where the bottom slopes, an error of position becomes one of depth (McHutchon and Rasmussen 2011,
+"Gaussian process training with input noise"). So each site also has noise of its own: the variance
+of the position times the squared slope. Lines may differ for other reasons, which the fit would
+take for large errors of position. So these are bounded, and the learned kernel stays unless the
+refit clearly predicts the stretches better that it was not fitted to. If it does not, the error of
+position alone, with everything else as learned, may still predict them better.
 
-Training also finds differences between places that are none, and a map follows them far from all
-soundings. So the same is also fitted with half of the departures of log s and log l from their
-means.
+Training also finds spurious differences between places, which a map follows far from all soundings.
+So the same is also fitted with half of the departures of log s and log l from their means.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ from .index import make_index
 from .kernel import Kernel, TrainingData
 from .sites import SiteStore
 
-#: Left-out sites that are fitted to, at most, and sites whose slopes are found.
+#: Maximum number of left-out sites to fit to, and of sites whose slopes are computed.
 MOST, MOST_SLOPES = 2000, 20_000
 #: Steps of each minimisation.
 STEPS = 12
-#: Standard deviations of position that are tried, relative to the largest.
+#: Trial standard deviations of position, relative to the largest.
 TRIED = (0.0, 0.25, 0.5, 1.0)
-#: A larger position error is not tried where the mean log loss rose by more than this.
+#: No larger position error is tried if the mean log loss rose by more than this.
 WORSE = 0.01
-#: Stretches that there have to be.
+#: Minimum number of stretches.
 FEWEST = 8
-#: One-sided confidence that a refit is better, 0.99, in standard errors: of t with 16 stretches.
+#: One-sided confidence that a refit is better (0.99) in standard errors, by t with 16 stretches.
 CLEARLY = 2.602
-#: Step of the slopes' differences, in scaled units.
+#: Step of the differences for slopes, in scaled units.
 STEP = 0.005
-#: Bounds of what is fitted: see ``Refit``; the first two against what was learned.
+#: Bounds of the fitted values (see ``Refit``); the first two relative to the learned ones.
 BOUNDS = ((-1.5, 1.5), (-1.5, 1.5), (-12.0, 2.0))
 
 
 class Refit(NamedTuple):
-    """Added to log s and log l everywhere; log noise variance; the standard deviation of position,
-    in scaled units; and how much of the departures of log s and log l from their means is left."""
+    """Changes of log s and log l everywhere; log noise variance; standard deviation of position, in
+    scaled units; and the share that stays of the departures of log s and log l from their means."""
 
     amplitude: float
     length: float
@@ -64,7 +63,7 @@ class Refit(NamedTuple):
     share: float = 1.0
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """The kernel with these."""
+        """The kernel with this refit."""
         F = kernel.F.clone()
         F[:, :2] = torch.lerp(F[:, :2].mean(0), F[:, :2], self.share)
         F[:, 0] += self.amplitude
@@ -74,40 +73,41 @@ class Refit(NamedTuple):
 
 
 class Way(NamedTuple):
-    """What is fitted: ``share`` of the fields' departures stays, as in ``Refit``; and the error of
-    position ``alone`` is fitted, or all."""
+    """A way to fit: ``share`` of the fields' departures stays, as in ``Refit``; the error of
+    position is fitted ``alone``, or everything."""
 
     share: float
     alone: bool = False
 
 
-#: The ways in which all is fitted.
+#: The ways that fit everything.
 WAYS = Way(1.0), Way(0.5)
 
 
 def refit(
     kernel: Kernel, sites: TrainingData, left: LeftOut, slopes: Tensor, largest: float
 ) -> tuple[Refit, Tensor, Tensor] | None:
-    """What predicts left-out stretches best; None where that is what was learned, or there are
+    """The refit that predicts left-out stretches best; None if the learned kernel does, or with
     fewer than 8 stretches.
 
-    Each way is fitted to every other stretch and predicts the ones between, both ways. The log loss
-    has to fall by more than 2.602 times its standard error over the stretches; of the ways where it
-    does, the one with the least CRPS is taken. (By the log loss, which counts mostly where
-    deviations are small, fields that vary would be taken even where errors are larger with them.)
-    Otherwise the error of position alone is fitted: it is one parameter only, so that any fall is
-    enough. What was learned has the added variance that is best for all of them.
+    Each way is fitted to every other stretch and predicts those between, and vice versa. The log
+    loss must fall by more than 2.602 times its standard error over the stretches; of the ways that
+    achieve this, the one with the smallest CRPS is taken. (The log loss counts mostly where
+    deviations are small: it would choose varying fields even if errors are larger with them.)
+    Otherwise the error of position alone is fitted: it is a single parameter, so any fall is
+    enough. The learned kernel is compared with the added variance that suits it best over all
+    stretches.
 
     Args:
-        kernel: as it was learned.
+        kernel: as learned.
         sites: the data.
-        left: which are predicted, and from which.
+        left: the left-out sites, and from which sites they are predicted.
         slopes: squared slopes at the sites [S].
-        largest: bound of the standard deviation of position, in scaled units.
+        largest: limit of the standard deviation of position, in scaled units.
 
     Returns:
-        The refit, and the errors of the left-out sites [n] and their variances with noise [n] as
-        predicted by the fits that did not see them.
+        The refit, and the errors of the left-out sites [n] and their variances with noise [n], as
+        predicted by the fits that did not use them.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -150,8 +150,8 @@ def _crossed(
     largest: float,
     way: Way,
 ) -> tuple[Tensor, Tensor]:
-    """Errors of left-out sites [n], and their variances with noise [n], by fits to the stretches of
-    the other half: even or odd."""
+    """Errors of left-out sites [n] and their variances with noise [n], predicted by fits to the
+    other half of the stretches (even or odd)."""
     error, variance = torch.empty(2, len(left.site), dtype=torch.float64)
     for odd in (0, 1):
         mine = left.stretch % 2 == odd
@@ -163,7 +163,7 @@ def _crossed(
 
 
 def _noisy(sites: TrainingData, position: float, slopes: Tensor) -> TrainingData:
-    """With the noise that errors of position make."""
+    """The sites with noise from errors of position."""
     own = position**2 * slopes
     return replace(sites, own=own if sites.own is None else sites.own + own)
 
@@ -176,7 +176,7 @@ def _fitted(
     largest: float,
     way: Way,
 ) -> Refit:
-    """The least mean log loss of these left-out sites."""
+    """The refit with the smallest mean log loss of these left-out sites."""
     from scipy.optimize import minimize
 
     values = np.array([0.0, 0.0, np.log(float(kernel.noise) - LEAST_NOISE)])
@@ -210,7 +210,8 @@ def _fitted(
 
 
 def squared_slopes(kernel: Kernel, store: SiteStore, k: int, pool: int, apart: float) -> Tensor:
-    """Those of the predicted bottom at the sites [S]; of many sites, at the nearest of some.
+    """Squared slopes of the predicted bottom at the sites [S]; with many sites, at the nearest of a
+    selection.
 
     Raises:
         CholeskyError: a matrix is beyond repair.

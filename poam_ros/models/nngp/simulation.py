@@ -1,9 +1,9 @@
 """Joint draws of the map: conditional simulation, place after place.
 
-In an order in which every place is far from those before it, each is drawn from its neighbours
-among the data and among the places before it (Vecchia 1988; the order: Guinness 2018,
-doi:10.1080/00401706.2018.1437476). Weights do not depend on what was drawn, so that all draws
-share them.
+Places are ordered so that each is far from those before it, and drawn in turn from their neighbours
+among the data and among the places before (Vecchia 1988; the order: Guinness 2018,
+doi:10.1080/00401706.2018.1437476). Weights do not depend on the values drawn, so all draws share
+them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .kernel import Kernel, TrainingData
 from .sites import SiteStore
 from .visible import hidden_by
 
-#: Neighbours among the places drawn before.
+#: Number of neighbours among the places drawn before.
 BEFORE = 16
 
 
 def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: Tensor) -> Tensor:
-    """Deviations of joint draws from their mean, without noise [count, N].
+    """Joint draws less their mean, without noise [count, N].
 
     Args:
-        kernel: as it predicts.
+        kernel: that predictions use.
         store: the data.
         x: places [N, 2].
-        near: neighbours of each among the data [N, k], -1 for none.
-        noise: standard normal [N, count], of which the draws are made.
+        near: neighbours of each place among the data [N, k], -1 for none.
+        noise: standard normal draws [N, count].
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -58,7 +58,7 @@ def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: T
 
 
 def farthest_first(x: np.ndarray) -> np.ndarray:
-    """An order [N] of places [N, 2]: from the one nearest their middle on, always the one that is
+    """An order [N] of places [N, 2]: it starts nearest to their middle; each next place is the
     farthest from all before it."""
     squared = np.square(x - x.mean(0)).sum(1)
     order = np.empty(len(x), dtype=np.int64)
@@ -71,7 +71,7 @@ def farthest_first(x: np.ndarray) -> np.ndarray:
 
 
 def _nearest_before(x: np.ndarray, k: int) -> np.ndarray:
-    """Of each place the k nearest among those before it [N, k], -1 for none."""
+    """For each place, the k nearest of those before it [N, k], -1 for none."""
     found = np.full((len(x), k), -1, dtype=np.int64)
     begin, end = 1, 2  # those before ``begin`` serve all up to ``end``, and the few between them
     while begin < len(x):

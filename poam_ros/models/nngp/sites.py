@@ -1,4 +1,4 @@
-"""The pings as they came, and the sites that they make."""
+"""The pings in the order of arrival, and the sites formed from them."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from .index import make_index
 from .kernel import EVERYTHING, Subset, TrainingData
 from .visible import spread_visible
 
-#: A ping this near to the one before, in scaled units, is taken at the same place.
+#: A ping this near to the previous one, in scaled units, counts as at the same place.
 SAME_PLACE = 1e-9
-#: Cells a side of [-1, 1]^2: pings in one of them say little more of the fields than one does.
+#: Cells along a side of [-1, 1]^2: further pings in a cell add little information on the fields.
 CELLS = 128
-#: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); smaller ones than the
-#: negligible are none.
+#: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
+#: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
 #: Neighbours that the noise of position at a place is the mean of.
 FEW = 8
 
 
 class SiteStore:
-    """The pings as they came, the sites they make, and the index of the sites.
+    """The pings in the order of arrival, the sites formed from them, and the index of the sites.
 
-    One site are n pings one after the other at one place whose own noises r are alike. Its target
-    is their mean, of which (s2 + mean r) / n is the variance whatever the learned noise s2. Their
-    best mean would be weighted by 1 / (s2 + r) and change with s2, so pings at one place whose
-    noises are unlike stay sites of their own; among like ones the plain mean is nearly the best
-    (its variance at most 3 % larger).
+    A site consists of n successive pings at one place with similar own noises r. Its target is
+    their mean, with the variance (s2 + mean r) / n for any learned noise s2. The best mean would be
+    weighted by 1 / (s2 + r) and change with s2, so pings with different noises form separate sites.
+    For similar noises the plain mean is nearly the best (its variance is at most 3 % larger).
 
     Attributes:
-        occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
-        residual: of each site when it was checked last, in standard deviations [S]; NaN before.
-        excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
-        contradicting: how many have such noise.
+        occupied: number of the CELLS x CELLS cells over [-1, 1]^2 that have a site.
+        residual: of each site at its last check, in standard deviations [S]; NaN before.
+        excess: noise variance of sites that contradict their neighbours [S]; 0 for the others.
+        contradicting: number of sites with such noise.
         land: sites on different sides of it are not neighbours, in scaled units; None: no land.
-        position_noise: variance of noise that errors of position make at each site [S]; None: none.
+        position_noise: noise variance from errors of position at each site [S]; None: none.
     """
 
     def __init__(self) -> None:
@@ -53,10 +52,11 @@ class SiteStore:
         self._count = self.occupied = self.contradicting = self._turn = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
         self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
-        # At the place of the last ping: the site of each kind of noise.
+        # The sites at the place of the last ping, by kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
-        # Place, target and noise of a site side by side: conditionals fetch them from anywhere.
+        # Place, target and noise of a site are adjacent in memory: conditionals access sites at
+        # random.
         self._rows, self._sum, self._pings_of, self._sum_own, self._own, self._residual = (
             torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
         )
@@ -85,12 +85,12 @@ class SiteStore:
 
     @property
     def box(self) -> tuple[Tensor, Tensor]:
-        """The least and the largest coordinates of the sites [2]."""
+        """The smallest and the largest coordinates of the sites [2]."""
         return self._low, self._high
 
     @property
     def looked_at(self) -> int:
-        """Sites that searches have looked at so far."""
+        """Number of sites that searches have looked at so far."""
         return self._index.looked_at
 
     @property
@@ -100,36 +100,36 @@ class SiteStore:
 
     @property
     def excess(self) -> Tensor:
-        """See the class; a view, for ``set_excess`` to change."""
+        """See the class; a view, which ``set_excess`` changes."""
         return self._excess[: len(self)]
 
     def measured(self, sites: Tensor) -> Tensor:
-        """Variances of noise that pings of these sites [n] came with, beside the learned one."""
+        """Noise variances that the pings of these sites [n] came with, besides the learned one."""
         return self._sum_own[sites] / self._pings_of[sites].square()
 
     def position_noise_at(self, near: Tensor) -> Tensor:
-        """The noise of position of soundings with these neighbours [n, k], -1 for none [n]: the
-        mean of the first few."""
+        """The noise variance [n] from errors of position of soundings with these neighbours [n, k]
+        (-1 for none): the mean over the first few."""
         assert self.position_noise is not None
         few = near[:, :FEW]
         there = few >= 0
         return (self.position_noise[few.clamp_min(0)] * there).sum(1) / there.sum(1).clamp_min(1)
 
     def set_excess(self, sites: Tensor, excess: Tensor) -> None:
-        """Give sites [n] that contradict their neighbours this variance of noise; others 0."""
+        """Set the noise variance of sites [n] that contradict their neighbours; 0 for others."""
         changed = (excess > 0).sum() - (self._excess[sites] > 0).sum()
         self.contradicting += int(changed)
         self._excess[sites] = excess
         self._own[sites] = self.measured(sites) + excess
 
     def next_checked(self, count: int) -> Tensor:
-        """So many sites in turn, going round [count]."""
+        """The next ``count`` sites in turn, cyclically [count]."""
         turn = (self._turn + torch.arange(min(count, len(self)))) % len(self)
         self._turn = (int(turn[-1]) + 1) % len(self)
         return turn
 
     def checked(self) -> dict[str, Tensor]:
-        """Copies of what checks found, for ``restore``."""
+        """Copies of the results of checks, for ``restore``."""
         found = {
             "residual": self.residual.clone(),
             "excess": self.excess.clone(),
@@ -140,7 +140,7 @@ class SiteStore:
         return found
 
     def append(self, new: Dataset) -> Tensor:
-        """Take new pings; returns the sites that are new or changed [n], in order."""
+        """Add new pings; returns the new or changed sites [n], in order."""
         if self._pings is None:
             self._pings = DataStore(new)
         else:
@@ -148,7 +148,7 @@ class SiteStore:
         return self._gather(new)
 
     def restore(self, pings: Dataset, checked: Mapping[str, Tensor] | None = None) -> None:
-        """Hold these pings, and no others; ``checked``: as they were, None: not checked yet."""
+        """Replace everything by these pings; ``checked``: earlier results of checks; None: none."""
         self._pings = DataStore(pings) if len(pings) else None
         self._forget()
         self._gather(pings)
@@ -167,11 +167,11 @@ class SiteStore:
         return spread_visible(self._index, sites, self.land, x, k, pool, share, beyond, apart)
 
     def nearest(self, x: Tensor) -> Tensor:
-        """The nearest site of each place [N, 2], whatever lies in between [N]."""
+        """The nearest site of each place [N, 2], also across land [N]."""
         return self._index.spread(x, 1, 1).squeeze(1)
 
     def _gather(self, new: Dataset) -> Tensor:
-        """The new pings join sites at their place, or begin others; see ``append``."""
+        """Add each new ping to a site at its place, or to a new site; see ``append``."""
         if not len(new):
             return torch.empty(0, dtype=torch.int64)
         old = self._count
@@ -182,7 +182,7 @@ class SiteStore:
         for buffer in (self._sum, self._sum_own, self._pings_of, self._excess):
             buffer[old : self._count] = 0.0
         self._residual[old : self._count] = torch.nan
-        # One by one, so that the sums are the same whatever batches the pings come in.
+        # One by one, so that the sums do not depend on the batches.
         np.add.at(self._sum.numpy(), site, new.y.numpy())
         np.add.at(self._sum_own.numpy(), site, own.numpy())
         np.add.at(self._pings_of.numpy(), site, 1.0)
@@ -196,7 +196,7 @@ class SiteStore:
         return changed.unique()
 
     def _survey(self, x: Tensor) -> None:
-        """Where sites are, by and large, with those at x [n, 2]."""
+        """Update box and occupied cells with sites at x [n, 2]."""
         if not len(x):
             return
         low, high = x.aminmax(dim=0)
@@ -207,7 +207,7 @@ class SiteStore:
         self._cells[cell] = True
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
-        """The site of each new ping [N], counting those that they begin; and which begin one."""
+        """The site of each new ping [N], including new sites; and which pings begin one."""
         before = torch.cat([X[:1] + 1.0 if self._place is None else self._place, X[:-1]])
         moved = ((X - before).abs().amax(1) > SAME_PLACE).tolist()
         kinds = (KINDS * (own + NEGLIGIBLE).log2()).floor().long().tolist()

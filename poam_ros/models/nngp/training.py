@@ -27,17 +27,17 @@ from .sites import SiteStore
 if TYPE_CHECKING:
     from .options import NeighbourOptions
 
-#: Of Adam.
+#: Decay rates and epsilon of Adam.
 BETAS, EPSILON = (0.9, 0.99), 1e-8
-#: A step's share of the others holds at least so many times the neighbours.
+#: A step's share of the other sites has at least this many times the neighbours.
 FEWEST = 2
-#: About as many sites, on average, may lie in the gap about a left-out one: a search passes them.
+#: Mean number of sites allowed in the gap around a left-out one, which a search has to pass.
 MOST_IN_GAP = 256
 
 
 @dataclass(frozen=True)
 class HyperparameterState:
-    """What training moves. Its tensors are replaced, never written into.
+    """What training changes. Its tensors are replaced, never modified in place.
 
     theta [P] with the moments of Adam, its running average, and the steps taken.
     """
@@ -50,13 +50,14 @@ class HyperparameterState:
 
     @classmethod
     def begin(cls, theta: Tensor) -> HyperparameterState:
-        """Before the first step."""
+        """The state before the first step."""
         return cls(theta, torch.zeros_like(theta), torch.zeros_like(theta), theta)
 
     def stepped(self, gradient: Tensor, rates: Tensor, keep: float) -> HyperparameterState:
-        """After one step of Adam with a rate for each parameter; the average keeps ``keep``."""
+        """The state after a step of Adam with a rate for each parameter; ``keep``: see
+        ``averaging``."""
         step, (beta1, beta2) = self.step + 1, BETAS
-        # A mean at first: the initial values have no more weight than those after them.
+        # At first a plain mean, so that the initial values have no extra weight.
         keep = min(keep, step / (step + 9)) if self.step else 0.0
         if native.available():
             state = self.theta, self.first, self.second, self.average
@@ -74,7 +75,7 @@ class HyperparameterState:
 
 
 class NngpTrainer:
-    """Draws the steps.
+    """Takes training steps on random left-out sites.
 
     Args:
         layout: of theta.
@@ -110,7 +111,7 @@ class NngpTrainer:
     def step(
         self, learned: HyperparameterState, store: SiteStore
     ) -> tuple[HyperparameterState, float, float]:
-        """One step: what is learned then, the mean log loss, and the largest extra jitter.
+        """Take a step; returns the new state, the mean log loss, and the largest extra jitter.
 
         Raises:
             CholeskyError: a matrix is beyond repair.
@@ -134,7 +135,7 @@ class NngpTrainer:
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
     def _penalties(self, independent: int) -> Penalties:
-        """Those of the options, with data at so many places."""
+        """The penalties with data at this many independent places."""
         options, nodes = self.options, len(self._nodes)
         return Penalties(
             2.0 * options.field_penalty / (independent * nodes),
@@ -154,8 +155,8 @@ class NngpTrainer:
             beyond = self._gaps(store, count)
             return left_out, _thinned(store, beyond.mean().item(), part), beyond
         least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
-        # Log-uniform: from all other sites, training would learn only the spacing along a track.
-        # The share excludes all left-out sites, for each of them.
+        # Log-uniform: with all other sites, training would learn only the spacing along a track.
+        # No left-out site predicts another.
         share = (1 - count / sites) * least**size
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
@@ -164,10 +165,10 @@ class NngpTrainer:
         return left_out, thin, torch.zeros(count, dtype=torch.float64)
 
     def _gaps(self, store: SiteStore, count: int) -> Tensor:
-        """The squares of the distances of random places to their nearest sites [count].
+        """Squared distances of random places to their nearest sites [count].
 
-        A left-out site with none so near is predicted across such a gap as the map's places are
-        (nearest-neighbour distance matching: Mila et al. 2022).
+        A left-out site without any site as near as that is predicted across a gap like those in the
+        map (nearest-neighbour distance matching: Mila et al. 2022).
         """
         low, high = store.box
         places = low + (high - low) * self._uniform(count, 2)
@@ -179,7 +180,7 @@ class NngpTrainer:
 
 
 def _thinned(store: SiteStore, squared: float, part: float) -> Subset:
-    """Everything, or so small a part that few sites are within gaps of this mean squared radius."""
+    """All sites, or a part small enough that few are within gaps of this mean squared radius."""
     low, high = store.box
     within = len(store) * math.pi * squared / max(float((high - low).prod()), 1e-12)
     level = 0

@@ -1,4 +1,4 @@
-"""Neighbours that no land hides."""
+"""Neighbours that are not hidden by land."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...core.land import Land
 from ..native import neighbours as native
 from .kernel import EVERYTHING, Subset
 
-#: Where land hides most neighbours, so many times as many are looked at.
+#: If land hides most neighbours, this many times as many are considered.
 MORE = 4
 
 
@@ -30,10 +30,10 @@ def spread_visible(
     pool: int,
     share: Subset = EVERYTHING, beyond: Tensor | None = None, apart: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """As ``NumpyIndex.spread``, of the sites at [S, 2] that no land hides from x.
+    """As ``NumpyIndex.spread``, but only of sites [S, 2] that land does not hide from x.
 
-    Where more than half are hidden, others of ``MORE`` k take their place; where all of these are
-    hidden, others of ``pool``. Where all of those are hidden as well there are none.
+    If more than half are hidden, they are replaced by others of ``MORE`` k sites; if all of these
+    are hidden, by others of ``pool``; if all of those are hidden, there are no neighbours.
     """
     if land is None:
         return index.spread(x, k, pool, share, beyond, apart)
@@ -53,8 +53,8 @@ def spread_visible(
 
 
 def hidden_by(land: Land | None, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
-    """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
-    x [N, 2]; boolean [N, K]."""
+    """Which of the sites [S, 2] in ``near`` [N, K] (-1 for none) land hides from x [N, 2]; boolean
+    [N, K]."""
     if land is not None and native.available():
         return native.hidden(land, x, sites, near)
     hidden = torch.zeros_like(near, dtype=torch.bool)

@@ -13,7 +13,7 @@ from ...core.files import atomic_write
 from ..folder import check_run, make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
-from .sections import read_lines, sections
+from .sections import read_section_lines, sections
 from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def export(
         run: the folder.
         to: the file.
         settings: of the export.
-        section: write the values along these lines instead; see ``sections.read_lines``.
+        section: write the values along these lines instead; see ``sections.read_section_lines``.
 
     Returns:
         The files written, the requested one last. Each appears only when complete.
@@ -100,7 +100,7 @@ def export(
     if "missing" in chart.provenance:
         log.warning("%s: its map lacks %s", run, chart.provenance["missing"])
     if section:
-        files = sections(chart, to.name, read_lines(section, chart.place))
+        files = sections(chart, to.name, read_section_lines(section, chart.place))
     else:
         files = found.write(chart, to.name)
     make_folder(to.parent)

@@ -19,7 +19,7 @@ from .chart import Chart
 ROWS, PER_CELL = 100_000, 2
 
 
-def read_lines(given: Sequence[str], place: GeoReference | None) -> list[np.ndarray]:
+def read_section_lines(given: Sequence[str], place: GeoReference | None) -> list[np.ndarray]:
     """Lines, each corners [K, 2] in the chart's coordinates.
 
     Args:

@@ -100,18 +100,17 @@ PLANNER: tuple[Setting, ...] = (
         maximum=180.0,
     ),
     Setting(
-        "goals.metres", "", "Waypoints to begin with, instead of the pilot survey, as in '0 0, 9 "
-        "0, 9 9'. Empty: the pilot survey", "m", check=one_polygon,
+        "goals.metres", "", "Waypoints that replace the pilot survey, as in '0 0, 9 0, 9 9'. "
+        "Empty: drive the pilot survey", "m", check=one_polygon,
     ),
     Setting(
         "goals.degrees", "", "As goals.metres, with latitude and longitude of each, as in '47.1 "
         "8.5, 47.2 8.5'. Needs origin", "deg", check=one_polygon,
     ),
     Setting(
-        "goals.file", "", "As goals.metres, of a file: points and lines of GeoJSON, KML, "
-        "GeoPackage or Shapefile in their order, or the waypoints of a QGroundControl .plan. A "
-        "point of kind (KML: named) home, or the planned home of the .plan, is the place to return "
-        "to",
+        "goals.file", "", "As goals.metres, from a file: points and lines of GeoJSON, KML, "
+        "GeoPackage or Shapefile in order, or the waypoints of a QGroundControl .plan. A point of "
+        "kind (KML: named) home, or the planned home of the .plan, is the place to return to",
     ),
     Setting(
         "goals.action", "", "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to "

@@ -120,7 +120,7 @@ class PlannerNode(ManagedNode):
 
     def _on_refusal(self, message: String) -> None:
         """Why the node mavlink does not move the vehicle; empty: it does."""
-        self.autopilot.refuse(self.mission, message.data)
+        self.autopilot.set_refusal(self.mission, message.data)
         self._announce()
 
     def _on_displaced(self, message: String) -> None:

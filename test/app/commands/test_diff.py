@@ -1,7 +1,5 @@
 """`poam diff` as people call it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from soundings import write_survey

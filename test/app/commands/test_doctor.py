@@ -1,7 +1,5 @@
 """`poam doctor`: its findings and exit status."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

@@ -1,7 +1,5 @@
 """The command `poam map`."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

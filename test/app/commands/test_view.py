@@ -1,7 +1,5 @@
 """`poam view`: errors, the server over HTTP, and a real browser without other network access."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import re

@@ -39,7 +39,7 @@ def learned(data, options=SHORT):
     return model
 
 
-def test_lines_that_contradict_each_other_widen_intervals():
+def test_contradicting_lines_widen_intervals():
     data = survey(offset=0.3)
     keep = torch.ones(len(data.X), dtype=torch.bool)
     keep[3 * LONG : 4 * LONG] = keep[8 * LONG : 9 * LONG] = False
@@ -64,7 +64,7 @@ def test_lines_that_contradict_each_other_widen_intervals():
 
 
 @pytest.mark.parametrize("stretches", [0, 1, 10_000])
-def test_too_few_or_too_many_stretches_say_nothing(stretches):
+def test_too_few_or_too_many_stretches_change_nothing(stretches):
     data = survey(offset=0.3)
     model = learned(data)
     before = model.predict(data.X)
@@ -89,12 +89,12 @@ def test_the_limit_is_above_the_true_quantile_as_often_as_it_says(unlike):
     assert limits.mean() < 1.5 * truth
 
 
-def test_many_stretches_that_are_alike_need_no_more_than_their_quantile():
+def test_with_many_similar_stretches_the_limit_is_the_quantile():
     drawn, stretch = sizes(1000, 100, 0.0, seed=1)
     assert upper_limit(drawn, stretch) < 1.01 * drawn.quantile(0.95)
 
 
-def test_a_limit_of_two_stretches_that_contradict_each_other_is_their_largest():
+def test_with_two_contradicting_stretches_the_limit_is_the_largest_error():
     drawn, stretch = torch.tensor([1.0, 1.0, 1.0, 9.0]).double(), torch.tensor([0, 0, 1, 1])
     assert upper_limit(drawn, stretch) == 9.0
 
@@ -118,7 +118,7 @@ def bank(x):
     return 3 * torch.tanh(2 * (x - 0.4))
 
 
-def test_errors_of_position_are_noise_where_the_bottom_slopes():
+def test_position_errors_become_noise_on_slopes():
     data = displaced(0.05)
     flat, steep = torch.tensor([[-0.6, 0.0], [0.4, 0.0]]).double().split(1)
 
@@ -142,7 +142,7 @@ def test_errors_of_position_are_noise_where_the_bottom_slopes():
 
 
 @pytest.mark.parametrize(("data", "stretches"), [(survey(offset=0.3), LINES), (displaced(0.05), 7)])
-def test_what_was_learned_stays_without_the_evidence_of_many_stretches(data, stretches):
+def test_the_learned_kernel_stays_without_evidence_of_many_stretches(data, stretches):
     """Lines that are off by a constant, and too few stretches of those that are displaced."""
     model, widened = learned(data, POSITION), learned(data, FEW)
     for each in (model, widened):
@@ -152,7 +152,7 @@ def test_what_was_learned_stays_without_the_evidence_of_many_stretches(data, str
     assert torch.equal(found.variance, expected.variance)
 
 
-def test_an_update_goes_on_from_what_was_learned():
+def test_an_update_continues_from_the_learned_kernel():
     data, new = displaced(0.05), survey(offset=0.3)
     data = Dataset(data.X[KEPT], data.y[KEPT])
     model, other = learned(data, POSITION), learned(data, POSITION)
@@ -165,7 +165,7 @@ def test_an_update_goes_on_from_what_was_learned():
     assert torch.equal(found.variance, expected.variance)
 
 
-def test_what_is_next_to_a_stretch_does_not_predict_it():
+def test_sites_beside_a_stretch_do_not_predict_it():
     count, stretches = 160, 4
     x = torch.stack([torch.linspace(-1, 1, count).double(), torch.zeros(count).double()], 1)
     ones = torch.ones(count).double()
@@ -177,7 +177,7 @@ def test_what_is_next_to_a_stretch_does_not_predict_it():
     assert beyond.min() == long // 4 + 1
 
 
-def test_the_error_of_position_alone_is_fitted_where_all_else_is_not_clearly_better(monkeypatch):
+def test_the_position_error_alone_is_fitted_if_no_full_refit_is_clearly_better(monkeypatch):
     monkeypatch.setattr(refit, "CLEARLY", torch.inf)
     data = displaced(0.05)
     kept = Dataset(data.X[KEPT], data.y[KEPT])
@@ -194,7 +194,7 @@ def test_the_error_of_position_alone_is_fitted_where_all_else_is_not_clearly_bet
     assert losses[0] < losses[1]
 
 
-def test_intervals_come_from_fits_that_did_not_see_them():
+def test_intervals_come_from_fits_to_other_stretches():
     data = displaced(0.05)
     model = learned(Dataset(data.X[KEPT], data.y[KEPT]), POSITION)
     how = POSITION.neighbours, POSITION.candidate_neighbours, 0.0
@@ -209,7 +209,7 @@ def test_intervals_come_from_fits_that_did_not_see_them():
     assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])
 
 
-def test_fields_that_vary_by_chance_are_flattened():
+def test_spurious_variations_of_fields_are_reduced():
     data = displaced(0.05)
     model = learned(Dataset(data.X[KEPT], data.y[KEPT]), POSITION)
     how = POSITION.neighbours, POSITION.candidate_neighbours, 0.0
@@ -225,7 +225,7 @@ def test_fields_that_vary_by_chance_are_flattened():
     assert refit.crps(*new) < 0.8 * refit.crps(*errors_of(kernel, store.sites, left))
 
 
-def test_a_share_of_one_leaves_the_fields_alone_to_the_last_bit():
+def test_a_share_of_one_leaves_the_fields_bit_for_bit():
     kernel = learned(survey(offset=0.3))._averaged()
     learned_noise = float(kernel.noise - LEAST_NOISE)
     whole, half = (
@@ -251,7 +251,7 @@ def test_the_crps_is_that_of_many_draws():
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_only_lines_near_each_other_tell_the_noise(twice):
+def test_only_lines_near_each_other_show_the_noise(twice):
     data = survey(offset=0.0)
     first = len(data.X) // (1 if twice else 2)  # the second half runs along the first again
     model = learned(Dataset(data.X[:first], data.y[:first]), replace(POSITION, tail=10.0))
@@ -261,7 +261,7 @@ def test_only_lines_near_each_other_tell_the_noise(twice):
     assert twice or model._refit is None  # any noise would explain errors far from all lines
 
 
-def test_without_near_lines_variances_too_small_in_proportion_are_no_noise():
+def test_without_near_lines_small_variances_are_not_taken_for_noise():
     generator = torch.Generator().manual_seed(0)
     variance = torch.linspace(0.1, 10, 4000).double()
     error = (3 * variance).sqrt() * torch.randn(4000, generator=generator).double()

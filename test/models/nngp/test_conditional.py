@@ -67,7 +67,7 @@ def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
 
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("sets", [1, 5, 30])
-def test_queries_that_share_neighbours_are_as_with_their_own(sets):
+def test_queries_that_share_neighbours_give_the_same_as_alone(sets):
     kernel, sites, x = rough_kernel(), sites_at(scattered(300, 2).X), scattered(40, 3).X
     near = indexed(sites.x).spread(scattered(sets, 4).X, 24, 96, EVERYTHING, None)
     near[0, 5:] = -1
@@ -99,7 +99,7 @@ def without(left_out):
 
 
 @pytest.mark.usefixtures("backend")
-def test_gradient_is_that_through_the_solve():
+def test_gradient_equals_autograd_through_the_solve():
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
     near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Subset(0.1, 0.8), without(left_out))
@@ -120,7 +120,7 @@ def test_gradient_is_that_through_the_solve():
 
 
 @pytest.mark.usefixtures("backend")
-def test_gradient_where_lengthscales_are_held_and_where_there_is_no_anisotropy():
+def test_gradient_at_limited_lengthscales_and_without_anisotropy():
     kernel = rough_kernel()
     F = kernel.F.clone()
     F[:, 1] = torch.linspace(-6, 3, len(F)).double()
@@ -156,7 +156,7 @@ def test_compiled_equals_torch(seed, tail, monkeypatch):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_a_tail_is_of_long_range_and_none_is_the_exponential():
+def test_a_tail_has_a_long_range_and_without_it_the_kernel_is_exponential():
     x = torch.stack([torch.linspace(0, 1, 60), torch.zeros(60)], 1).double()
     kernel = rough_kernel(spread=0.0)
 
@@ -171,7 +171,7 @@ def test_a_tail_is_of_long_range_and_none_is_the_exponential():
 
 
 @pytest.mark.usefixtures("backend")
-def test_repeated_sites_without_noise_are_repaired_and_said():
+def test_repeated_sites_without_noise_get_jitter_which_is_reported():
     X = torch.zeros(30, 2).double()
     sites = TrainingData(X, torch.ones(30).double(), torch.zeros(30).double())
     kernel = rough_kernel()
@@ -182,7 +182,7 @@ def test_repeated_sites_without_noise_are_repaired_and_said():
 
 
 @pytest.mark.usefixtures("backend")
-def test_what_is_not_finite_is_an_error():
+def test_values_that_are_not_finite_raise_an_error():
     X = scattered(30, 1).X
     sites = TrainingData(X, torch.full((30,), float("nan")).double(), torch.ones(30).double())
     near = torch.arange(24).expand(2, 24).contiguous()

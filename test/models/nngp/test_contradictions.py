@@ -68,7 +68,7 @@ def model(**options):
 
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_false_soundings_make_neither_land_nor_pits(seed):
+def test_false_soundings_cause_neither_land_nor_pits(seed):
     pings, x = lines(40, seed), scattered(400, 9).X
     store = filled(pings)
     found, targets = predicted(store, x)
@@ -86,7 +86,7 @@ def test_false_soundings_make_neither_land_nor_pits(seed):
     assert 0 < store.contradicting < 60
 
 
-def test_a_clean_record_is_learned_and_predicted_as_before_to_the_last_bit(monkeypatch):
+def test_a_clean_record_is_learned_and_predicted_bit_for_bit_as_before(monkeypatch):
     pings, x, found = lines(0), scattered(100, 9).X, []
     for checks in (True, False):
         if not checks:
@@ -102,7 +102,7 @@ def test_a_clean_record_is_learned_and_predicted_as_before_to_the_last_bit(monke
     assert torch.equal(found[0].variance, found[1].variance)
 
 
-def test_more_noise_or_less_does_not_change_who_contradicts():
+def test_the_learned_noise_does_not_change_which_sites_contradict():
     pings = lines(40)
     found = []
     for noise in (NOISE, NOISE / 100):
@@ -123,7 +123,7 @@ def test_compiled_equals_torch(monkeypatch):
     torch.testing.assert_close(store.excess, compiled.excess, rtol=1e-6, atol=1e-9)
 
 
-def test_a_sounding_that_others_confirm_does_not_contradict_any_more():
+def test_a_sounding_confirmed_by_others_no_longer_contradicts():
     pings = lines(0)
     step = torch.tensor([[0.03, 0.0]], dtype=torch.float64)
     pings.y[40] += 0.5
@@ -135,7 +135,7 @@ def test_a_sounding_that_others_confirm_does_not_contradict_any_more():
     assert store.excess[40] == 0
 
 
-def test_an_update_checks_the_new_their_neighbours_and_some_in_turn():
+def test_an_update_checks_new_sites_their_neighbours_and_some_in_turn():
     store = filled(lines(40))
     begin = store.next_checked(1).item()
     new = store.append(scattered(5, 3))
@@ -174,7 +174,7 @@ def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     assert (found.mean >= sites.y.min() - reach).all()
 
 
-def test_a_restored_model_goes_on_bit_for_bit():
+def test_a_restored_model_continues_bit_for_bit():
     pings, x = lines(40), scattered(50, 9).X
     one, two = model(), model()
     for part in (pings[:900], pings[900:1200]):
@@ -211,7 +211,7 @@ def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
     assert caplog.text.count("contradict those around them") == 1
 
 
-def test_a_map_that_leaves_the_range_of_its_soundings_says_so(caplog, monkeypatch):
+def test_a_map_outside_the_range_of_its_soundings_logs_a_warning(caplog, monkeypatch):
     learned, x = model(), scattered(200, 9).X
     learned.update(lines(0)[::10])
     monkeypatch.setattr(online, "condition", lambda *of: condition(*of)._replace(limited=3))

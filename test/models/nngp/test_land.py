@@ -45,7 +45,7 @@ def learned(land):
     return mapper
 
 
-def test_compiled_and_not_hide_the_same():
+def test_compiled_and_plain_code_hide_the_same_sites():
     rng = np.random.default_rng(1)
     places, sites = (torch.from_numpy(EXTENT.grown(5).sample(n, rng)) for n in (300, 200))
     near = torch.from_numpy(rng.integers(-1, 200, (300, 16)))

@@ -38,7 +38,7 @@ def same(one, other):
     assert torch.equal(first.variance, second.variance)
 
 
-def test_it_learns_a_smooth_ground():
+def test_it_learns_a_smooth_bottom():
     model = fed(ground(300, 1), options=NeighbourOptions(first_steps=120))
     truth = ground(200, 2)
     found = model.predict(truth.X)
@@ -70,7 +70,7 @@ def test_an_update_ended_early_equals_one_of_as_many_steps():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 23, 24, 25])
-def test_any_first_batch(count):
+def test_the_first_batch_may_have_any_size(count):
     model = fed(ground(count, 1))
     found = model.predict(torch.cat([scattered(20, 2).X, torch.full((1, 2), 1e5).double()]))
     assert found.mean.isfinite().all()
@@ -104,7 +104,7 @@ def test_many_repeats_of_many_places_out_of_order():
     assert model.predict(data.X).mean.isfinite().all()
 
 
-def test_a_state_is_gone_on_from_bit_for_bit():
+def test_a_restored_state_continues_bit_for_bit():
     model = fed(ground(60, 1), ground(9, 2))
     state = model.state()
     model.train(3)
@@ -118,7 +118,7 @@ def test_a_state_is_gone_on_from_bit_for_bit():
     assert torch.equal(model.data.X, other.data.X)
 
 
-def test_a_state_is_not_written_into():
+def test_a_state_is_not_modified():
     model = fed(ground(60, 1))
     state = model.state()
     x = scattered(10, 4).X
@@ -142,7 +142,7 @@ def test_a_failed_update_leaves_everything_as_it_was():
     same(model, twin)
 
 
-def test_steps_are_drawn_by_the_seed():
+def test_the_seed_determines_the_steps():
     same(fed(ground(60, 1)), fed(ground(60, 1)))
 
 
@@ -157,12 +157,12 @@ def test_covariance_has_the_order_of_the_marginals():
     assert model.covariance(x, noise=False).diagonal().lt(joint.diagonal()).all()
 
 
-def test_covariance_of_too_many_is_none():
+def test_the_covariance_of_too_many_neighbours_is_none():
     model = fed(ground(3000, 1), options=NeighbourOptions(first_steps=0))
     assert model.covariance(scattered(1000, 2).X) is None
 
 
-def test_a_grid_is_its_points():
+def test_a_grid_equals_its_points():
     model = fed(ground(80, 1), options=replace(SHORT, blending=0.0))
     x, y = torch.linspace(-1, 1, 7).double(), torch.linspace(-0.5, 0.5, 4).double()
     grid = model.predict_grid(x, y)
@@ -178,7 +178,7 @@ def test_fields():
     assert all((values > 0).all() for values in found.values())
 
 
-def test_work_per_update_does_not_grow():
+def test_the_work_of_an_update_does_not_grow():
     options = NeighbourOptions(first_steps=1, early_steps=4, update_steps=4, hidden=8, lattice=8)
     looked = []
     for count in (8000, 32_000):
@@ -190,7 +190,7 @@ def test_work_per_update_does_not_grow():
     assert looked[1] < 1.6 * looked[0]
 
 
-def test_training_looks_far_only_if_it_is_to():
+def test_training_searches_far_only_if_asked_to():
     data = ground(600, 1)
 
     def learned(**changed):
@@ -230,7 +230,7 @@ def test_a_store_knows_where_its_sites_are():
         assert torch.stack(store.box).flatten().tolist() == pytest.approx([0, -0.2, 2, 0.001])
 
 
-def test_left_out_pings_are_as_far_from_the_others_as_places_are_from_pings():
+def test_left_out_pings_are_as_far_from_others_as_places_from_pings():
     # Three dense tracks 0.5 apart: a random place is 0 to 0.25 from them, evenly.
     along = torch.linspace(-1, 1, 2000).double()
     store = SiteStore()
@@ -261,3 +261,22 @@ def test_gaps_wider_than_any_search_are_seen_from_fewer_pings():
     assert share.level == 3
     assert 0 <= share.part < 64
     assert len(left_out) == 128
+
+
+def test_anisotropy_shared_by_the_workspace_may_be_free_of_penalty():
+    """The bottom changes along x alone: least and largest ratio of the axes over the workspace."""
+    held = NeighbourOptions(
+        first_steps=150, hidden=8, lattice=8, left_out=64, anisotropy_penalty=1e5,
+        weight_penalty=0.0,
+    )  # fmt: skip
+
+    def ratios(options):
+        X, model = scattered(300, 1).X, built(options)
+        model.update(Dataset(X, torch.sin(6 * X[:, 0])))
+        return model.fields(scattered(200, 2).X)["anisotropy"].aminmax()
+
+    least, most = ratios(replace(held, shared_anisotropy=0.0))
+    assert least > 1.5
+    assert most < 1.1 * least  # from place to place it is held as before
+    _, most = ratios(held)
+    assert most < 1.1

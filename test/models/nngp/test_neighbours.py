@@ -50,7 +50,7 @@ def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0, apart=0.0):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [1, 5, 30, 400, 3000])
 @pytest.mark.parametrize("share", [EVERYTHING, Subset(0.9, 0.3), Subset(0.4, 0.5, 2, 11)])
-def test_neighbours_are_those_of_the_rule(kind, count, share):
+def test_neighbours_follow_the_rule(kind, count, share):
     X = 1.2 * scattered(count, 1).X
     index = filled(kind, X)
     # Inside, at the border and far outside
@@ -96,7 +96,7 @@ def test_a_share_ends_where_the_numbers_of_its_sites_are(kind):
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled search")
-def test_what_lies_apart_is_found_without_the_whole_pool():
+def test_neighbours_apart_are_found_without_the_whole_pool():
     index, pool = filled(native.NativeIndex, scattered(20_000, 9).X), 1000
     index.spread(0.8 * scattered(50, 10).X, K, pool, EVERYTHING, None, 0.2)
     assert index.looked_at / 50 < pool / 2
@@ -129,7 +129,7 @@ def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [EVERYTHING, Subset(0.3, 0.3), Subset(0.3, 0.9, 3, 50)])
-def test_a_query_looks_at_as_many_sites_whatever_there_are(kind, share):
+def test_the_cost_of_a_query_does_not_depend_on_the_number_of_sites(kind, share):
     for count in (1000, 16_000) if kind is NumpyIndex else (1000, 4000, 100_000):
         index = filled(kind, scattered(count, 4).X, batch=5000)
         index.spread(scattered(50, 5).X, K, POOL, share, None)

@@ -56,7 +56,7 @@ def close(found, expected):
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(("hidden", "lattice"), SIZES)
-def test_the_gradient_is_that_of_autograd(network, hidden, lattice):
+def test_the_gradient_equals_autograd(network, hidden, lattice):
     layout, theta, found = problem(hidden, lattice)
     made, leaf = network(layout.nodes(), hidden), theta.clone().requires_grad_()
     F = made.evaluate(theta)
@@ -66,7 +66,7 @@ def test_the_gradient_is_that_of_autograd(network, hidden, lattice):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_the_gradient_is_that_of_differences(network):
+def test_the_gradient_equals_differences(network):
     layout, theta, found = problem(16, 12)
     made, generator = network(layout.nodes(), 16), torch.Generator().manual_seed(1)
     gradient = made.gradient(theta, made.evaluate(theta), *found, PENALTIES)
@@ -77,7 +77,7 @@ def test_the_gradient_is_that_of_differences(network):
 
 
 @needs_native
-def test_tanh_is_good_to_a_few_units_in_the_last_place():
+def test_tanh_is_accurate_to_a_few_units_in_the_last_place():
     network = native.NativeNetwork(torch.zeros(4, 2).double(), 1)
     layout = ParameterLayout(1, 1)
     # h1 = 0 and F = tanh(b2).
@@ -95,7 +95,7 @@ def test_tanh_is_good_to_a_few_units_in_the_last_place():
 
 
 @needs_native
-def test_adam_is_that_of_torch(monkeypatch):
+def test_adam_equals_that_of_torch(monkeypatch):
     generator = torch.Generator().manual_seed(2)
     rates, theta = torch.rand(2, 77, generator=generator, dtype=torch.float64)
     gradients = torch.randn(4, 77, generator=generator, dtype=torch.float64)

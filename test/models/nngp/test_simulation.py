@@ -37,7 +37,7 @@ def test_draws_have_the_joint_covariance():
     assert (correlation - torch.eye(len(x))).abs().max() > 0.3  # they are not independent
 
 
-def test_draws_are_widened_as_predictions_are():
+def test_draws_are_widened_like_predictions():
     model, x = learned(200), scattered(60, 3).X
     before = model.sample(x, 400, torch.Generator().manual_seed(0))
     model._widening = VarianceCalibration(0.0, 9.0, 4.0)
@@ -55,7 +55,7 @@ def test_the_order_goes_from_far_to_near():
     assert (np.diff(apart[1:]) <= 1e-12).all()
 
 
-def test_neighbours_before_are_the_nearest():
+def test_neighbours_among_earlier_places_are_the_nearest():
     x = np.random.default_rng(1).uniform(size=(200, 2))
     found = simulation._nearest_before(x, 5)
     for i in (0, 1, 4, 5, 50, 199):

@@ -1,4 +1,4 @@
-"""POAM equals collapsed SGPR, the exact GP, and itself in one batch."""
+"""POAM equals collapsed SGPR, and itself in one batch; the exact GP: ``test_own_noise``."""
 
 import numpy as np
 import pytest
@@ -39,26 +39,6 @@ def test_one_batch_equals_collapsed_sgpr(num_inducing, count):
     np.testing.assert_allclose(ours.variance, variance, rtol=0, atol=1e-8)
 
 
-def test_with_inducing_inputs_at_the_data_it_is_the_exact_gp():
-    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
-    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
-    X = torch.cartesian_prod(axis, axis)
-    y = torch.sin(3 * X[:, 0]) + X[:, 1]
-    kernel, noise = make_kernel(), 0.01
-    kernel.lengthscales.mul_(0.6)
-    online = make_online(49, kernel=kernel, noise=noise, jitter=0.0)
-    online.update(Dataset(X, y))
-    assert len(online.support) == 49
-    Xs = scattered(100, 3).X
-    K = numpy_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(49)
-    Ks = numpy_kernel(kernel, X.numpy(), Xs.numpy())
-    mean = Ks.T @ np.linalg.solve(K, y.numpy())
-    variance = kernel.amplitude.item() - (Ks * np.linalg.solve(K, Ks)).sum(0)
-    ours = online.predict(Xs, noise=False)
-    np.testing.assert_allclose(ours.mean, mean, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(ours.variance, variance, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize(("num_inducing", "count", "batches"), [(30, 240, 5), (500, 1700, 8)])
 def test_batches_equal_one_batch_while_z_and_hyperparameters_stay(num_inducing, count, batches):
     # The first batch decides on Z; later ones lie on it or repeat what Z already explains, so
@@ -89,15 +69,6 @@ def test_batches_equal_one_batch_while_z_and_hyperparameters_stay(num_inducing, 
     torch.testing.assert_close(results[1].variance, results[0].variance, rtol=0, atol=1e-8)
 
 
-def test_the_first_batch_counts_once():
-    online, data = make_online(40), scattered(120, 0)
-    online.update(data)
-    Kuf = online.model.kernel.forward(online.model.Z, data.X).detach()
-    torch.testing.assert_close(online.epoch.terms.vector, Kuf @ data.y)
-    torch.testing.assert_close(online.epoch.terms.matrix, Kuf @ Kuf.mT)
-    assert len(online.data) == 120
-
-
 def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
     # The projection is an approximation then: close to using all data, not equal.
     online, data = make_online(150, steps=5, minibatch=64), scattered(600, 0)
@@ -117,17 +88,6 @@ def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
     )
     ours = online.predict(Xs, noise=False).mean.numpy()
     assert np.sqrt(np.mean((ours - mean) ** 2)) < 0.15 * mean.std()
-
-
-def test_z_grows_as_data_come():
-    online = make_online(200)
-    sizes = []
-    for k in range(6):
-        data = scattered(40, k)
-        online.update(data)
-        sizes.append(len(online.model.Z))
-        assert len(torch.unique(online.model.Z, dim=0)) == sizes[-1]
-    assert sizes == sorted(sizes) and sizes[0] <= 40 and sizes[-1] > 100
 
 
 def test_repeated_pings_at_one_place_are_handled():

@@ -143,7 +143,9 @@ def test_the_authors_row_counts_the_first_batch_twice_and_pads_z():
         online.update(crowded)
     assert len(paper.model.Z) < 80 == len(authors.model.Z)
     assert len(torch.unique(authors.model.Z, dim=0)) == 80
-    Kuf = authors.model.kernel.forward(authors.model.Z, crowded.X).detach()
-    torch.testing.assert_close(authors.epoch.terms.vector, 2 * Kuf @ crowded.y)
+    for times, online in enumerate((paper, authors), 1):
+        Kuf = online.model.kernel.forward(online.model.Z, crowded.X).detach()
+        torch.testing.assert_close(online.epoch.terms.vector, times * Kuf @ crowded.y)
+        torch.testing.assert_close(online.epoch.terms.matrix, times * Kuf @ Kuf.mT)
     authors.update(scattered(5, 1))  # later batches count once
     assert authors.epoch.terms.matrix.isfinite().all()

@@ -1,13 +1,11 @@
 """The contract that every row of METHODS keeps."""
 
-from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 import torch
 from problems import XS, M, after_updates, make_online, scattered, soft_kernel
 
-from poam_ros.core.errors import CholeskyError
 from poam_ros.models.interface import ModelState
 from poam_ros.models.kernels import KERNELS, AttentiveKernel
 from poam_ros.models.registry import SparseOptions
@@ -151,7 +149,7 @@ def test_constant_time_methods_do_not_grow_with_n(method):
         assert work[1] > 5 * work[0]
 
 
-def test_the_count_of_work_sees_the_m_step(monkeypatch):
+def test_counted_operations_include_the_m_step(monkeypatch):
     monkeypatch.setattr(training.MStep, "draw", lambda step: step.data)
     work, _ = work_and_memory(after_updates("poam", 2, kernel=soft_kernel(Counting)))
     assert work[1] > 5 * work[0]
@@ -169,31 +167,3 @@ def test_every_kernel_goes_with_every_method(method, kernel):
     lengthscale = made.lengthscale_at(XS)
     assert lengthscale.shape == (60,) and (lengthscale > 0).all()
     assert all((p != b).any() for p, b in zip(made.parameters(), before, strict=True))
-
-
-@pytest.mark.parametrize("method", ["poam", "svgp", "poam-z-opt", "poam-var-opt", "ovc", "ssgp"])
-def test_a_failed_update_leaves_learned_values_unchanged(method, monkeypatch):
-    online = after_updates(method, 5)
-    twin, other = deepcopy(online), deepcopy(online)
-    calls = []
-
-    def counted(real, last):
-        def factorise(K, name):
-            calls.append(name)
-            if len(calls) == last:
-                raise CholeskyError("the last matrix of the update")
-            return real(K, name)
-
-        return factorise
-
-    monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, None))
-    other.update(scattered(6, 20))
-    last, calls = len(calls), []
-    with monkeypatch.context() as broken:
-        broken.setattr(online.model, "factorise", counted(online.model.factorise, last))
-        with pytest.raises(CholeskyError):
-            online.update(scattered(6, 20))
-    assert len(online.data) == len(twin.data)
-    for each in (online, twin):
-        each.update(scattered(6, 77))
-    assert torch.equal(online.predict(XS).mean, twin.predict(XS).mean)

@@ -7,7 +7,6 @@ import torch
 from problems import make_kernel, make_online, scattered
 
 from poam_ros.core.settings import rows
-from poam_ros.models.data import Dataset
 from poam_ros.models.kernels import KERNELS
 from poam_ros.models.registry import MODELS, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
@@ -17,7 +16,7 @@ XS = scattered(40, 99).X
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_name_of_a_row_is_a_function(method):
+def test_every_name_in_a_row_is_a_function(method):
     row = ResolvedMethod.of(METHODS[method])
     for name in ("select", "update", "objective", "train"):
         function = getattr(row, name)
@@ -102,25 +101,6 @@ def test_after_training_q_is_the_optimal_one_of_the_hyperparameters(method):
     torch.testing.assert_close(online.predict(XS).mean, before.mean, rtol=0, atol=1e-12)
 
 
-def exact_covariance(kernel, X, noise):
-    """Of the exact GP, at XS."""
-    K = kernel.forward(X, X) + noise * torch.eye(len(X), dtype=X.dtype)
-    Ks = kernel.forward(X, XS)
-    return (kernel.forward(XS, XS) - Ks.mT @ torch.linalg.solve(K, Ks)).detach()
-
-
-def test_the_covariance_is_that_of_the_exact_gp():
-    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
-    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
-    X, kernel = torch.cartesian_prod(axis, axis), make_kernel()
-    online = make_online(49, kernel=kernel, noise=0.01, jitter=0.0)
-    online.update(Dataset(X, torch.sin(3 * X[:, 0]) + X[:, 1]))
-    expected = exact_covariance(kernel, X, 0.01)
-    torch.testing.assert_close(online.covariance(XS, noise=False), expected, rtol=0, atol=1e-6)
-    noisy = expected + 0.01 * torch.eye(len(XS), dtype=X.dtype)
-    torch.testing.assert_close(online.covariance(XS), noisy, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_covariance_has_the_variances_on_its_diagonal(method):
     online = make_online(24, method=method, steps=2, minibatch=32, noise=0.5)
@@ -131,7 +111,7 @@ def test_the_covariance_has_the_variances_on_its_diagonal(method):
     assert torch.linalg.eigvalsh(covariance).min() > 0.9 * online.model.noise.item()
 
 
-def test_fields_and_support():
+def test_fields_and_support_have_their_shapes():
     online = make_online(24, kernel=make_kernel())
     online.update(scattered(40, 0))
     fields_ = online.fields(XS)

@@ -100,18 +100,36 @@ def test_later_updates_do_not_modify_a_state(method):
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.parametrize("failure", [CholeskyError("no"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("method", ["poam", "ssgp", "svgp"])
+@pytest.mark.parametrize(
+    ("method", "failure"),
+    [
+        *((name, CholeskyError("no")) for name in
+          ("poam", "svgp", "poam-z-opt", "poam-var-opt", "ovc", "ssgp")),
+        ("poam", MemoryError()), ("poam", KeyboardInterrupt()),
+    ],
+)  # fmt: skip
 def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
+    """At the first or the last matrix of an update, or of training."""
+
+    def counted(real, calls, fails):
+        def factorise(K, name):
+            calls.append(name)
+            if len(calls) == fails:
+                raise failure
+            return real(K, name)
+
+        return factorise
+
     online, twin = begun(method), begun(method)
-
-    def failing(K, name):
-        raise failure
-
-    for call in (lambda: online.update(scattered(6, 5)), lambda: online.train(2)):
-        with monkeypatch.context() as broken, pytest.raises(type(failure)):
-            broken.setattr(online.model, "factorise", failing)
-            call()
+    for call in (lambda model: model.update(scattered(6, 5)), lambda model: model.train(2)):
+        every, other = [], begun(method)
+        monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, every, None))
+        call(other)
+        for fails in (1, len(every)):
+            with monkeypatch.context() as broken, pytest.raises(type(failure)):
+                factorise = counted(online.model.factorise, [], fails)
+                broken.setattr(online.model, "factorise", factorise)
+                call(online)
     assert len(online.data) == 52
     assert all(torch.equal(a, b) for a, b in zip(go_on(online), go_on(twin), strict=True))
 

@@ -1,6 +1,5 @@
-"""Missions in lock-step that end by their map: shares and distances are checked on its files."""
-
-from __future__ import annotations
+"""Missions in lock-step that go by their map: with a target, whose shares and distances are checked
+on the files, and with ``min_depth``."""
 
 import math
 import re
@@ -21,12 +20,13 @@ from poam_ros.models.mapper import ModelSettings
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.clearance import ClearanceSettings
 from poam_ros.planning.tvu import shares
 from poam_ros.simulation import lockstep
-from poam_ros.simulation.lockstep import run_mission
+from poam_ros.simulation.lockstep import LockstepMission, run_mission
 from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.world.terrain import Terrain, load_terrain
 
 WORKSPACE = Extent(-20, 20, -15, 15)
 PLACES = Grid.cells(WORKSPACE, 0.25).points
@@ -90,3 +90,28 @@ def test_a_target_that_is_never_met_changes_nothing(mission):
     reason, judged, _ = mission(TargetSettings(tvu="exclusive"), max_samples=80)
     np.testing.assert_array_equal(plain, judged)
     assert reason.startswith("max_samples of 80 reached; TVU within exclusive in 0.0 %")
+
+
+def shoal():
+    """Bottom at -20 m with a cone in the middle, up to -1 m."""
+    x, y = np.meshgrid(np.linspace(-21, 21, 85), np.linspace(-21, 21, 85))
+    rise = np.maximum(19 - 0.8 * np.hypot(x, y), 0)
+    return Terrain("shoal", rise - 20, Extent(-21, 21, -21, 21))
+
+
+@pytest.mark.parametrize("policy", [pytest.param("paper", marks=pytest.mark.slow), "deployed"])
+def test_a_mission_stays_in_deep_water(monkeypatch, policy):
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+    least = {}
+    for needed in (0.0, 5.0):
+        mission = LockstepMission(shoal(), MissionSettings(
+            model=ModelSettings("toy", ToyOptions()), workspace=Extent(-20, 20, -20, 20),
+            max_samples=250,
+            sonar=SonarSettings(rate=3.0, noise_std=0.1, clearance=1.0), planner="path-entropy",
+            policy=policy, clearance=ClearanceSettings(min_depth=needed), pilot="diagonal",
+        ))  # fmt: skip
+        for _ in mission.epochs():
+            pass
+        assert len(mission.mapper.z) == 250
+        least[needed] = mission.simulation.sonar_z - mission.mapper.z.max()
+    assert least[0.0] < 2.5 < least[5.0]
