@@ -20,7 +20,7 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
-from ..screening.hypotheses import FALSE_ECHO
+from ..screening.hypotheses import OTHER_ECHO
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
@@ -28,7 +28,7 @@ from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 LEFT_OUT = {
     2: "double echoes, {} left out",
     3: "triple echoes, {} left out",
-    FALSE_ECHO: "other false echoes, {} left out",
+    OTHER_ECHO: "other false echoes, {} left out",
     1: "{} " + WITHDRAWN,
 }
 #: Number of the largest offsets of lines that are reported.
@@ -110,7 +110,7 @@ class Crossed:
         if not len(self.found.row):
             return []
         lines = list(self._lines())
-        told = set(self.line.code[self.refused & (self.found.multiple != FALSE_ECHO)].tolist())
+        told = set(self.line.code[self.refused & (self.found.multiple != OTHER_ECHO)].tolist())
         names = {self.line.names[code] for code in told}
         said = [statistics_text(table_statistics(self.table, order), order)]
         said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in names]

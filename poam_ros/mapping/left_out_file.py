@@ -11,6 +11,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.folder import LEFT_OUT, millimetres, write_table
+from ..screening.hypotheses import OTHER_ECHO
 from ..screening.screen import FALSE_ECHO
 from .exclusions import DATES
 from .left_out import LeftOut
@@ -22,6 +23,9 @@ COLUMNS = (
 #: Reasons of soundings that reached the model's queue but not the map, and of those that validate
 #: it.
 DROPPED, HELD_OUT = "dropped", "held_out"
+#: What false echoes are, by the factor that the screening of the whole record found; 1: the
+#: screening along the track refused them.
+ECHOES = {2: "double echo", 3: "triple echo", OTHER_ECHO: "neither bottom nor multiple", 1: "track"}
 
 
 def left_out(
@@ -30,7 +34,7 @@ def left_out(
     mapped: np.ndarray,
     echoes: np.ndarray,
     withdrawn: np.ndarray,
-    multiples: np.ndarray,
+    factors: np.ndarray,
 ) -> Iterator[LeftOut]:
     """Everything that is not in the map: first what readers, rules and persons left out, then what
     the model loop did.
@@ -41,7 +45,8 @@ def left_out(
         mapped: rows of those in the map.
         echoes: rows of those that were refused as false echoes.
         withdrawn: rows of those that were accepted and later withdrawn.
-        multiples: rows of the echoes that crossing lines show to be multiples.
+        factors: what the screening of the whole record found each to be [N], as
+            ``Crossings.multiple``; 1 where there was none.
     """
     yield from soundings.left_out
     rest = ~np.isin(soundings.row, mapped)
@@ -50,9 +55,8 @@ def left_out(
         rest &= ~held
     out = np.isin(soundings.row, withdrawn) & rest
     false = np.isin(soundings.row, echoes) & rest & ~out
-    crossing = false & np.isin(soundings.row, multiples)
-    yield soundings.left(crossing, FALSE_ECHO, "crossing lines")
-    yield soundings.left(false & ~crossing, FALSE_ECHO, "track")
+    for factor, why in ECHOES.items():
+        yield soundings.left(false & (factors == factor), FALSE_ECHO, why)
     yield soundings.left(out, WITHDRAWN, "crossing lines")
     yield soundings.left(rest & ~out & ~false, DROPPED, "the model could not learn its batch")
 

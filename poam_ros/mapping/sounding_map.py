@@ -260,10 +260,12 @@ def map_soundings(
         PoamError: the model fails for good.
     """
     _prepare(folder)
-    taken = soundings if held is None else soundings[np.flatnonzero(~held)]
+    use = np.arange(len(soundings)) if held is None else np.flatnonzero(~held)
+    taken = soundings if held is None else soundings[use]
     crossed = cross(taken, settings)
+    factors = np.ones(len(soundings), dtype=np.int64)
+    factors[use] = crossed.found.multiple
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
-    multiples = taken.row[crossed.refused]
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder, order)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
@@ -280,7 +282,7 @@ def map_soundings(
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
         refused = refused.more(reason, pings.stamp_ns, pings.xyz)
     write_refused(folder, refused)
-    out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, multiples)
+    out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, factors)
     write_left_out(folder, log, soundings, out, settings.water_level)
     if taken.steps is None:
         samples = taken.samples(settings.water_level)

@@ -16,11 +16,11 @@ from scipy.spatial import cKDTree
 
 from .evidence import PASS_RATIO, OtherLines, medians
 from .hypotheses import (
-    FALSE_ECHO,
     JUMP,
     MIN_RANGE_M,
     MULTIPLES,
     NO_READING,
+    OTHER_ECHO,
     RUN,
     Forecast,
     Rates,
@@ -129,7 +129,7 @@ def _screen(
         found, rates = likeliest(
             xy, ranges, joined, forecast, scatter, slope, rates, float(deepest)
         )
-        before, multiple = multiple, np.where((found < 0) | (found == RUN), FALSE_ECHO, found + 1)
+        before, multiple = multiple, np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
         used = multiple == 1
         if used.sum() < LEAST_BOTTOM * (ranges > NO_READING).sum():
             return np.ones_like(multiple)  # nothing tells what the bottom is
@@ -173,7 +173,7 @@ def _crossings(
     """
     none = np.empty(0, dtype=np.int64)
     nothing = none, none, np.empty((0, 2)), np.empty(0), np.empty(0)
-    kept = np.flatnonzero(multiple != FALSE_ECHO)
+    kept = np.flatnonzero(multiple != OTHER_ECHO)
     if not len(kept):
         return nothing
     kept = kept[np.lexsort((kept, multiple[kept], line[kept]))]

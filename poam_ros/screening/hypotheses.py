@@ -25,7 +25,7 @@ RUN = 3
 #: Multiples that are recognised.
 MULTIPLES = (2, 3)
 #: What a sounding is that is neither bottom nor a multiple.
-FALSE_ECHO = 0
+OTHER_ECHO = 0
 
 MIN_RANGE_M = 0.01  # shorter ranges count as this
 MAX_SKIPPED = 12  # nonsense between two other soundings, at most

@@ -87,6 +87,7 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     assert (said["tuesday.csv", 12]["why"], said["tuesday.csv", 12]["who"]) == ("fish", "Ann")
     assert said["tuesday.csv", 12]["time"] == "2025-01-17T16:03:59.65Z"
     assert said["monday.csv", 130]["reason"] == "false_echo"
+    assert said["monday.csv", 130]["why"] == "neither bottom nor multiple"
     assert said["uncle.csv", 12]["reason"] == "repeated"
     assert said["uncle.csv", 12]["why"] == "also in monday.csv"
     found = Counter(row["reason"] for row in rows)
@@ -96,6 +97,19 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     for row in rows:
         if row["reason"] == "excluded":
             assert float(row["depth"]) == pytest.approx(1 - float(row["z"]), abs=2e-3)
+
+
+def test_false_echoes_say_what_they_are(tmp_path):
+    doubles = [
+        (row, 3, f"{2 * depth:.3f}")
+        for row, (*_, depth, line) in enumerate(lines_of())
+        if line == 2
+    ]
+    log = csv_file(tmp_path / "log.csv", [*doubles, (10, 3, "47")])
+    rows, _ = mapped(tmp_path / "out", log)
+    echoes = {int(row["row"]): row["why"] for row in rows if row["reason"] == "false_echo"}
+    assert echoes.pop(10) == "neither bottom nor multiple"
+    assert len(echoes) > 30 and set(echoes.values()) == {"double echo"}
 
 
 def test_held_out_soundings_are_listed(tmp_path):
