@@ -6,7 +6,6 @@ operator resumes it, unless ``resume_after_restart`` is set.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from .mission import Mission
 SCHEMA = 1
 MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
 TRACK_S = 5.0  # between two writes of the track, the larger file
+COUNT_S = 1.0  # between two writes of which only the number of samples is new
 RETRY_S = 5.0  # after a failure of the disk
 
 
@@ -59,7 +59,8 @@ class MissionStore:
     ) -> None:
         self.failing, self._draws = "", draws
         self._resumes = settings.resume_after_restart
-        self._written: str | None = None
+        self._written: dict[str, Any] = {}
+        self._written_at = -math.inf
         self._track_at, self._track_length = -math.inf, 0.0
         self._retry_at = -math.inf
         self._holds = False  # the restored mission must hold station at the first position
@@ -108,8 +109,9 @@ class MissionStore:
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
-        """Write what has changed: state and goals at once, the track every few seconds. A disk that
-        fails is tried every few seconds. ``steady_s`` is infinite at the end: all is tried."""
+        """Write what has changed: state and goals at once, the number of samples every second, the
+        track every few seconds. A disk that fails is tried every few seconds. ``steady_s`` is
+        infinite at the end: all is tried."""
         if self._holds and mission.position is not None:
             self._holds = False
             if mission.state == PAUSED:  # the vehicle may still follow an earlier goal
@@ -119,11 +121,12 @@ class MissionStore:
         values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
             values["draws"] = self._draws.bit_generator.state
-        text = json.dumps(values)
+        counted = {**values, "samples": 0} == {**self._written, "samples": 0}
+        due = steady_s >= self._written_at + (COUNT_S if counted else 0.0)
         try:
-            if text != self._written:
+            if values != self._written and due:
                 write_json(self._folder / MISSION, values)
-                self._written = text
+                self._written, self._written_at = values, steady_s
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
                 write_json(self._folder / TRACK, mission.track.to_dict())

@@ -13,7 +13,7 @@ from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import WATCHDOG
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
@@ -201,6 +201,24 @@ def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
     again.set_planner(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
     again.update_position(np.array([30.0, 30.0]), 2.0)
     assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
+
+
+def test_the_number_of_samples_alone_is_saved_every_second(memory, tmp_path):
+    kept, m = memory(), mission()
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+
+    def saved(at, samples):
+        m.count_samples(samples)
+        kept.save(m, at)
+        values = read_json(tmp_path / "mission.json", "a mission")
+        return values["samples"], values["state"]
+
+    assert saved(10.0, 1) == (1, "pilot")
+    assert saved(10.0 + COUNT_S / 2, 2) == (1, "pilot"), "each write waits for the disk"
+    assert saved(10.0 + COUNT_S, 3) == (3, "pilot")
+    m.pause("to look at it")
+    assert saved(10.0 + COUNT_S, 4) == (4, "paused")
+    assert saved(math.inf, 5) == (5, "paused")
 
 
 def test_goals_are_saved_at_once_and_the_track_every_few_seconds(memory, tmp_path):
