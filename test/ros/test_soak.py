@@ -105,12 +105,9 @@ def survey(feeder, process, mission, eventually):
             take()
         if time.monotonic() - said > 30:
             said = time.monotonic()
-            print(
-                "{} pings: {:.0f} MB, {:.0f} s of CPU, {:.1f} MB of files".format(
-                    *list(taken.items())[-1][:1], *list(taken.values())[-1]
-                ),
-                flush=True,
-            )
+            mapped, (memory, cpu, files) = list(taken.items())[-1]
+            text = f"{mapped} pings: {memory:.0f} MB, {cpu:.0f} s of CPU, {files:.1f} MB of files"
+            print(text, flush=True)
         feeder.drive(BURST)
     eventually(lambda: float(feeder.status.get("samples", 0)) >= PINGS)
     take()
