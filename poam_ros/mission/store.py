@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.clock import LimitClock
 from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
@@ -46,6 +48,8 @@ class MissionStore:
     Args:
         settings: the folder, and whether a mission resumes by itself.
         draws: random generator of the planner, saved and restored with the mission.
+        clock: of the mission's limits. Until the machine is started again it is restored as well:
+            the system clock may have been set.
 
     Attributes:
         failing: why nothing can be written at present, as text; empty: it can.
@@ -55,9 +59,12 @@ class MissionStore:
     """
 
     def __init__(
-        self, settings: MissionStoreSettings, draws: np.random.Generator | None = None
+        self,
+        settings: MissionStoreSettings,
+        draws: np.random.Generator | None = None,
+        clock: LimitClock | None = None,
     ) -> None:
-        self.failing, self._draws = "", draws
+        self.failing, self._draws, self._clock = "", draws, clock or LimitClock()
         self._resumes = settings.resume_after_restart
         self._written: dict[str, Any] = {}
         self._written_at = -math.inf
@@ -98,6 +105,11 @@ class MissionStore:
             mission.restore(values, self._resumes)
             if self._draws is not None and values.get("draws"):
                 self._draws.bit_generator.state = values["draws"]
+            boot, ahead = values.get("clock", ("", 0.0))
+            if not math.isfinite(ahead):
+                raise ValueError(f"clock {ahead}")
+            if boot and boot == _boot():
+                self._clock.follow(ahead)
             track = _read(self._folder / TRACK)
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
@@ -121,6 +133,8 @@ class MissionStore:
         values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
             values["draws"] = self._draws.bit_generator.state
+        if self._clock.ahead is not None:
+            values["clock"] = [_boot(), self._clock.ahead]
         counted = {**values, "samples": 0} == {**self._written, "samples": 0}
         due = steady_s >= self._written_at + (COUNT_S if counted else 0.0)
         try:
@@ -163,6 +177,15 @@ def repair(folder: Path, pings: int) -> list[str]:
     finally:
         store.close()
     return done
+
+
+@cache
+def _boot() -> str:
+    """The start of this machine that its steady clock counts from; empty: unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _read(path: Path) -> dict[str, Any] | None:

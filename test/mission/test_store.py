@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from poam_ros.core.clock import LimitClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
@@ -97,6 +98,27 @@ def test_the_random_generator_is_restored(memory, tmp_path):
     del content["draws"]  # as the version before wrote it
     file.write_text(json.dumps(content))
     memory().restore(mission())
+
+
+def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
+    tmp_path, monkeypatch
+):
+    def read(ros_s, steady_s):
+        clock = LimitClock()
+        kept = MissionStore(MissionStoreSettings(str(tmp_path)), None, clock)
+        kept.restore(m := mission())
+        found = clock.read(ros_s, steady_s, simulated=False)
+        m.start(found)
+        kept.save(m, math.inf)
+        kept.close()
+        return found
+
+    assert read(5000.0, 70.0) == 5000.0
+    assert read(8600.0, 90.0) == 5020.0, "the system clock was set forward in between"
+    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "another")
+    assert read(8700.0, 10.0) == 8700.0
+    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "")  # unknown
+    assert read(8800.0, 10.0) == read(8800.0, 20.0) == 8800.0
 
 
 def test_with_resume_after_restart_it_resumes_at_once(memory):

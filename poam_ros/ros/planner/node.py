@@ -52,7 +52,7 @@ class PlannerNode(ManagedNode):
         """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
         p = self.values
-        self.guidance = Guidance(vars(p), self.warnings.add)
+        self.guidance = Guidance(vars(p), self.warnings.add, self.limit_clock)
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:
