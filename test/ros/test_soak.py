@@ -96,11 +96,18 @@ def survey(feeder, process, mission, eventually):
         return feeder.mapped
 
     eventually(begun, PATIENCE, "no first map")
+
+    def caught_up():
+        refused = sum(int(feeder.status.get(name, 0)) for name in ("rejected", "held"))
+        return feeder.mapped >= feeder.sent - feeder.lost - refused - BURST
+
     while feeder.mapped < PINGS:
         before = feeder.mapped
-        eventually(
-            lambda: feeder.mapped >= feeder.sent - feeder.lost - BURST, PATIENCE, "no new map"
-        )
+        try:
+            eventually(caught_up, PATIENCE)
+        except AssertionError:
+            found = f"{feeder.mapped} of {feeder.sent} pings are mapped, {feeder.lost} lost"
+            raise AssertionError(f"{found}: {feeder.status}") from None
         if feeder.mapped // 1000 > before // 1000 or not taken:
             take()
         if time.monotonic() - said > 30:
@@ -144,7 +151,7 @@ def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, m
     status = {name: int(float(feeder.status[name])) for name in ("received", "accepted", "pending")}
     rejected = int(float(feeder.status["rejected"]))
     assert status["received"] == status["accepted"] + status["pending"] + rejected
-    assert status["accepted"] >= PINGS and rejected == 0
+    assert status["accepted"] >= PINGS and rejected == 0, feeder.status
     assert last - own < 1.1 * early
     assert slope < 0.05
 
