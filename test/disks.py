@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,9 +22,7 @@ class Disk:
 
     def resize(self, size: int) -> None:
         """To so many bytes, a page at least."""
-        size = max(size // PAGE, 1) * PAGE
-        command = ["mount", "-o", f"remount,size={size}", str(self.path)]
-        subprocess.run(command, check=True, capture_output=True)
+        self._remount(f"size={max(size // PAGE, 1) * PAGE}")
 
     def fill(self) -> None:
         """Leave nothing free."""
@@ -31,9 +30,19 @@ class Disk:
             while file.write(bytes(PAGE)):
                 pass
 
+    def use_up_inodes(self) -> None:
+        """Let no further file be created; those that exist can grow."""
+        state = os.statvfs(self.path)
+        self._remount(f"nr_inodes={state.f_files - state.f_ffree}")
+
     def free(self) -> None:
-        """Undo ``fill``."""
+        """Undo ``fill`` and ``use_up_inodes``."""
         self._ballast.unlink(missing_ok=True)
+        self._remount("nr_inodes=0")
+
+    def _remount(self, option: str) -> None:
+        command = ["mount", "-o", f"remount,{option}", str(self.path)]
+        subprocess.run(command, check=True, capture_output=True)
 
 
 @contextmanager

@@ -273,6 +273,19 @@ def test_the_system_clock_is_read_for_stamps_alone():
     assert {name for name in readers if not within(name, "research")} == STAMPING
 
 
+def test_no_log_line_is_limited_by_the_system_clock():
+    """rclpy's own limit goes by it by default: a clock set back would silence the line."""
+    wrong = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and "throttle_duration_sec" in (given := {word.arg for word in node.keywords})
+        and "throttle_time_source_type" not in given
+    ]
+    assert not wrong, listed(wrong)
+
+
 def test_only_entry_points_change_the_process():
     of_process = [a for a in ours() if within(a.target, "core.process")]
     wrong = [a for a in of_process if not within(a.source, *ENTRIES)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
+from ..core.reading import refuse_larger
 from ..core.settings import instance, rows
 from ..frontend.settings import FrontEndSettings
 from ..importers.bags import BagSettings
@@ -47,6 +48,7 @@ FRONT_END = tuple(
 #: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
 CROP = ("start", "stop")
+CELL_BYTES = 48  # of a map in memory
 #: For recordings and missions, so that the map is the same as on the vehicle.
 LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
@@ -113,7 +115,20 @@ def read(args: argparse.Namespace) -> MappingJob:
     if args.by:
         soundings = soundings.grouped_by_line()
     soundings = _calibrated(args, _in_workspace(args, soundings, workspace), settings)
-    return MappingJob(soundings, workspace, settings, past.mapper.get("resolution"))
+    return MappingJob(soundings, workspace, settings, _resolution(args, past, workspace))
+
+
+def _resolution(args: argparse.Namespace, past: RecordedMission, workspace: Extent) -> float | None:
+    """The cell size of the mission's maps, in m; None: unknown.
+
+    Raises:
+        InputError: such a map would take more memory than allowed, and no other size is given.
+    """
+    size = past.mapper.get("resolution")
+    if size and not args.resolution:
+        cells = float((workspace.size / size).prod())
+        refuse_larger(f"{past.path}: a map with its resolution of {size:g} m", cells, CELL_BYTES)
+    return size
 
 
 def _prior(

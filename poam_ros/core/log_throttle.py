@@ -32,10 +32,14 @@ class LogThrottle:
     def add(self, reason: str, text: str) -> None:
         """Count one for a reason, and log the text if its period is over."""
         self.counts[reason] += 1
+        self.remind(reason, text)
+
+    def remind(self, reason: str, text: str) -> None:
+        """Log the text if its period is over; for a state that lasts, which has no count."""
         count, now = self.counts[reason], self._clock()
         when, logged = self._logged.get(reason, (-math.inf, 0))
         if now - when >= WARNING_PERIOD_S:
             self._logged[reason] = now, count
             more = count - logged - 1
             lines = [line[:MAX_LINE] for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
-            self._warn("\n".join(lines) + (f" (and {more} more like it)" if more else ""))
+            self._warn("\n".join(lines) + (f" (and {more} more like it)" if more > 0 else ""))

@@ -161,7 +161,12 @@ def parse_json(path: Path) -> Any:
         OSError: it cannot be read.
         ValueError: it is not JSON, too large, or nested too deep.
     """
-    text = read_whole(path, JSON_FACTOR).decode("utf-8-sig")
+    return parse_json_text(read_whole(path, JSON_FACTOR).decode("utf-8-sig"))
+
+
+def parse_json_text(text: str) -> Any:
+    """The content of a JSON text. Raises a ValueError: it is not JSON, too large or too deep."""
+    refuse_larger("its JSON", len(text), JSON_FACTOR)
     try:
         return json.loads(text)
     except RecursionError:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write, checksum
-from ..core.reading import read_arrays
+from ..core.reading import parse_json_text, read_arrays
 from ..core.samples import Samples
 from .interface import RestorableModel
 
@@ -88,7 +88,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         return None
     try:
         arrays = read_arrays(path)
-        facts = json.loads(str(arrays.pop(_FACTS)))
+        facts = parse_json_text(str(arrays.pop(_FACTS)))
         given = facts.pop("checksum", None)  # older versions have none
         if given not in (None, _checksum(facts, arrays)):
             raise ValueError("damaged: the checksum differs")

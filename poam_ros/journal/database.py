@@ -44,9 +44,9 @@ BESIDE = ("-wal", "-shm")
 ROWS = 100
 
 
-def _transactions(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+def _transactions(db: sqlite3.Connection, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Transactions that recreate the tables, a few rows each."""
-    yield {"layout": SCHEMA, "mission": facts_of(db)}
+    yield {"layout": SCHEMA, "mission": facts}
     for table in ("pings", "updates", "waiting", "refused"):
         cursor = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
         while rows := cursor.fetchmany(ROWS):
@@ -100,7 +100,7 @@ class JournalDatabase:
         self._new = dict(facts)
         self._found = find(path, salvage)
         db = in_memory() if self._found is None else self._found.db
-        self.facts = self._new if self._found is None else facts_of(db)
+        self.facts = self._new if self._found is None else facts_of(db, path)
         self.contents, self.successor = load(db, path), successor_of(db)
         self.notes = [] if self._found is None else self._found.notes
         self._db: sqlite3.Connection | None = None
@@ -232,7 +232,7 @@ class JournalDatabase:
         """Write the journal of these tables; returns its last line."""
         last = NONE
         with atomic_write(self._files[0]) as file:
-            for number, parts in enumerate(_transactions(db), start=1):
+            for number, parts in enumerate(_transactions(db, self.facts), start=1):
                 total, text = encode(number, last.checksum, parts)
                 file.write(text)
                 last = Line(number, last.checksum, total, parts, last.end + len(text))

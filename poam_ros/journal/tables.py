@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.reading import parse_json_text
 from ..core.samples import APPLIED, Samples
 from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
 from .interface import JournalContents, JournalStep, ScreeningState
@@ -250,10 +251,21 @@ def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
     return Samples(number, stamp_ns, np.column_stack((x, y)), z, noise, distance, table[:, 5:])
 
 
-def facts_of(db: sqlite3.Connection) -> dict[str, Any]:
-    """The facts of the mission from when the journal was created."""
-    rows = db.execute("SELECT name, value FROM mission")
-    return {name: json.loads(value) for name, value in rows}
+def facts_of(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """The facts of the mission from when the journal was created.
+
+    Raises:
+        InputError: they cannot be read, or are not those of a mission.
+    """
+    try:
+        rows = db.execute("SELECT name, value FROM mission")
+        facts = {name: parse_json_text(value) for name, value in rows}
+        for name in ("settings", "mapper"):
+            if not isinstance(facts.get(name, {}), dict):
+                raise ValueError(f"no values in {name}")
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise InputError(f"{path}: expected the settings of a mission ({error})") from None
+    return facts
 
 
 def successor_of(db: sqlite3.Connection) -> str | None:

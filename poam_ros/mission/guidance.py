@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import SECOND, Moment
+from ..core.clock import SECOND, LimitClock, Moment
 from ..core.errors import InputError
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
@@ -34,6 +34,7 @@ class Guidance:
     Args:
         values: the planner's settings by name; see ``change``.
         warn: takes the reason and the text of a warning.
+        clock: of the limits; after a restart it continues; None: it starts at the system clock.
 
     Attributes:
         mission: the mission; a stored one is restored. ``target``: its map target.
@@ -46,7 +47,12 @@ class Guidance:
         InputError: a value is wrong, or the mission folder cannot be used.
     """
 
-    def __init__(self, values: Mapping[str, Any], warn: Callable[[str, str], object]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        warn: Callable[[str, str], object],
+        clock: LimitClock | None = None,
+    ) -> None:
         self._values, self._warn, workspace = values, warn, Extent.of(values["workspace"])
         areas = instance(AreaSettings, values).open(workspace)
         # Separate random generators for pilot survey and waypoints.
@@ -66,7 +72,7 @@ class Guidance:
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
         self.autopilot, self._displaced = Autopilot(), False
         self._jumps = JumpDetector()
-        self._store = MissionStore(instance(MissionStoreSettings, values), draws)
+        self._store = MissionStore(instance(MissionStoreSettings, values), draws, clock)
         try:
             self.found = self._store.restore(self.mission)
         except BaseException:

@@ -6,14 +6,15 @@ operator resumes it, unless ``resume_after_restart`` is set.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.clock import LimitClock
 from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
@@ -26,6 +27,7 @@ from .mission import Mission
 SCHEMA = 1
 MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
 TRACK_S = 5.0  # between two writes of the track, the larger file
+COUNT_S = 1.0  # between two writes of which only the number of samples is new
 RETRY_S = 5.0  # after a failure of the disk
 
 
@@ -46,6 +48,8 @@ class MissionStore:
     Args:
         settings: the folder, and whether a mission resumes by itself.
         draws: random generator of the planner, saved and restored with the mission.
+        clock: of the mission's limits. Until the machine is started again it is restored as well:
+            the system clock may have been set.
 
     Attributes:
         failing: why nothing can be written at present, as text; empty: it can.
@@ -55,11 +59,15 @@ class MissionStore:
     """
 
     def __init__(
-        self, settings: MissionStoreSettings, draws: np.random.Generator | None = None
+        self,
+        settings: MissionStoreSettings,
+        draws: np.random.Generator | None = None,
+        clock: LimitClock | None = None,
     ) -> None:
-        self.failing, self._draws = "", draws
+        self.failing, self._draws, self._clock = "", draws, clock or LimitClock()
         self._resumes = settings.resume_after_restart
-        self._written: str | None = None
+        self._written: dict[str, Any] = {}
+        self._written_at = -math.inf
         self._track_at, self._track_length = -math.inf, 0.0
         self._retry_at = -math.inf
         self._holds = False  # the restored mission must hold station at the first position
@@ -97,6 +105,11 @@ class MissionStore:
             mission.restore(values, self._resumes)
             if self._draws is not None and values.get("draws"):
                 self._draws.bit_generator.state = values["draws"]
+            boot, ahead = values.get("clock", ("", 0.0))
+            if not math.isfinite(ahead):
+                raise ValueError(f"clock {ahead}")
+            if boot and boot == _boot():
+                self._clock.follow(ahead)
             track = _read(self._folder / TRACK)
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
@@ -108,8 +121,9 @@ class MissionStore:
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
-        """Write what has changed: state and goals at once, the track every few seconds. A disk that
-        fails is tried every few seconds. ``steady_s`` is infinite at the end: all is tried."""
+        """Write what has changed: state and goals at once, the number of samples every second, the
+        track every few seconds. A disk that fails is tried every few seconds. ``steady_s`` is
+        infinite at the end: all is tried."""
         if self._holds and mission.position is not None:
             self._holds = False
             if mission.state == PAUSED:  # the vehicle may still follow an earlier goal
@@ -119,11 +133,14 @@ class MissionStore:
         values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
             values["draws"] = self._draws.bit_generator.state
-        text = json.dumps(values)
+        if self._clock.ahead is not None:
+            values["clock"] = [_boot(), self._clock.ahead]
+        counted = {**values, "samples": 0} == {**self._written, "samples": 0}
+        due = steady_s >= self._written_at + (COUNT_S if counted else 0.0)
         try:
-            if text != self._written:
+            if values != self._written and due:
                 write_json(self._folder / MISSION, values)
-                self._written = text
+                self._written, self._written_at = values, steady_s
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
                 write_json(self._folder / TRACK, mission.track.to_dict())
@@ -160,6 +177,15 @@ def repair(folder: Path, pings: int) -> list[str]:
     finally:
         store.close()
     return done
+
+
+@cache
+def _boot() -> str:
+    """The start of this machine that its steady clock counts from; empty: unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _read(path: Path) -> dict[str, Any] | None:

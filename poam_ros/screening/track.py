@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.reading import parse_json_text
 from ..core.samples import Samples
 
 MIN_CONFIRMING = 3  # held pings of other passes that confirm one
@@ -188,7 +189,7 @@ def load_state(text: str) -> ScreenerState:
         InputError: the text was written by a version with other screening rules.
     """
     try:
-        state = _value(json.loads(text))
+        state = _value(parse_json_text(text))
         if not isinstance(state, ScreenerState):
             raise TypeError("no state")
     except (ValueError, TypeError, KeyError) as error:

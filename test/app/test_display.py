@@ -137,6 +137,11 @@ def test_reason_depth_and_time_left_are_shown(shown):
     ]
 
 
+def test_no_negative_time_left_is_shown(shown):
+    (line,) = shown((1, Progress("pilot", 7, 9, time_left=-1.0)))
+    assert line.endswith("left about 0 min 00 s")
+
+
 def test_the_time_left_until_the_target_is_shown(shown):
     progress = Progress("exploring", 7, 9)
     progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})

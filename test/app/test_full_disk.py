@@ -165,7 +165,7 @@ def test_each_command_on_a_real_full_disk(maps, tmp_path, capsys, name):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("end", ["full", "free"])
+@pytest.mark.parametrize("end", ["full", "free", "without inodes"])
 def test_a_mission_of_poam_drive_on_a_disk_that_fills_up(
     tmp_path, python, ros_env, eventually, capsys, end
 ):
@@ -193,7 +193,10 @@ def test_a_mission_of_poam_drive_on_a_disk_that_fills_up(
             eventually(lambda: steps() > before + 2)
 
         goes_on()
-        for _ in range(3):
+        if end == "without inodes":
+            disk.use_up_inodes()
+            goes_on()  # files that exist can grow
+        for _ in range(0 if end == "without inodes" else 3):
             disk.fill()
             eventually(lambda: "No space left" in log.read_text())
             time.sleep(6.0)  # of a mission that goes on; it tries again every 5 s
@@ -205,7 +208,7 @@ def test_a_mission_of_poam_drive_on_a_disk_that_fills_up(
             time.sleep(3.0)
         process.communicate(b"q\n", timeout=LIMIT)
         said = log.read_text()
-        assert process.returncode == (end == "full"), said
+        assert process.returncode == (end != "free"), said
         lacking = [line for line in said.splitlines() if "the journal lacks" in line]
         assert len(lacking) == (end == "full") and "Traceback" not in said
         disk.free()
@@ -215,3 +218,23 @@ def test_a_mission_of_poam_drive_on_a_disk_that_fills_up(
         assert main(["map", str(folder), "--output", str(tmp_path / "again")]) == 0
         assert not list(disk.path.rglob(".*")), "temporary files are left"
         print(f"{end}: {len(read_table(tmp_path / 'again' / 'samples.csv')['z'])} pings")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lacking", ["space", "inodes"])
+def test_poam_sim_on_a_disk_that_fills_up(tmp_path, python, ros_env, eventually, lacking):
+    pytest.importorskip("rclpy")
+    words = "--method nngp --speed 20 --max-samples 200 --pilot diagonal --terrain jacksboro"
+    with mounted(tmp_path / "disk") as disk:
+        run, said = disk.path / "run", tmp_path / "said.txt"
+        command = [python, "-m", "poam_ros.app.cli", "sim", *words.split(), "--output", str(run)]
+        with said.open("w") as file:
+            process = subprocess.Popen(command, env=ros_env, stdout=file, stderr=file)
+        mapper = run / "log" / "mapper.log"
+        eventually(lambda: mapper.exists() and "mapping with" in mapper.read_text())
+        disk.fill() if lacking == "space" else disk.use_up_inodes()
+        assert process.wait(LIMIT) == 1
+        text = said.read_text()
+        assert "mapper: [ERROR]" in text and "No space left on device" in text, text
+        assert "Traceback" not in text
+        assert not list(run.rglob(".*")), "temporary files are left"

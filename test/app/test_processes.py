@@ -109,16 +109,22 @@ def test_the_end_of_a_vital_process_is_reported_with_its_last_line(family, time)
     assert children.ended() == ("planner", 2, "parameter goal_radius: too small")
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_output_goes_to_a_log_and_warnings_to_the_display(full, family, time, alerts, tmp_path):
+@pytest.mark.parametrize("disk", ["free", "full", "without inodes"])
+def test_output_goes_to_a_log_and_warnings_to_the_display(disk, family, time, alerts, tmp_path):
     """On a full disk it is read all the same."""
-    if full:
-        (tmp_path / "mapper.log").symlink_to("/dev/full")
+    log = tmp_path / "mapper.log"
+    if disk == "full":
+        log.symlink_to("/dev/full")
+    elif disk == "without inodes":
+        log.symlink_to(tmp_path / "no such folder" / "mapper.log")  # so that none can be created
     lines = "[INFO] a\n[WARN] b\nc\n[ERROR] d\n"
     children = family(mapper=StandIn(time, lines=lines, ends_after={signal.SIGINT: 0}))
     children.stop()
-    assert full or (tmp_path / "mapper.log").read_text() == lines
-    assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
+    told = ["mapper: [WARN] b", "mapper: [ERROR] d"]
+    if disk == "free":
+        assert log.read_text() == lines and alerts == told
+    else:
+        assert alerts[0].startswith(f"{log} is incomplete: No s") and alerts[1:] == told
 
 
 def test_a_real_process_has_a_session_of_its_own(tmp_path, alerts, eventually):

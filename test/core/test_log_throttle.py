@@ -31,3 +31,13 @@ def test_suppressed_warnings_are_counted_in_the_next_one():
     now[0] += WARNING_PERIOD_S
     warnings.add("stamp", "once")
     assert said[-1] == "once" and warnings.counts["stamp"] == 628
+
+
+def test_a_lasting_state_is_repeated_without_a_count():
+    said, now = [], [0.0]
+    warnings = LogThrottle(said.append, clock=lambda: now[0])
+    for _ in range(3):
+        for _ in range(100):
+            warnings.remind("disk", "the disk is full")
+        now[0] += WARNING_PERIOD_S
+    assert said == ["the disk is full"] * 3 and not warnings.counts

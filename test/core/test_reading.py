@@ -557,6 +557,14 @@ def test_json_of_the_planner_is_bounded_too(small, tmp_path):
         read_json(path, "a state")
 
 
+def test_the_json_of_a_checkpoint_is_bounded_too(small, tmp_path):
+    from poam_ros.journal.checkpoint import read_checkpoint
+
+    np.savez_compressed(tmp_path / "checkpoint.npz", **{"facts.json": np.array("[" + "[]," * MIB)})
+    with pytest.raises(InputError, match=r"its JSON takes 48 MiB of memory, expected at most 16"):
+        read_checkpoint(tmp_path)
+
+
 def test_foreign_files_are_compared_and_set_aside_in_little_memory(small, tmp_path):
     from poam_ros.journal.database import set_aside
     from poam_ros.journal.reader import read_mission

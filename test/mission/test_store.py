@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pytest
 
+from poam_ros.core.clock import LimitClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import WATCHDOG
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
@@ -97,6 +98,27 @@ def test_the_random_generator_is_restored(memory, tmp_path):
     del content["draws"]  # as the version before wrote it
     file.write_text(json.dumps(content))
     memory().restore(mission())
+
+
+def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
+    tmp_path, monkeypatch
+):
+    def read(ros_s, steady_s):
+        clock = LimitClock()
+        kept = MissionStore(MissionStoreSettings(str(tmp_path)), None, clock)
+        kept.restore(m := mission())
+        found = clock.read(ros_s, steady_s, simulated=False)
+        m.start(found)
+        kept.save(m, math.inf)
+        kept.close()
+        return found
+
+    assert read(5000.0, 70.0) == 5000.0
+    assert read(8600.0, 90.0) == 5020.0, "the system clock was set forward in between"
+    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "another")
+    assert read(8700.0, 10.0) == 8700.0
+    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "")  # unknown
+    assert read(8800.0, 10.0) == read(8800.0, 20.0) == 8800.0
 
 
 def test_with_resume_after_restart_it_resumes_at_once(memory):
@@ -201,6 +223,24 @@ def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
     again.set_planner(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
     again.update_position(np.array([30.0, 30.0]), 2.0)
     assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
+
+
+def test_the_number_of_samples_alone_is_saved_every_second(memory, tmp_path):
+    kept, m = memory(), mission()
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+
+    def saved(at, samples):
+        m.count_samples(samples)
+        kept.save(m, at)
+        values = read_json(tmp_path / "mission.json", "a mission")
+        return values["samples"], values["state"]
+
+    assert saved(10.0, 1) == (1, "pilot")
+    assert saved(10.0 + COUNT_S / 2, 2) == (1, "pilot"), "each write waits for the disk"
+    assert saved(10.0 + COUNT_S, 3) == (3, "pilot")
+    m.pause("to look at it")
+    assert saved(10.0 + COUNT_S, 4) == (4, "paused")
+    assert saved(math.inf, 5) == (5, "paused")
 
 
 def test_goals_are_saved_at_once_and_the_track_every_few_seconds(memory, tmp_path):

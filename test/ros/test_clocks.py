@@ -177,6 +177,28 @@ def test_max_duration_counts_elapsed_time(ring, eventually):
     assert planner.mission.reason == "max_duration of 4 s has passed"
 
 
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_restart_after_the_clock_was_set_keeps_the_elapsed_time(
+    ros, ring, eventually, tmp_path, step_s
+):
+    given = {"max_duration": 1000.0, "mission_dir": str(tmp_path)}
+    planner, _ = ring("pilot", **given)
+    budget = planner.mission.budget
+    eventually(lambda: planner.moment.limit_s - budget.start_time_s > 1.0)
+    spent = planner.moment.limit_s - budget.start_time_s
+    planner.deactivate()
+    planner.cleanup()
+    values = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT | given
+    overrides = [Parameter(name, value=value) for name, value in values.items()]
+    again = ros(PlannerNode, parameter_overrides=overrides, up=False)
+    again.get_clock().__class__ = SetClock
+    again.get_clock().offset_s = step_s
+    again.start_up()
+    eventually(lambda: again.mission.position is not None)
+    assert again.mission.state == "paused"
+    assert spent <= again.moment.limit_s - again.mission.budget.start_time_s < 1000.0
+
+
 class Talker(Node):
     """A simulated clock."""
 

@@ -18,6 +18,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
 from nav_msgs.msg import Odometry
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
@@ -199,6 +200,14 @@ def test_the_autopilots_parameters_are_compared_with_the_missions(ship, ros, eve
     eventually(checks)
     (text,) = checks().values()
     assert text.startswith("RNGFND1_MAX is 100 m, and sonar.max_range 120 m")
+
+
+def test_nodes_of_others_without_the_parameters_are_told(ship, ros, eventually):
+    ros(lambda: Node("mapper"))
+    node, *_ = ship()
+    eventually(lambda: node._advice)
+    lacking = "planner and mapper lack sonar.min_range, sonar.max_range: nothing is compared"
+    assert node._advice == [lacking]
 
 
 def test_a_goal_is_driven_to_after_a_persons_start_alone(ship, eventually):

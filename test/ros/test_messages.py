@@ -125,6 +125,9 @@ def test_clouds_that_are_not_maps_are_refused(snapshot):
     terrain.data = terrain.data[:-4]
     with pytest.raises(InputError, match="bytes"):
         clouds.read_cloud(terrain)
+    layers = {f"z{i}": snapshot.mean for i in range(clouds.MAX_FIELDS)}
+    with pytest.raises(InputError, match=f"at most {clouds.MAX_FIELDS} fields"):
+        clouds.read_cloud(clouds.write_cloud(snapshot.grid, {"z": snapshot.mean} | layers, 0, ""))
     crooked = clouds.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
     crooked.data[12] ^= 0x7F
     with pytest.raises(InputError, match="regular grid"):

@@ -632,6 +632,28 @@ def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkey
     assert eventually(said)[1] == expected
 
 
+def test_a_full_disk_is_reported_without_a_count_of_messages(
+    ring, eventually, monkeypatch, tmp_path, capfd
+):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("poam_ros.mission.store.write_json", full)
+    monkeypatch.setattr("poam_ros.core.log_throttle.WARNING_PERIOD_S", 0.2)
+    planner, vehicle = ring(mission_dir=str(tmp_path))
+    heard = []
+
+    def told():
+        for x in range(10):
+            vehicle.be_at(x / 10, 0)
+        heard.extend(line for line in capfd.readouterr().err.splitlines() if "No space" in line)
+        return len(heard) > 3
+
+    eventually(told)
+    assert not [line for line in heard if "more like it" in line]
+    assert planner.warnings.counts["disk"] == 0
+
+
 # --- The vehicle is not where it was, or not ours ---
 
 

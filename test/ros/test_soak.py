@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import subprocess
@@ -44,10 +45,32 @@ def resident_mb(pid: int) -> float:
     return int(text.split("VmRSS:")[1].split()[0]) / 1024
 
 
+def cpu_s(pid: int) -> float:
+    """What a process has had of the processors so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def size_mb(folder: Path) -> float:
+    """Size of all files in a folder; some may be replaced meanwhile."""
+    size = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size / 2**20
+
+
 @pytest.fixture
-def mapper(python, ros_env, tmp_path):
+def mission(tmp_path):
+    """The folder of the mission."""
+    return tmp_path / "mission"
+
+
+@pytest.fixture
+def mapper(python, ros_env, tmp_path, mission):
     """A mapper in a process of its own."""
-    given = [p for name, value in PARAMETERS.items() for p in ("-p", f"{name}:={value}")]
+    values = {**PARAMETERS, "mission_dir": mission}
+    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
     command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
     with (tmp_path / "mapper.log").open("w") as log:
         process = subprocess.Popen(command, env=ros_env, stdout=log, stderr=log)
@@ -56,10 +79,15 @@ def mapper(python, ros_env, tmp_path):
     assert process.wait(300) == 0
 
 
-def survey(feeder, process, eventually):
-    """Feed until all pings are in the map; resident memory (MB), by pings in the map."""
+def survey(feeder, process, mission, eventually):
+    """Feed until all pings are in the map; resident memory (MB), CPU time (s) and size of the
+    mission's files (MB), by pings in the map."""
     eventually(feeder.connected)
-    memory, said = {}, time.monotonic()
+    taken, said = {}, time.monotonic()
+
+    def take():
+        taken[feeder.mapped] = resident_mb(process.pid), cpu_s(process.pid), size_mb(mission)
+
     feeder.drive(PILOT)
     feeder.say(EXPLORING)  # a mapper that has heard of a planner waits for its word
 
@@ -68,20 +96,29 @@ def survey(feeder, process, eventually):
         return feeder.mapped
 
     eventually(begun, PATIENCE, "no first map")
+
+    def caught_up():
+        refused = sum(int(feeder.status.get(name, 0)) for name in ("rejected", "held"))
+        return feeder.mapped >= feeder.sent - feeder.lost - refused - BURST
+
     while feeder.mapped < PINGS:
         before = feeder.mapped
-        eventually(
-            lambda: feeder.mapped >= feeder.sent - feeder.lost - BURST, PATIENCE, "no new map"
-        )
-        if feeder.mapped // 1000 > before // 1000 or not memory:
-            memory[feeder.mapped] = resident_mb(process.pid)
+        try:
+            eventually(caught_up, PATIENCE)
+        except AssertionError:
+            found = f"{feeder.mapped} of {feeder.sent} pings are mapped, {feeder.lost} lost"
+            raise AssertionError(f"{found}: {feeder.status}") from None
+        if feeder.mapped // 1000 > before // 1000 or not taken:
+            take()
         if time.monotonic() - said > 30:
             said = time.monotonic()
-            print(f"{feeder.mapped} pings, {resident_mb(process.pid):.0f} MB", flush=True)
+            mapped, (memory, cpu, files) = list(taken.items())[-1]
+            text = f"{mapped} pings: {memory:.0f} MB, {cpu:.0f} s of CPU, {files:.1f} MB of files"
+            print(text, flush=True)
         feeder.drive(BURST)
     eventually(lambda: float(feeder.status.get("samples", 0)) >= PINGS)
-    memory[feeder.mapped] = resident_mb(process.pid)
-    return memory
+    take()
+    return taken
 
 
 def windows(feeder):
@@ -95,29 +132,36 @@ def windows(feeder):
     return middles, np.array([np.quantile(part[:, 1], 0.25) for part in parts])
 
 
-def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper):
+def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, mission):
     feeder = ros(lambda: Feeder(58.0))
-    memory = survey(feeder, mapper, eventually)
+    taken = survey(feeder, mapper, mission, eventually)
     middles, update_s = windows(feeder)
     slope = np.polyfit(middles, update_s, 1)[0] * 10_000 / update_s.mean()
-    early = next(mb for pings, mb in memory.items() if pings >= EARLY)
-    last = list(memory.values())[-1]
+    (early, early_s, early_files), (last, last_s, files) = at(taken, EARLY), at(taken, PINGS)
     own = (PINGS - EARLY) * OWN / 2**20
-    keep(feeder, memory)
+    keep(feeder, taken)
+    early_s, late_s = at(taken, 2 * EARLY)[1] - early_s, last_s - at(taken, PINGS - EARLY)[1]
     print(
         f"{PINGS} pings: {early:.0f} MB after {EARLY}, {last:.0f} MB at the end, of which samples "
         f"{own:.1f} MB; update {1e3 * update_s[0]:.0f} to {1e3 * update_s[-1]:.0f} ms, "
-        f"{100 * slope:+.2f} % per 10,000; {feeder.lost} of {feeder.sent} lost on the way"
+        f"{100 * slope:+.2f} % per 10,000; CPU of {EARLY} pings {early_s:.1f} s, later "
+        f"{late_s:.1f} s; files {early_files:.2f} to {files:.2f} MB; "
+        f"{feeder.lost} of {feeder.sent} lost on the way"
     )
     status = {name: int(float(feeder.status[name])) for name in ("received", "accepted", "pending")}
     rejected = int(float(feeder.status["rejected"]))
     assert status["received"] == status["accepted"] + status["pending"] + rejected
-    assert status["accepted"] >= PINGS and rejected == 0
+    assert status["accepted"] >= PINGS and rejected == 0, feeder.status
     assert last - own < 1.1 * early
     assert slope < 0.05
 
 
-def keep(feeder, memory):
+def at(taken, pings):
+    """What was taken when so many pings were in the map, or a few more."""
+    return next(values for mapped, values in taken.items() if mapped >= pings)
+
+
+def keep(feeder, taken):
     """Write the figures as CSV."""
     folder = os.environ.get("POAM_SOAK_OUTPUT")
     if not folder:
@@ -125,7 +169,8 @@ def keep(feeder, memory):
     tables = {
         "updates": [("samples", "update_s", "predict_s")]
         + [(r.samples, r.update_s, r.predict_s) for r in feeder.reports],
-        "memory": [("samples", "resident_mb"), *memory.items()],
+        "process": [("samples", "resident_mb", "cpu_s", "files_mb")]
+        + [(mapped, *values) for mapped, values in taken.items()],
     }
     for name, table in tables.items():
         with (Path(folder) / f"soak_{name}.csv").open("w", newline="") as file:

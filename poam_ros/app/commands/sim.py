@@ -323,15 +323,20 @@ class ProcessGroup:
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         """Copy the output of a process to its log until it ends.
 
-        It is read even while the disk is full; otherwise the process would block.
+        It is read even if there is no log, on a full disk; otherwise the process would block.
         """
         assert process.stdout is not None
-        full = contextlib.suppress(OSError)
-        with full, (self._folder / f"{name}.log").open("w", encoding="utf-8") as log:
+        path, log, complete = self._folder / f"{name}.log", None, True
+        with contextlib.ExitStack() as opened:
             for line in process.stdout:
-                with full:
-                    log.write(line)
-                    log.flush()
+                try:
+                    if log is None:
+                        log = opened.enter_context(path.open("wb", buffering=0))
+                    log.write(line.encode())
+                except OSError as error:
+                    if complete:
+                        self._alert(f"{path} is incomplete: {error.strerror}")
+                    complete = False
                 if line.strip():
                     self._last_lines[name] = line.strip()
                 if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):

@@ -15,6 +15,7 @@ from rclpy.clock_type import ClockType
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
+from ...core.log_throttle import LogThrottle
 from .executor import run_node
 
 POLL_PERIOD_S = 1.0  # wall time between two polls
@@ -113,6 +114,7 @@ class BringUp(Node):
         super().__init__("bring_up", **options)
         group, steady = ReentrantCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
         self.managed = [ManagedNodeClient(self, name, group) for name in names]
+        self._reminders = LogThrottle(self.get_logger().info)
         alone = MutuallyExclusiveCallbackGroup()
         self.create_timer(POLL_PERIOD_S, self._poll, callback_group=alone, clock=steady)
         self.create_timer(POLL_PERIOD_S, self._check_timeouts, callback_group=group, clock=steady)
@@ -121,7 +123,7 @@ class BringUp(Node):
         for managed in self.managed:
             await managed.poll()
             if not managed.up:
-                self.get_logger().info(f"waiting for {managed.name}", throttle_duration_sec=10.0)
+                self._reminders.remind(managed.name, f"waiting for {managed.name}")
                 return
 
     def _check_timeouts(self) -> None:

@@ -19,6 +19,7 @@ from .messages import header, stamp_to_ns
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
 MAX_AGE_S = 1e9  # an older ping has no known time
+MAX_FIELDS = 32  # of a cloud: fields may overlap, and each one read takes twice the cloud's memory
 
 
 def write_cloud(
@@ -131,8 +132,10 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
     """Every FLOAT32 field of a cloud with x, y and z, by name [rows, columns], as float64.
 
     Raises:
-        InputError: the cloud is empty, lacks one of them, or has too few bytes.
+        InputError: the cloud is empty, lacks one of them, has too many, or too few bytes.
     """
+    if len(message.fields) > MAX_FIELDS:
+        raise InputError(f"cloud: expected at most {MAX_FIELDS} fields, got {len(message.fields)}")
     wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
     names = [f.name for f in wanted]
     rows, columns = message.height, message.width

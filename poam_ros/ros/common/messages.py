@@ -19,7 +19,7 @@ from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout
 
 from ...core.clock import SECOND
-from ...core.errors import InputError
+from ...core.errors import InputError, shown
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState, largest_std
 from ...importers.messages import DIAGONAL, bare_frame
@@ -124,7 +124,7 @@ def read_report(message: Float64MultiArray) -> MapReport:
     if len(labels) != len(message.data) or not set(REPORT_LABELS) <= set(labels):
         raise InputError(
             f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
-            f"{len(message.data)} values, labelled {', '.join(labels) or 'nothing'}"
+            f"{len(message.data)} values, labelled {shown(', '.join(labels), 200) or 'nothing'}"
         )
     values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
     for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):

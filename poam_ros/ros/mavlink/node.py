@@ -224,9 +224,13 @@ class MavlinkNode(ManagedNode):
             return
         values: dict[str, Any] = {}
         for names, asked in self._asked.items():
-            values |= zip(names, map(parameter_value_to_python, asked.result().values), strict=True)
-        workspace = Extent.of(values["workspace"])
-        self._advice = list(advice(found.values, values, workspace, self._position))
+            given = map(parameter_value_to_python, asked.result().values)
+            values |= zip(names, given, strict=False)
+        if missing := [n for names in CHECKED.values() for n in names if values.get(n) is None]:
+            self._advice = [f"planner and mapper lack {', '.join(missing)}: nothing is compared"]
+        else:
+            workspace = Extent.of(values["workspace"])
+            self._advice = list(advice(found.values, values, workspace, self._position))
         for text in self._advice:
             self.get_logger().warning(f"check: {text}")
 

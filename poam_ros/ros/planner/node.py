@@ -52,7 +52,7 @@ class PlannerNode(ManagedNode):
         """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
         p = self.values
-        self.guidance = Guidance(vars(p), self.warnings.add)
+        self.guidance = Guidance(vars(p), self.warnings.add, self.limit_clock)
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:
@@ -179,7 +179,7 @@ class PlannerNode(ManagedNode):
             if self._topics.announce():
                 self._report()
             if self.guidance.failing:
-                self.warnings.add("disk", self.guidance.failing)
+                self.warnings.remind("disk", self.guidance.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -207,7 +207,7 @@ class PlannerNode(ManagedNode):
             text = f"no odometry: waiting for {self.resolve_topic_name('odom')}"
             if self.now_ns == 0:
                 text += " and /clock"
-            self.get_logger().warning(text, throttle_duration_sec=10.0)
+            self.warnings.remind("no_odometry", text)
         self.report(*planner_status(self.guidance, self.warnings.counts, silent))
 
 

@@ -218,6 +218,7 @@ class SimulatorNode(ManagedNode):
             self.get_logger().warning(
                 f"simulated time runs at {achieved:.1f} x real time instead of {speed:g}",
                 throttle_duration_sec=30.0,
+                throttle_time_source_type=self.steady_clock,
                 skip_first=True,
             )
         counts = self.warnings.counts

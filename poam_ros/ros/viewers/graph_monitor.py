@@ -213,4 +213,4 @@ def _read_xy(message: PointCloud2) -> np.ndarray:
 
 def _bound(kept: dict[int, Any]) -> None:
     while len(kept) > MAX_REPORTS:
-        del kept[min(kept)]
+        del kept[next(iter(kept))]  # the first that came; a clock may have been set back since

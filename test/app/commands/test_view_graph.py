@@ -154,6 +154,19 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
     assert first(page) is None and not page.picture.buttons.labels
 
 
+def test_curves_keep_the_latest_reports_after_the_clock_is_set_back(sender, followed, monkeypatch):
+    from std_msgs.msg import Float64MultiArray
+
+    from poam_ros.ros.common import messages, qos
+
+    monkeypatch.setattr("poam_ros.ros.viewers.graph_monitor.MAX_REPORTS", 2)
+    reports = sender.create_publisher(Float64MultiArray, "map/report", qos.KEPT)
+    for samples, second in ((10, 9), (20, 8), (30, 7)):
+        report = MapReport(second * 10**9, samples, -30.0, 4.0, 0.2, 0.05)
+        reports.publish(messages.write_report(report))
+    followed(lambda page: list(page.curves.source.data["samples"]) == [20, 30])
+
+
 def test_a_node_without_status_is_a_problem(followed, monkeypatch):
     from poam_ros.app.commands import view
     from poam_ros.app.commands.doctor import OK, NodeStatus
