@@ -63,8 +63,9 @@ def write_report(folder: Path) -> Path:
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart))}</p>",
         SIMULATED if is_simulated(folder) else "",
-        table(summary(folder, chart)),
-        *section("Chart", figure(chart_plate(chart), _chart_caption(chart))),
+        # Before the table: rows continue on the next page, a figure does not.
+        figure(chart_plate(chart), _chart_caption(chart)),
+        *section("Summary", table(summary(folder, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
         *_held_out(folder),

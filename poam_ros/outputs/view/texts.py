@@ -103,7 +103,8 @@ def wide_table(
             parts.append(f"<{tag}{kind}>{escape(text)}{small}</{tag}>")
         style = ' style="font-weight:650"' if bold == index else ""
         lines.append(f"<tr{style}>{''.join(parts)}</tr>")
-    return f"<table class=wide>{''.join(lines)}</table>"
+    # A printed table that continues on another page has its head there too.
+    return f"<table class=wide><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
 
 
 def head(scene: Scene) -> str:
