@@ -92,7 +92,8 @@ def _label_contours(axis: Any, chart: Chart) -> None:
     whole = _contours(axis, chart, np.isfinite(chart.depth), linewidths=0.0)
     if whole is None:
         return
-    near, kept = APART * float(chart.grid.borders.size.max()), []
+    near = APART * float(chart.grid.borders.size.max())
+    kept: list[tuple[str, Any]] = []
     for label in axis.clabel(whole, fontsize=SMALL, fmt="%g", inline=False):
         same = [at for text, at in kept if text == label.get_text()]
         if same and np.hypot(*(np.array(same) - label.get_position()).T).min() < near:

@@ -12,6 +12,7 @@ from browser import Browser, found_browser
 
 pytest.importorskip("matplotlib")
 
+from poam_ros.app.commands.map import draw_figures, print_summary
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
@@ -19,6 +20,7 @@ from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
+from poam_ros.outputs.exports import chart as charts
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import screened_out, write_report
@@ -407,3 +409,19 @@ def test_the_first_printed_page_has_the_chart(run, tmp_path):
         assert browser.evaluate(chart) < 265 / 25.4 * 96
         heads = "[...document.querySelectorAll('table.wide')].every(t => t.tHead)"
         assert browser.evaluate(heads), "a head is printed on each page of its table"
+
+
+def test_figures_report_and_summary_read_map_and_soundings_once(run, monkeypatch, capsys):
+    names = []
+    for reader in ("read_map", "read_table"):
+        read_file = getattr(charts, reader)
+
+        def told(path, *more, read_file=read_file):
+            names.append(path.name)
+            return read_file(path, *more)
+
+        monkeypatch.setattr(charts, reader, told)
+    print_summary(run, draw_figures(run))
+    assert sorted(names) == ["map.npz", "samples.csv"]
+    said = capsys.readouterr().out
+    assert "report.html" in said and "1.10 to 5.30 m below" in said
