@@ -12,7 +12,7 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import is_simulated, read_shown, recorded
+from .exports.chart import Shown, is_simulated, read_shown, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water, unit_of
@@ -231,14 +231,16 @@ PAGE, BAR, TITLES = 14.0, 1.7, 0.9
 DRAWN = 20_000
 
 
-def draw_sounding_map(folder: Path) -> Path:
+def draw_sounding_map(folder: Path, shown: Shown | None = None) -> Path:
     """Draw depth and uncertainty with the soundings: maps.png.
+
+    ``shown``: what ``read_shown`` returned for the folder; None: read here.
 
     Raises:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    drawn, samples = read_shown(folder)
+    drawn, samples = read_shown(folder) if shown is None else shown
     borders = drawn.grid.borders
     bounds, level = borders.bounds, float(recorded(folder).get("water_level", 0.0))
     width, height = borders.size

@@ -18,6 +18,7 @@ from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import (
     Chart,
     ExportSettings,
+    Shown,
     clock_time,
     is_simulated,
     read_chart,
@@ -50,21 +51,30 @@ ROWS = 20
 WORST = 10
 
 
-def write_report(folder: Path) -> Path:
+def depth_chart(folder: Path, shown: Shown | None = None) -> Chart:
+    """The chart of a run's report. ``shown`` and errors: as of ``read_chart``."""
+    settings = ExportSettings(**{**recorded(folder), "depth": True})
+    return read_chart(folder, settings, shown=shown)
+
+
+def write_report(folder: Path, chart: Chart | None = None) -> Path:
     """Write report.html from the files in a run's folder alone.
+
+    ``chart``: the run's ``depth_chart``; None: read here.
 
     Raises:
         InputError: a file of the run is missing or broken.
         ImportError: matplotlib is not installed.
     """
-    chart = read_chart(folder, ExportSettings(**{**recorded(folder), "depth": True}))
+    chart = depth_chart(folder) if chart is None else chart
     config = settings_of(folder)
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart))}</p>",
         SIMULATED if is_simulated(folder) else "",
-        table(summary(folder, chart)),
-        *section("Chart", figure(chart_plate(chart), _chart_caption(chart))),
+        # Before the table: rows continue on the next page, a figure does not.
+        figure(chart_plate(chart), _chart_caption(chart)),
+        *section("Summary", table(summary(folder, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
         *_held_out(folder),

@@ -21,6 +21,8 @@ TEXT, SMALL = 9, 7.5
 #: Width over height from which the colour bar is below the map.
 BELOW = 1.2
 INK = "#16283c"
+#: Minimum distance of two labels of one depth, as a share of the map's longer side.
+APART = 0.12
 #: Line labels: maximum number of characters, and where along a line they are tried, in this order.
 LETTERS, ALONG = 16, (0.5, 0.3, 0.7, 0.12, 0.88)
 #: Thousandths of an arc second in a degree.
@@ -64,22 +66,41 @@ def uncertain(chart: Chart) -> np.ndarray:
 
 
 def _draw_contours(axis: Any, chart: Chart, shore: Any) -> None:
-    """Draw the contours, dashed over cells that are ``uncertain``."""
+    """Draw the contours with their depths, dashed over cells that are ``uncertain``."""
     doubtful = uncertain(chart)
     # The dashed ones reach the next certain cell, where the others begin.
     parts = ((~doubtful, "solid"), (binary_dilation(doubtful), "dashed"))
     for cells, style in parts:
-        depth = np.ma.masked_invalid(np.where(cells, chart.depth, np.nan))
-        levels = [at for at in contour_levels(chart) if depth.min() < at < depth.max()]
-        if not levels:
+        lines = _contours(axis, chart, cells, linewidths=0.5, linestyles=style)
+        if lines is not None:
+            _clipped(lines, shore)
+    _label_contours(axis, chart)
+
+
+def _contours(axis: Any, chart: Chart, cells: np.ndarray, **style: Any) -> Any:
+    """The contours over ``cells`` [rows, columns], boolean; None if there are none."""
+    depth = np.ma.masked_invalid(np.where(cells, chart.depth, np.nan))
+    levels = [at for at in contour_levels(chart) if depth.min() < at < depth.max()]
+    if not levels:
+        return None
+    return axis.contour(chart.grid.x, chart.grid.y, depth, levels, colors=INK, **style)
+
+
+def _label_contours(axis: Any, chart: Chart) -> None:
+    """Write the depths of contours on them. They are placed on whole contours, as solid and dashed
+    parts would each have labels of their own; of two of one depth that are close, one is kept."""
+    whole = _contours(axis, chart, np.isfinite(chart.depth), linewidths=0.0)
+    if whole is None:
+        return
+    near = APART * float(chart.grid.borders.size.max())
+    kept: list[tuple[str, Any]] = []
+    for label in axis.clabel(whole, fontsize=SMALL, fmt="%g", inline=False):
+        same = [at for text, at in kept if text == label.get_text()]
+        if same and np.hypot(*(np.array(same) - label.get_position()).T).min() < near:
+            label.remove()
             continue
-        lines = axis.contour(
-            chart.grid.x, chart.grid.y, depth, levels, colors=INK, linewidths=0.5,
-            linestyles=style,
-        )  # fmt: skip
-        _clipped(lines, shore)
-        for label in axis.clabel(lines, fontsize=SMALL, fmt="%g"):
-            label.set_path_effects(_halo())
+        kept.append((label.get_text(), label.get_position()))
+        label.set_path_effects(_halo())
 
 
 def uncertainty_plate(chart: Chart) -> bytes:

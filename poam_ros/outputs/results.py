@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.clock import Moment
+from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.files import write_checksums
 from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
-from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
+from ..frontend.refused_pings import MAX_PER_REASON, WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import DATABASE, is_journal
 from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
-from .folder import make_folder, millimetres, read_records, write_map, write_samples, write_table
+from .folder import (
+    LEFT_OUT,
+    make_folder,
+    millimetres,
+    read_records,
+    write_map,
+    write_samples,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from ..learning.session import SurveySession
@@ -65,14 +73,14 @@ def write_refused(folder: Path, refused: RefusedPings) -> None:
 
 
 def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
-    """Read the journal, or else refused.csv; empty if there is neither.
+    """Read the journal, or else refused.csv and left_out.csv; empty if there is none of them.
 
     Args:
         folder: of a run or mission.
         live: read the tables alone, and of a damaged journal nothing: quick enough to be repeated.
 
     Raises:
-        InputError: refused.csv is broken, or something of the journal is lost.
+        InputError: a table is broken, or something of the journal is lost.
     """
     if not live and is_journal(folder):
         logged = read_mission(folder / DATABASE).logged
@@ -93,6 +101,8 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
+        if (folder / LEFT_OUT).exists():
+            refused = _completed(refused, folder / LEFT_OUT)
     refused = RefusedPings.none() if refused is None else refused
     return UnmappedPings(held, refused, *counts, span_ns)
 
@@ -113,6 +123,33 @@ def _read_refused(path: Path) -> RefusedPings:
         return RefusedPings.of(map(_row, rows))
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: expected numbers in all columns but reason ({error})") from None
+
+
+def _completed(newest: RefusedPings, path: Path) -> RefusedPings:
+    """All refused soundings of a log: those of reasons with too many for refused.csv are read from
+    its left_out.csv."""
+    found = newest.rows
+    counts = {k: n for k, n in newest.counts.items() if n > MAX_PER_REASON}
+    rows = read_records(path, ("reason", "time", "x", "y", "z")) if counts else []
+    try:
+        for reason, count in counts.items():
+            own = [row for row in rows if row["reason"] == reason]
+            if len(own) <= MAX_PER_REASON:  # of a mission
+                continue
+            found = [ping for ping in found if ping.reason != reason]
+            for number, row in enumerate(own, start=count - len(own)):
+                place = (float(row[name] or "nan") for name in "xyz")
+                found.append(RefusedPing(reason, number, _stamp_ns(row["time"]), *place))
+    except ValueError as error:
+        raise InputError(f"{path}: expected times and numbers in m ({error})") from None
+    return RefusedPings.of(found)
+
+
+def _stamp_ns(time: str) -> int:
+    """A time of left_out.csv: UTC, s since the log's beginning, or empty (0)."""
+    if time.endswith("Z"):
+        return int(np.datetime64(time[:-1], "ns").astype(np.int64))
+    return round(float(time or 0) * SECOND)
 
 
 def _row(cells: dict[str, str]) -> RefusedPing:

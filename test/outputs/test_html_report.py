@@ -12,6 +12,7 @@ from browser import Browser, found_browser
 
 pytest.importorskip("matplotlib")
 
+from poam_ros.app.commands.map import draw_figures, print_summary
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
@@ -19,6 +20,7 @@ from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
+from poam_ros.outputs.exports import chart as charts
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import screened_out, write_report
@@ -355,7 +357,71 @@ def test_contours_of_uncertain_depths_are_dashed(run):
     assert "dashed where" in write_report(run).read_text(encoding="utf-8")
     axis = blank_figure((4, 4)).subplots()
     _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
-    solid, dashed = axis.collections
+    solid, dashed, whole = axis.collections
+    assert whole.get_linewidths()[0] == 0  # of the labels
     assert solid.get_linestyles()[0][1] is None and dashed.get_linestyles()[0][1] is not None
     ends = [np.concatenate([p.vertices for p in c.get_paths()])[:, 1] for c in (solid, dashed)]
     assert ends[0].max() < 20.5 and ends[0].min() < 5 and 18 < ends[1].min() <= ends[0].max()
+
+
+def test_a_contour_has_one_label_though_half_of_it_is_dashed(run):
+    drawn = files.read_map(run / "map.npz")
+    z = np.broadcast_to(drawn.grid.x / 10 - 6, drawn.grid.shape)
+    variance = np.broadcast_to(np.where(drawn.grid.y[:, None] > 20, 4.0, 0.01), z.shape)
+    files.write_map(run / "map.npz", replace(drawn, mean=z, variance=variance))
+    axis = blank_figure((4, 4)).subplots()
+    _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
+    labels = [text.get_text() for text in axis.texts]
+    assert len(labels) == len(set(labels)) > 3
+
+
+def test_of_labels_of_one_depth_that_are_close_one_is_drawn(run):
+    """Contours of 4 m, 10 m long and 5 m apart."""
+    drawn = files.read_map(run / "map.npz")
+    z = -4 + 1.5 * np.sin(drawn.grid.y[:, None] * np.pi / 5) + 0 * drawn.grid.x
+    z[:, (drawn.grid.x < 20) | (drawn.grid.x > 32)] = np.nan
+    files.write_map(run / "map.npz", replace(drawn, mean=z))
+    axis = blank_figure((4, 4)).subplots()
+    _draw_contours(axis, read_chart(run, ExportSettings()), None)
+    places = np.array([text.get_position() for text in axis.texts if text.get_text() == "4"])
+    apart = np.hypot(*(places[:, None] - places).T) + 1e9 * np.eye(len(places))
+    assert apart.min() >= 0.12 * 60
+
+
+def test_the_first_printed_page_has_the_chart(run, tmp_path):
+    """With every line that a summary may have: none may push the chart to the second page."""
+    program = found_browser()
+    if program is None:
+        pytest.skip("needs a Chromium")
+    grid = Grid.cells(Extent(0, 40, 0, 120), 2.0)
+    z = np.broadcast_to(grid.x / 10 - 6, grid.shape)
+    files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
+    ring = [(0, 0, *corner) for corner in ((1.0, 1.0), (39.0, 1.0), (39.0, 119.0), (1.0, 119.0))]
+    files.write_table(run / files.OUTLINE, files.OUTLINE_COLUMNS, ring)
+    scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
+    (run / "validation.json").write_text(json.dumps(scores))
+    with Browser(program, tmp_path / "profile", (672, 1000)) as browser:
+        browser.tell("Emulation.setEmulatedMedia", media="print")
+        browser.open(write_report(run).as_uri())
+        browser.until("document.images.length && [...document.images].every(i => i.complete)")
+        chart = "document.querySelector('figure').getBoundingClientRect().bottom"
+        # 265 mm, the height of A4 between its margins, in 1/96 inch.
+        assert browser.evaluate(chart) < 265 / 25.4 * 96
+        heads = "[...document.querySelectorAll('table.wide')].every(t => t.tHead)"
+        assert browser.evaluate(heads), "a head is printed on each page of its table"
+
+
+def test_figures_report_and_summary_read_map_and_soundings_once(run, monkeypatch, capsys):
+    names = []
+    for reader in ("read_map", "read_table"):
+        read_file = getattr(charts, reader)
+
+        def told(path, *more, read_file=read_file):
+            names.append(path.name)
+            return read_file(path, *more)
+
+        monkeypatch.setattr(charts, reader, told)
+    print_summary(run, draw_figures(run))
+    assert sorted(names) == ["map.npz", "samples.csv"]
+    said = capsys.readouterr().out
+    assert "report.html" in said and "1.10 to 5.30 m below" in said

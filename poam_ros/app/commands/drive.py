@@ -355,12 +355,13 @@ def _sum_up(drive: Drive) -> None:
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])
     if (folder / "map.npz").exists():
+        chart = None
         try:
-            draw_figures(folder)
+            chart = draw_figures(folder)
         except OSError as error:
             drive.incomplete = True
             print(f"warning: no figures in {folder} ({error.strerror})")
-        print_summary(folder)
+        print_summary(folder, chart)
     else:
         print(f"no map yet; results: {folder}")
     if mission.state != DONE:

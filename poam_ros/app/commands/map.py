@@ -27,6 +27,7 @@ from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 if TYPE_CHECKING:
     from ...mapping.outline import Outline
     from ...mapping.soundings import Soundings
+    from ...outputs.exports.chart import Chart
 
 SINGLE_HELD_OUT = (
     "note: single soundings were held out, but not their neighbours on the track, so these figures "
@@ -175,8 +176,8 @@ def run(args: argparse.Namespace) -> int:
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
-    draw_figures(folder, validated=bool(args.hold_out or args.folds))
-    print_summary(folder)
+    chart = draw_figures(folder, validated=bool(args.hold_out or args.folds))
+    print_summary(folder, chart)
     return 0
 
 
@@ -325,33 +326,36 @@ def _map(
             print(SINGLE_HELD_OUT)
 
 
-def draw_figures(folder: Path, validated: bool = False) -> None:
-    """Draw a run's figures and write its report, and print where."""
+def draw_figures(folder: Path, validated: bool = False) -> Chart | None:
+    """Draw a run's figures and write its report, and print where; returns the report's chart, None
+    without matplotlib."""
+    from ...outputs.exports.chart import read_shown
     from ...outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
-    from ...outputs.html_report import write_report
+    from ...outputs.html_report import depth_chart, write_report
     from ...outputs.volume import FILE
 
-    draws = [draw_sounding_map]
-    if validated:
-        draws.append(draw_validation)
-    if (folder / FILE).exists():
-        draws.append(draw_hypsometry)
     with figures():
-        for draw in draws:
-            print(f"figure:  {draw(folder)}")
-        print(f"report:  {write_report(folder)}")
+        shown = read_shown(folder)
+        print(f"figure:  {draw_sounding_map(folder, shown)}")
+        if validated:
+            print(f"figure:  {draw_validation(folder)}")
+        if (folder / FILE).exists():
+            print(f"figure:  {draw_hypsometry(folder)}")
+        chart = depth_chart(folder, shown)
+        print(f"report:  {write_report(folder, chart)}")
+        return chart
+    return None
 
 
-def print_summary(folder: Path) -> None:
-    """Print the summary and the next command."""
-    from ...outputs.exports.chart import ExportSettings, read_chart, recorded
-    from ...outputs.html_report import summary
+def print_summary(folder: Path, chart: Chart | None = None) -> None:
+    """Print the summary and the next command. ``chart``: of the run's report; None: read here."""
+    from ...outputs.html_report import depth_chart, summary
 
-    settings = ExportSettings(**{**recorded(folder), "depth": True})
-    for name, text in summary(folder, read_chart(folder, settings)).items():
+    chart = depth_chart(folder) if chart is None else chart
+    for name, text in summary(folder, chart).items():
         print_wrapped(f"{name}: {text}")
     print(f"results: {folder}")
-    ending = "gpkg" if settings.origin is None else "geojson"
+    ending = "gpkg" if chart.place is None else "geojson"
     # A command has a line of its own, and no line break in it, so that it can be copied.
     print(f"next:    poam view {folder}")
     print(f"or:      poam export {folder} --to contours.{ending} --depth")

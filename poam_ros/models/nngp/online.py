@@ -240,7 +240,7 @@ class NeighbourGP:
             else conditionals(x, spread(x))
         )
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        self._warn(found.limited, len(x))
+        self._warn(found.limited)
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, _ = self._widening
@@ -253,7 +253,7 @@ class NeighbourGP:
     def _band(self) -> float:
         return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
 
-    def _warn(self, limited: int, places: int) -> None:
+    def _warn(self, limited: int) -> None:
         """Log once that soundings contradict each other, and once more if predictions are
         limited."""
         count = self._store.contradicting
@@ -263,12 +263,11 @@ class NeighbourGP:
             if count:
                 log.log(level, "%d soundings contradict those around them and count less", count)
             if limited:
-                log.log(
-                    level,
-                    "%d of %d predicted elevations were far outside the range of the soundings "
-                    "around them: limited to it, with a larger uncertainty",
-                    limited, places,
-                )  # fmt: skip
+                # Without their number: a map is predicted in tiles, and this is one of them.
+                log.warning(
+                    "predicted elevations far outside the range of the soundings around them are "
+                    "limited to it, with a larger uncertainty"
+                )
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].

@@ -242,7 +242,11 @@ class Chart:
         return f'COMPD_CS["{system.name} + {self.datum.name}",{wkt},{self.datum.wkt}]'
 
 
-def read_shown(folder: Path) -> tuple[ElevationMap, dict[str, np.ndarray]]:
+#: A run's map, and the columns of its samples.csv for the pings in the map.
+Shown = tuple[ElevationMap, dict[str, np.ndarray]]
+
+
+def read_shown(folder: Path) -> Shown:
     """The map of a run's folder, and the columns of its samples.csv for the pings in the map.
 
     A map of `poam map` has values where it was decided to show some. One of a mission has values
@@ -260,15 +264,21 @@ def read_shown(folder: Path) -> tuple[ElevationMap, dict[str, np.ndarray]]:
     return drawn, pings
 
 
-def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Chart:
+def read_chart(
+    folder: Path, settings: ExportSettings, live: bool = False, shown: Shown | None = None
+) -> Chart:
     """The map of a run's folder (map.npz, samples.csv, config.yaml), ready for export.
 
-    ``live``: see ``read_unmapped``.
+    Args:
+        folder: of the run.
+        settings: how it is exported.
+        live: see ``read_unmapped``.
+        shown: what ``read_shown`` returned for it; None: read here.
 
     Raises:
         InputError: if a file is missing or broken, or the vertical datum does not fit.
     """
-    drawn, pings = read_shown(folder)
+    drawn, pings = read_shown(folder) if shown is None else shown
     track = np.column_stack((pings["x"], pings["y"]))
     code = settings.vertical_datum
     datum = None if code is None else vertical_datum(code, settings.depth)

@@ -15,6 +15,8 @@ from ..exports.chart import Chart
 #: Maximum number of rows or columns on a page; of more, every Nth.
 CELLS = 500
 COLOURS = 256
+#: Of a cell without a value, on a page: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
+NOTHING = -(2.0**100)
 #: Colours are interpolated between these. Heights: from deep water to sandy shallows.
 RELIEF = ("#0a1f44", "#14507f", "#1f7f9d", "#4fb0a5", "#a5d3a0", "#e6e3a8", "#f7f3dc")
 UNCERTAINTY = ("#f4f1ea", "#f3d9a4", "#eeb06a", "#dd7750", "#b03f54", "#6f2059", "#2e0f46")

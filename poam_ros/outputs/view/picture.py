@@ -11,8 +11,8 @@ import numpy as np
 from ..exports.chart import Chart
 from ..exports.contours import levels_of
 from . import texts
-from .layers import PageLayer, layers, scaled_hillshade, shade, thinned
-from .scene import Scene
+from .layers import NOTHING, PageLayer, layers, scaled_hillshade, shade, thinned
+from .scene import Scene, drawn_of
 
 #: Overlays by name: fields of a scene, and how they are drawn.
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -114,7 +114,7 @@ class MapOverlays:
             x, y, heading = scene.vehicle
             # The triangle points up where a heading of 0 points east.
             self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
-        refused = scene.refused.placed
+        refused = drawn_of(scene.refused)
         x, y, _ = refused.xyz.T
         height, time = texts.heights(refused, scene.chart), texts.times(refused)
         columns = {"reason": refused.reason, "height": height, "time": time}
@@ -276,8 +276,10 @@ class MapPicture:
         found, low = layers(chart), chart.grid.borders
         values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
-        for key in COUNTS & values.keys():
-            values[key] = np.nan_to_num(values[key], nan=-1.0)  # not "NaN"
+        for key in values:
+            values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else NOTHING)
+        if "tvu" in values:  # where there is no map, as on an island, nothing is known to be dry
+            values["tvu"] = np.where(np.isfinite(chart.elevation), values["tvu"], -2.0)
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
             key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
         }
@@ -316,14 +318,15 @@ class MapPicture:
             if layer.labels:
                 bar.ticker = FixedTicker(ticks=list(range(len(layer.labels))))
                 bar.major_label_overrides = dict(enumerate(layer.labels))
-        mapper.update(low=layer.low, high=layer.high)
+        # As the values are sent: lower ones are transparent.
+        mapper.update(low=float(np.float32(layer.low)), high=layer.high)
 
     def _image(self, key: str) -> Any:
         from bokeh.models import LinearColorMapper
 
         clear = "rgba(0, 0, 0, 0)"
         mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
-            low_color=clear if key in COUNTS else None)  # fmt: skip
+            low_color=clear)  # fmt: skip
         return self.figure.image(
             key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
             visible=False,

@@ -13,7 +13,8 @@ from ..exports.chart import Chart
 #: Severity of a notice.
 GOOD, NOTE, BAD = "good", "note", "bad"
 
-#: Places of a finished map's track on a page, at most: of more, every Nth.
+#: Places of a finished map's track on a page, and of its refused pings, at most: of more, every
+#: Nth.
 MAX_PLACES = 20_000
 #: Steps of a track so many times longer than usual are no track.
 JUMP = 10.0
@@ -61,7 +62,7 @@ class Scene:
         pings: accepted pings with known places.
         line: names of the survey lines of the pings [N]; empty where unknown.
         held: pings that wait for others to confirm them.
-        refused: pings that were refused, the newest of each reason.
+        refused: pings that were refused; of a mission the newest of each reason.
         goal: of the vehicle, one or none.
         plan: goals that follow.
         vehicle: x, y in m and heading in rad; None if unknown.
@@ -130,6 +131,12 @@ def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, 
         line=chart.line[some], held=others.held, refused=others.refused,
         curves=curves or Curves(), remarks=remarks,
     )  # fmt: skip
+
+
+def drawn_of(refused: RefusedPings) -> RefusedPings:
+    """The refused pings that a page draws: those with places, of many every Nth."""
+    placed = refused.placed
+    return placed[np.arange(0, len(placed), max(1, -(-len(placed) // MAX_PLACES)))]
 
 
 def torn(track: np.ndarray) -> np.ndarray:

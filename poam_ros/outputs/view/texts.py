@@ -13,8 +13,8 @@ from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
 from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
-from .layers import stride
-from .scene import BAD, GOOD, NOTE, Notice, Scene
+from .layers import NOTHING, stride
+from .scene import BAD, GOOD, NOTE, Notice, Scene, drawn_of
 
 #: Font of the page. System fonts only: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
@@ -103,7 +103,8 @@ def wide_table(
             parts.append(f"<{tag}{kind}>{escape(text)}{small}</{tag}>")
         style = ' style="font-weight:650"' if bold == index else ""
         lines.append(f"<tr{style}>{''.join(parts)}</tr>")
-    return f"<table class=wide>{''.join(lines)}</table>"
+    # A printed table that continues on another page has its head there too.
+    return f"<table class=wide><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
 
 
 def head(scene: Scene) -> str:
@@ -165,9 +166,9 @@ def hover(layers: Iterable[str], height: str) -> str:
         height: name of the height.
     """
     rows = {
-        "height": (height, "<b>@height{0.00}</b> ± @sigma{0.00} m (1 σ)"),
-        "uncertainty": ("95 %", "± @uncertainty{0.00} m"),
-        "lengthscale": ("lengthscale", "@lengthscale{0.00} m"),
+        "height": (height, "<b>@height{custom}</b>@sigma{custom}"),
+        "uncertainty": ("95 %", "@uncertainty{custom}"),
+        "lengthscale": ("lengthscale", "@lengthscale{custom}"),
         "tvu": ("TVU within", "@tvu{custom}"),
         "density": ("pings", "@density{custom}"),
     }
@@ -226,15 +227,19 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
     if not counts:
         return ()
     reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
-    drawn, total = len(pings.placed), sum(counts.values())
+    drawn, total = len(drawn_of(pings)), sum(counts.values())
     details = f"{drawn:,} of them are drawn at their places"
-    if any(count > MAX_PER_REASON for count in counts.values()):
+    if len(pings) < total and max(counts.values()) > MAX_PER_REASON:
         details += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
     return (Notice(f"{total:,} pings refused: {reasons}", details, NOTE),)
 
 
 #: Values that are shown as words, as JavaScript of ``value``.
 SPELT = {
-    "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : 'dry'",
+    "@height": f"return value <= {NOTHING} ? 'none' : value.toFixed(2)",
+    "@sigma": "return value < 0 ? '' : ` ± ${value.toFixed(2)} m (1 σ)`",
+    "@uncertainty": "return value < 0 ? 'none' : `± ${value.toFixed(2)} m`",
+    "@lengthscale": "return value < 0 ? 'none' : `${value.toFixed(2)} m`",
+    "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : value > -2 ? 'dry' : 'none'",
     "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",
 }

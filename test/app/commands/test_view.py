@@ -198,6 +198,22 @@ def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, 
     assert not browser.failed
 
 
+def test_a_cell_of_an_island_has_no_numbers(browser, tmp_path):
+    pytest.importorskip("bokeh")
+    page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
+    water = np.ones(GRID.shape, dtype=bool)
+    water[5:9, 10:14] = False
+    files.write_map(folder / "map.npz", drawn().only(water))
+    assert main(["export", str(folder), "--to", str(page)]) == 0
+    browser.open(page.as_uri())
+    browser.until(READY, "the page comes up")
+    text = hover(browser, 7, 11)
+    assert "NaN" not in text
+    assert "elevation none 95 % none lengthscale none TVU within none pings none" in text
+    assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m (1 σ) 95 % ± 0.49 m" in hover(browser, 3, 4)
+    assert not browser.failed
+
+
 def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
     pytest.importorskip("bokeh")
     page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")

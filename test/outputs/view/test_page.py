@@ -15,10 +15,11 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.interface import ScreeningState
+from poam_ros.mapping.left_out_file import time_text
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
-from poam_ros.outputs.exports.chart import ExportSettings
+from poam_ros.outputs.exports.chart import ExportSettings, clock_time
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.view import folders, texts
@@ -276,3 +277,24 @@ def test_crossings_are_a_layer_that_is_off_at_first(page, tmp_path):
     (tmp_path / "crossings.csv").unlink()
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert not len(page.picture.marks["crossings"].data["x"]) and not item.visible
+
+
+@pytest.mark.parametrize(("count", "drawn"), [(1500, 1500), (45_000, 15_000)])
+def test_all_refused_soundings_of_a_log_are_drawn_or_every_nth(page, tmp_path, count, drawn):
+    """refused.csv has the newest 1,000: those of one end of a large survey."""
+    folder = write_run(tmp_path / "lake")
+    places = np.column_stack((np.linspace(0, 30, count), np.full((count, 2), 5.0)))
+    stamps = 10**18 + 10**9 * np.arange(1, count + 1)
+    write_refused(folder, echoes().more("too_close", stamps, places))
+    rows = [(time_text(int(t)), *xyz, "too_close") for t, xyz in zip(stamps, places, strict=True)]
+    rows.append(("", 1.0, 2.0, 3.0, "held_out"))
+    files.write_table(folder / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
+    page.show(FolderView(folder, ExportSettings()).scene())
+    found = page.picture.marks["refused"].data
+    own = np.asarray(found["reason"]) == "too_close"
+    assert abs(own.sum() - drawn) <= 1 and not (np.asarray(found["reason"]) == "held_out").any()
+    assert found["x"][own].min() < 0.1 and found["x"][own].max() > 29.9
+    own_times = np.asarray(found["time"])[own]
+    assert set(own_times) <= set(map(clock_time, stamps.tolist())) and len(set(own_times)) > 1400
+    assert f"{count:,} too_close" in said(page, "remarks")
+    assert "newest" not in said(page, "remarks")
