@@ -40,7 +40,7 @@ def check_heights(columns: Columns, both: np.ndarray, where: str) -> None:
         raise InputError(
             f"{where}: column {name} does not fall where column {beside} rises. If {name} is the "
             f"antenna's or the water's: --columns depth={beside}; if it is the bottom's: "
-            f"--columns z={name}"
+            f"--columns z={name}{_altitude_too(columns)}"
         )
 
 
@@ -78,7 +78,7 @@ def question(
     """
     if len(height) < 20:
         return ""
-    return (
+    asked = (
         _of_metres(columns, place, decimals, crs)
         or _of_degrees(columns, place)
         or _of_units(columns, place, height)
@@ -87,6 +87,14 @@ def question(
         or _of_depths(columns, height)
         or _of_shape(columns, place, height)
     )
+    return asked + _altitude_too(columns) if asked else ""
+
+
+def _altitude_too(columns: Columns) -> str:
+    """What an answer that names depths or elevations needs besides, so that altitudes count."""
+    if not columns.altitude:
+        return ""
+    return f" (and altitude={columns.altitude}, if that is a vehicle's above the ground)"
 
 
 def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs: str) -> str:
