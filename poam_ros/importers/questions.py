@@ -165,14 +165,30 @@ def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
             f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
             f"are right: {option}"
         )
-    changes = _unit_changes(columns, place, np.abs(height))
+    changes = _unit_changes(place, np.abs(height))
     if changes is None:
         return ""
-    ratio = height[changes] / height[changes - 1]
+    return f"column {name} {_jump(height, changes)}. Correct these; if all are right: {option}"
+
+
+def question_of_depths(units: str, place: np.ndarray, height: np.ndarray) -> str:
+    """Whether part of a log's depths [N], in m, may be in feet, as where a sounder was set to
+    another unit; empty if not, or where the user gave ``units``. ``place``: [N, 2]."""
+    changes = None if units else _unit_changes(place, height)
+    if changes is None:
+        return ""
     return (
-        f"column {name} jumps from {height[changes - 1]:g} to {height[changes]:g} (sounding "
-        f"{changes}), {max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows "
-        f"may be in another unit. Correct these; if all are right: {option}"
+        f"the depth {_jump(height, changes)}. Leave out the wrong ones; if all are right: --units m"
+    )
+
+
+def _jump(height: np.ndarray, at: int) -> str:
+    """A step by the factor of feet to metres, in words."""
+    ratio = height[at] / height[at - 1]
+    return (
+        f"jumps from {height[at - 1]:g} to {height[at]:g} (sounding {at}), "
+        f"{max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows may be in another "
+        "unit"
     )
 
 
@@ -231,7 +247,7 @@ def _parted(size: np.ndarray) -> tuple[float, float] | None:
     return float(ordered[gap - 1]), float(ordered[gap])
 
 
-def _unit_changes(columns: Columns, place: np.ndarray, size: np.ndarray) -> int | None:
+def _unit_changes(place: np.ndarray, size: np.ndarray) -> int | None:
     """The sounding from which on depths [N] may be in m, not in feet, or the other way round: the
     one great step of a record otherwise without. None where there is none, or several."""
     if len(size) < 20 or not (size > 0).all():
