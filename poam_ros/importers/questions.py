@@ -174,12 +174,24 @@ def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
 def question_of_depths(units: str, place: np.ndarray, height: np.ndarray) -> str:
     """Whether part of a log's depths [N], in m, may be in feet, as where a sounder was set to
     another unit; empty if not, or where the user gave ``units``. ``place``: [N, 2]."""
-    changes = None if units else _unit_changes(place, height)
+    changes = None if units else _unit_changes(place, height) or _alternates(height)
     if changes is None:
         return ""
     return (
         f"the depth {_jump(height, changes)}. Leave out the wrong ones; if all are right: --units m"
     )
+
+
+def _alternates(size: np.ndarray) -> int | None:
+    """The first sounding in another unit where depths [N] jump from m to feet and back more than
+    ``FEW_STEPS`` times, and jump by little else; None where they do not."""
+    if len(size) < 20 or not (size > 0).all():
+        return None
+    step = np.diff(np.log(size))
+    great = np.abs(step) > GREAT_STEP
+    as_feet = great & (np.abs(np.abs(step) + np.log(UNITS["ft"])) < 0.15)
+    often = min((step[as_feet] > 0).sum(), (step[as_feet] < 0).sum()) > FEW_STEPS
+    return int(as_feet.argmax()) + 1 if often and as_feet.sum() > 0.8 * great.sum() else None
 
 
 def _jump(height: np.ndarray, at: int) -> str:
