@@ -440,11 +440,13 @@ def test_a_latitude_of_the_east_is_no_position(tmp_path):
         read(tmp_path, text)
 
 
-def test_a_sounder_that_changes_to_feet_is_asked_about(tmp_path):
-    def feet(i, when):
-        return sentence(f"SDDPT,{DEPTH[i] / 0.3048:.2f},0.0")
+@pytest.mark.parametrize("rows", [range(100, COUNT), range(7, COUNT, 9)])
+def test_a_sounder_that_changes_to_feet_is_asked_about(rows, tmp_path):
+    def mixed(i, when):
+        depth = 5 + 0.01 * i
+        return sentence(f"SDDPT,{depth / (0.3048 if i in rows else 1):.2f},0.0")
 
-    text = joined([*sentences(rows=INDEX[:100]), *sentences(gga, feet, rmc, rows=INDEX[100:])])
+    text = joined(sentences(gga, mixed, rmc))
     with pytest.raises(InputError, match=r"as from feet to m.*--units m"):
         read(tmp_path, text)
     path = tmp_path / "log.nmea"
@@ -456,3 +458,12 @@ def test_a_sounder_that_changes_to_feet_is_asked_about(tmp_path):
 def test_a_log_joined_to_itself_counts_once(tmp_path):
     found = read(tmp_path, 2 * joined(sentences()))
     assert COUNT - 2 <= len(found) <= COUNT and found.refused["repeated"] >= COUNT - 2
+
+
+def test_the_answer_about_feet_is_an_option_of_the_command(tmp_path):
+    from poam_ros.app.cli import main
+
+    path = tmp_path / "log.nmea"
+    path.write_text(joined(sentences()), newline="")
+    out = str(tmp_path / "map")
+    assert main(["map", str(path), "--units", "m", "--output", out]) == 0
