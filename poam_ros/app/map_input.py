@@ -69,7 +69,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     Raises:
         InputError: options do not fit each other or the log, or the log cannot be read.
     """
-    from ..importers.readers import MISSION, READERS, RECORDING, find_reader
+    from ..importers.readers import MISSION, NMEA, READERS, RECORDING, find_reader
 
     args.levels, args.exclusions = None, _exclusions(args)
     if isinstance(vars(args).get("water.level"), Path):
@@ -78,7 +78,8 @@ def read(args: argparse.Namespace) -> MappingJob:
     mission, bag = names[0] == MISSION, names[0] == RECORDING
     if (mission or bag) and len(names) > 1:
         raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
-    _check(args, mission, bag, columns=READERS[names[0]].columns)
+    nmea = names[0] == NMEA  # whose depths are in m, or asked about
+    _check(args, mission, bag, columns=READERS[names[0]].columns, units=nmea)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
@@ -153,7 +154,7 @@ def _prior(
     return found
 
 
-def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) -> None:
+def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool, units: bool) -> None:
     """Refuse options that do not fit this kind of log.
 
     Raises:
@@ -175,7 +176,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
             f"--draught: not for recordings, where --sonar.offset gives it ({args.log})"
         )
     for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
-        if value and not (columns or args.reader):
+        if value and not (columns or args.reader or (units and name == "units")):
             raise InputError(f"--{name}: for tables of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(

@@ -43,6 +43,13 @@ _SIDED = re.compile(
     r"^(?:north|south)?(lat|latitude)(?:e[67]|[ns]|north|south)?$"
     r"|^(?:east|west)?(lon|lng|long|longitude)(?:e[67]|[ew]|east|west)?$"
 )
+#: Names of altitudes that can only be above the ground; of others that may be; of depths that can
+#: only be a vehicle's.
+ABOVE_GROUND = re.compile(
+    r"above(?:the)?(?:sea|lake|river)?(?:ground|bottom|bed|floor)|dvlalt|altitudedvl|altimeter|agl$"
+)
+ALTITUDES = ("altitude", "alt", "vehiclealtitude", "auvaltitude", "rovaltitude")
+VEHICLE_DEPTHS = ("vehicledepth", "depthvehicle", "auvdepth", "rovdepth", "subdepth")
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
 UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
@@ -64,6 +71,8 @@ class Columns:
         unit: of ``height``, a key of ``UNITS``.
         given: meanings that options named; these are not questioned.
         depth_beside: a column of depths beside ``height``, a column of elevations; empty without.
+        altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
+        altitude_unit: of ``altitude``, a key of ``UNITS``; empty: as of ``height``.
     """
 
     first: str
@@ -77,6 +86,8 @@ class Columns:
     place_unit: str = "m"
     given: tuple[str, ...] = field(default=(), compare=False)
     depth_beside: str = field(default="", compare=False)
+    altitude: str = field(default="", compare=False)
+    altitude_unit: str = field(default="", compare=False)
 
     @classmethod
     def of(
@@ -100,9 +111,10 @@ class Columns:
             InputError: a column is missing, or a meaning is unknown.
         """
         for meaning, name in given.items():
-            if meaning not in MEANINGS:
+            if meaning not in (*MEANINGS, "altitude"):
                 raise InputError(
-                    f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
+                    f"columns: expected meanings {', '.join(MEANINGS)}, altitude, got "
+                    f"'{shown(meaning)}'"
                 )
             if name not in header:
                 raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
@@ -112,6 +124,11 @@ class Columns:
             for meaning, names in MEANINGS.items()
             if (plain_index := _index(plain, names)) is not None
         }
+        decided = "z" in given or "depth" in given
+        altitude = given.get("altitude", "" if decided else _altitude(header, plain))
+        vehicle = _index(plain, VEHICLE_DEPTHS)
+        if altitude and vehicle is not None:
+            found["depth"] = header[vehicle]
         known = {**found, **given}
         # A column named by an option decides between metres and degrees, elevation and depth.
         place = _first([p for p in PLACES if all(m in known for m in p)], given)
@@ -138,12 +155,14 @@ class Columns:
                 f"{where}: columns {shown(known['x'])} and {shown(known['y'])} are in different "
                 f"units ({' and '.join(sorted(of_place))}): write both in one"
             )
-        decided = "z" in given or "depth" in given
+        unit = unit or own or beside or "m"
+        above = unit_of(altitude) or (altitude and _unit_beside(altitude, header, units))
         return cls(
             known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
-            known.get("time", ""), known.get("date", ""), unit or own or beside or "m",
+            known.get("time", ""), known.get("date", ""), unit,
             min(of_place) if place == PLACES[0] else "m", tuple(given),
             known.get("depth", "") if height == ("z",) and not decided else "",
+            altitude, above,
         )  # fmt: skip
 
     @property
@@ -160,7 +179,11 @@ class Columns:
         height = "depth" if self.down else "elevation"
         when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
         where = place.format(self.first, self.second)
-        return f"{where}, {height} = {self.height} ({self.unit}){when}"
+        column = self.height
+        if self.altitude:
+            height = "ground"
+            column += f" {'+' if self.down else '-'} {self.altitude}"
+        return f"{where}, {height} = {column} ({self.unit}){when}"
 
 
 def guess(
@@ -274,6 +297,13 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
                 f"got '{shown(meaning + equals + name)}'"
             )
     return {meaning: name for meaning, _, name in pairs}
+
+
+def _altitude(header: Sequence[str], plain: Sequence[str]) -> str:
+    """The column that may be an altitude above the ground; empty without one."""
+    sure = [name for name, each in zip(header, plain, strict=True) if ABOVE_GROUND.search(each)]
+    index = _index(plain, ALTITUDES)
+    return sure[0] if sure else "" if index is None else header[index]
 
 
 def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:

@@ -18,6 +18,7 @@ from ..core.files import UNREADABLE
 from ..core.geodesy import WGS84, transformed
 from ..core.reading import refuse_large_dataset
 from ..mapping.soundings import LINE, Labels
+from .altitudes import with_altitudes
 from .cells import UNITS, Times, number, value_with_unit
 from .columns import MEANINGS, Columns, unit_in_column, unit_of
 from .questions import check_heights, check_unit, question
@@ -129,6 +130,13 @@ def _features(
     if columns.depth_beside:
         depth = [_value(cell, columns.unit) for cell in own[columns.depth_beside].tolist()]
         check_heights(columns, np.column_stack((height, depth)), str(path))
+    lost = dict[str, np.ndarray]()
+    if columns.altitude:
+        unit = columns.altitude_unit or columns.unit
+        above = np.array([_value(cell, unit) for cell in own[columns.altitude].tolist()])
+        columns, height, lost = with_altitudes(
+            columns, xyz[:, :2], height, above, str(path), options.sound_scale
+        )
     stamps = None
     if columns.time and columns.time in own:
         texts = [str(cell) for cell in own[columns.time].tolist()]
@@ -147,7 +155,7 @@ def _features(
             values_of, code = np.unique([str(c) for c in fields[name]], return_inverse=True)
             labels[name] = Labels(code, tuple(map(str, values_of)))
     found = replace(found, labels=labels)
-    wrong = {"no_point": np.array([point is None for point in points])}
+    wrong = {"no_point": np.array([point is None for point in points]), **lost}
     if stamps is not None and options.timed:
         wrong["no_time"] = ~timed
     return found.without(wrong)

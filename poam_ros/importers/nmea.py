@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..core.reading import MemoryMeter
 from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, placed_by
 from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated
+from .questions import question_of_depths
 from .raw import RawSoundings, ReadOptions
 from .receivers import DATES, DEPTHS, FIXES, Fix, NmeaLog, date_fixes, once, sounder, track
 
@@ -85,6 +87,8 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, pynmeagps is not installed, there are no positions or
             depths, or receivers or sounders contradict each other.
     """
+    if options.units not in ("", "m"):
+        raise InputError(f"{path}: --units: expected m, as of NMEA 0183, got {options.units}")
     log = _read(path)
     if not log.fixes or not log.depths:
         raise InputError(_nothing(path, log))
@@ -115,6 +119,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         understood=f"positions {receiver}, depths {sonar} (m{'' if surface else BELOW_SONAR}), "
         f"time UTC{'' if dated else ' of day without a date'}",
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
+        question=partial(question_of_depths, options.units),
     )  # fmt: skip
     apart = inside & ~((step > 0) & (step <= GAP))
     false = impossible_positions(str(path), seconds, rough_metres(fixed[:, 2:]))
@@ -215,7 +220,8 @@ def _take(log: NmeaLog, number: int, talker: str, kind: str, message: Any) -> No
     if kind == "RMC" and message.date != "":
         log.dates.setdefault(kind, []).append((number, clock, _days(message.date)))
     latitude, longitude = float(message.lat), float(message.lon)
-    if abs(latitude) > 90 or abs(longitude) > 180 or "" in (message.NS, message.EW):
+    sided = message.NS in ("N", "S") and message.EW in ("E", "W")
+    if abs(latitude) > 90 or abs(longitude) > 180 or not sided:
         raise ValueError
     log.fixes.setdefault((talker, kind), []).append(Fix(number, clock, latitude, longitude))
 

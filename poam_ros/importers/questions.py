@@ -40,7 +40,7 @@ def check_heights(columns: Columns, both: np.ndarray, where: str) -> None:
         raise InputError(
             f"{where}: column {name} does not fall where column {beside} rises. If {name} is the "
             f"antenna's or the water's: --columns depth={beside}; if it is the bottom's: "
-            f"--columns z={name}"
+            f"--columns z={name}{_altitude_too(columns)}"
         )
 
 
@@ -78,7 +78,7 @@ def question(
     """
     if len(height) < 20:
         return ""
-    return (
+    asked = (
         _of_metres(columns, place, decimals, crs)
         or _of_degrees(columns, place)
         or _of_units(columns, place, height)
@@ -87,6 +87,14 @@ def question(
         or _of_depths(columns, height)
         or _of_shape(columns, place, height)
     )
+    return asked + _altitude_too(columns) if asked else ""
+
+
+def _altitude_too(columns: Columns) -> str:
+    """What an answer that names depths or elevations needs besides, so that altitudes count."""
+    if not columns.altitude:
+        return ""
+    return f" (and altitude={columns.altitude}, if that is a vehicle's above the ground)"
 
 
 def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs: str) -> str:
@@ -157,14 +165,42 @@ def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
             f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
             f"are right: {option}"
         )
-    changes = _unit_changes(columns, place, np.abs(height))
+    changes = _unit_changes(place, np.abs(height))
     if changes is None:
         return ""
-    ratio = height[changes] / height[changes - 1]
+    return f"column {name} {_jump(height, changes)}. Correct these; if all are right: {option}"
+
+
+def question_of_depths(units: str, place: np.ndarray, height: np.ndarray) -> str:
+    """Whether part of a log's depths [N], in m, may be in feet, as where a sounder was set to
+    another unit; empty if not, or where the user gave ``units``. ``place``: [N, 2]."""
+    changes = None if units else _unit_changes(place, height) or _alternates(height)
+    if changes is None:
+        return ""
     return (
-        f"column {name} jumps from {height[changes - 1]:g} to {height[changes]:g} (sounding "
-        f"{changes}), {max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows "
-        f"may be in another unit. Correct these; if all are right: {option}"
+        f"the depth {_jump(height, changes)}. Leave out the wrong ones; if all are right: --units m"
+    )
+
+
+def _alternates(size: np.ndarray) -> int | None:
+    """The first sounding in another unit where depths [N] jump from m to feet and back more than
+    ``FEW_STEPS`` times, and jump by little else; None where they do not."""
+    if len(size) < 20 or not (size > 0).all():
+        return None
+    step = np.diff(np.log(size))
+    great = np.abs(step) > GREAT_STEP
+    as_feet = great & (np.abs(np.abs(step) + np.log(UNITS["ft"])) < 0.15)
+    often = min((step[as_feet] > 0).sum(), (step[as_feet] < 0).sum()) > FEW_STEPS
+    return int(as_feet.argmax()) + 1 if often and as_feet.sum() > 0.8 * great.sum() else None
+
+
+def _jump(height: np.ndarray, at: int) -> str:
+    """A step by the factor of feet to metres, in words."""
+    ratio = height[at] / height[at - 1]
+    return (
+        f"jumps from {height[at - 1]:g} to {height[at]:g} (sounding {at}), "
+        f"{max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows may be in another "
+        "unit"
     )
 
 
@@ -223,7 +259,7 @@ def _parted(size: np.ndarray) -> tuple[float, float] | None:
     return float(ordered[gap - 1]), float(ordered[gap])
 
 
-def _unit_changes(columns: Columns, place: np.ndarray, size: np.ndarray) -> int | None:
+def _unit_changes(place: np.ndarray, size: np.ndarray) -> int | None:
     """The sounding from which on depths [N] may be in m, not in feet, or the other way round: the
     one great step of a record otherwise without. None where there is none, or several."""
     if len(size) < 20 or not (size > 0).all():

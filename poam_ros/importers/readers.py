@@ -29,7 +29,7 @@ Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
 #: Number of bytes at the beginning of a file by which readers recognise it.
 HEAD = 65_536
 DEFAULTS = ReadOptions()
-MISSION, RECORDING, TABLE = "mission", "recording", "table"
+MISSION, RECORDING, TABLE, NMEA = "mission", "recording", "table", "nmea"
 
 
 def _never(path: Path, head: bytes) -> bool:
@@ -72,7 +72,7 @@ READERS: Table[ReaderEntry] = Table(
         ),
         "dataflash": ReaderEntry(read_mavlink, "log of ArduPilot (.bin)", is_dataflash),
         "telemetry": ReaderEntry(read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry),
-        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea),
+        NMEA: ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, True),
     },
     made=ReaderEntry,

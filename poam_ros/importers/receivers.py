@@ -18,6 +18,8 @@ from .logs import DAY, GAP
 FIXES, DEPTHS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
 #: Receivers, sounders: farther apart than this (m; share) they are not of one boat, or place.
 APART, OTHER_DEPTH = 20.0, 0.2
+#: Two groups of positions this far apart (degrees), each of this share, are not one survey.
+TWO_GROUPS, GROUP_SHARE = 0.5, 0.02
 
 
 class Fix(NamedTuple):
@@ -111,8 +113,9 @@ def _contradict(path: Path, what: str, one: str, two: str, kinds: Sequence[str])
 
 
 def _of_one_receiver(path: Path, fixes: list[Fix], talker: str) -> list[Fix]:
-    """Raises an ``InputError`` where positions alternate between two places."""
+    """Raises an ``InputError`` where positions are in two groups, or alternate between places."""
     if len(fixes) > 10:
+        _check_one_group(path, np.array(fixes))
         every = np.array(fixes)
         one, two = (np.median(_distances(every[k:], every[:-k])) for k in (1, 2))
         if one > APART and two < one / 2:
@@ -121,6 +124,25 @@ def _of_one_receiver(path: Path, fixes: list[Fix], talker: str) -> list[Fix]:
                 f"places {one:.0f} m apart, all of talker {talker}: two receivers in one log"
             )
     return fixes
+
+
+def _check_one_group(path: Path, fixes: np.ndarray) -> None:
+    """Raise an ``InputError`` where many latitudes or longitudes of fixes [N, 4] are far from the
+    others, as with a wrong hemisphere, or with the two exchanged."""
+    west = fixes[0, 3] - 180.0
+    for name, values in (("latitudes", fixes[:, 2]), ("longitudes", (fixes[:, 3] - west) % 360)):
+        order = np.sort(values)
+        few = max(1, round(GROUP_SHARE * len(order)))
+        steps = np.diff(order[few - 1 : len(order) - few + 1])
+        if len(steps) and steps.max() > TWO_GROUPS:
+            count = few + int(steps.argmax())
+            ends = order[count - 1 : count + 1] + (0.0 if name == "latitudes" else west)
+            raise InputError(
+                f"{path}: expected positions of one survey, got {name} up to {ends[0]:g} ({count}) "
+                f"and from {ends[1]:g} on ({len(order) - count}): hemispheres, or latitude and "
+                "longitude, may be exchanged in part. Leave out the wrong ones, or map each part "
+                "from a file of its own"
+            )
 
 
 def _apart(fixes: list[Fix], others: list[Fix]) -> tuple[float, bool]:

@@ -1,4 +1,4 @@
-"""Soundings that are also in an earlier file of a record: copies, parts, other exports of a day."""
+"""Soundings that a record has twice: copies, parts, other exports of a day, logs joined twice."""
 
 from __future__ import annotations
 
@@ -24,28 +24,37 @@ WHOLE, FINE = SECOND, SECOND // 1000
 FEWEST = 10
 #: Without times: the share of a file that stands in another one, in the same order.
 SHARE = 0.5
+#: A file whose times go back by more than this (ns) may repeat itself; in more parts it is sorted
+#: by something else.
+BACK, PARTS = 10 * SECOND, 20
 #: Larger differences of depths (m) are reported.
 OTHER_DEPTH = 0.1
 
 
 def without_repeats(soundings: Soundings) -> Soundings:
-    """The soundings of several files, each once: those of a later file that an earlier one has at
-    the same time and place are left out, with a warning. A line that is driven again has other
-    times.
+    """The soundings of one or more files, each once: those of a later file, or of a later part of
+    a file whose times begin anew, that an earlier one has at the same time and place are left out,
+    with a warning. A line that is driven again has other times.
 
     Where times or their dates are unknown, a file repeats another one if half of it stands there,
     place and depth to the millimetre, in the same order.
     """
-    if len(soundings.files) < 2:
-        return soundings
-    begins = np.searchsorted(soundings.row, [first for _, first in soundings.files])
-    parts = [
+    stamps = soundings.stamp_ns
+    dated = stamps is not None and len(stamps) > 0 and bool((stamps > DATES).all())
+    first = [first for _, first in soundings.files] or [0]
+    begins = np.searchsorted(soundings.row, first)
+    every = [
         np.arange(begin, end)
         for begin, end in zip(begins, [*begins[1:], len(soundings)], strict=True)
     ]
-    stamps = soundings.stamp_ns
-    dated = stamps is not None and len(stamps) > 0 and bool((stamps > DATES).all())
-    names = [Path(path).name for path, _ in soundings.files]
+    names, parts = list[str](), list[np.ndarray]()
+    files = [Path(path).name for path, _ in soundings.files] or ["the file"]
+    for name, these in zip(files, every, strict=True):
+        own = _parts(stamps, these) if stamps is not None and dated else [these]
+        parts += own
+        names += len(own) * [name]
+    if len(parts) < 2:
+        return soundings
     left, out = [], np.zeros(len(soundings), dtype=bool)
     for later, these in enumerate(parts):
         for earlier, others in enumerate(parts[:later]):
@@ -56,9 +65,10 @@ def without_repeats(soundings: Soundings) -> Soundings:
             if len(found) < min(FEWEST, len(rest)):
                 continue
             off = float(np.abs(soundings.z[found] - soundings.z[match]).max())
+            where = names[earlier] if names[later] != names[earlier] else "an earlier part of it"
             log.warning(
                 "%s: %s of %d also in %s at the same %s: left out%s",
-                names[later], quantity(len(found), "sounding"), len(these), names[earlier],
+                names[later], quantity(len(found), "sounding"), len(these), where,
                 "time and place" if dated else "place and depth, in the same order",
                 f" (depths differ by up to {off:.2g} m: give the right file first)"
                 if off > OTHER_DEPTH else "",
@@ -66,8 +76,14 @@ def without_repeats(soundings: Soundings) -> Soundings:
             mask = np.zeros(len(soundings), dtype=bool)
             mask[found] = True
             out |= mask
-            left.append(soundings.left(mask, REPEATED, f"also in {names[earlier]}"))
+            left.append(soundings.left(mask, REPEATED, f"also in {where}"))
     return soundings.without(*left)
+
+
+def _parts(stamps: np.ndarray, these: np.ndarray) -> list[np.ndarray]:
+    """The parts of a file between which its times go back; indices."""
+    back = np.flatnonzero(np.diff(stamps[these]) < -BACK) + 1
+    return np.split(these, back) if len(back) < PARTS else [these]
 
 
 def _same_times(

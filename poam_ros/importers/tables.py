@@ -20,6 +20,7 @@ from ..core.reading import MemoryMeter
 from ..frontend.placing import MAX_ELEVATION
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels
+from .altitudes import with_altitudes
 from .angles import Angles
 from .cells import UNITS, Times, angle, number
 from .columns import Columns, guess, unit_in_column, unit_of
@@ -64,7 +65,8 @@ class _Rows:
         self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
-        numbers = [[row[i] for i in self.places] if row else [""] * 3 for row in cells]
+        nothing = [""] * len(self.places)
+        numbers = [[row[i] for i in self.places] if row else nothing for row in cells]
         values = self._numbers(numbers)
         if self.columns.degrees:
             values[:, :2] = self.angles.degrees(values[:, :2], cells)
@@ -84,7 +86,7 @@ class _Rows:
             timed |= not self.timed
         kept = self._judge(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
-        columns = (values[:, :2], values[:, 2], groups, stamps, *labels)
+        columns = (values[:, :2], values[:, 2:], groups, stamps, *labels)
         self.parts.append((row, *(column[kept] for column in columns)))
         self.rows += len(chunk)
 
@@ -120,7 +122,8 @@ class _Rows:
     def _judge(
         self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray, lines: np.ndarray | None
     ) -> np.ndarray:
-        """Which rows [N, 3] are soundings that have a time; boolean [N]."""
+        """Which rows [N, 3 or 4] are soundings that have a time; boolean [N]."""
+        values = values[:, :3]
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
         limits = (90.0, 360.0) if self.columns.degrees else (MAX_COORDINATE, MAX_COORDINATE)
@@ -137,16 +140,20 @@ class _Rows:
         return numbers & somewhere & sane & timed
 
     def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
-        """Values of cells [N, 3]; NaN if a cell is no number, or no angle in a column of angles."""
+        """Values of cells [N, 3 or 4]; NaN if a cell is no number, or no angle in a column of
+        angles."""
         comma = self.dialect.comma
         if not comma:
             try:
-                return np.array(cells, dtype=float).reshape(len(cells), 3)
+                return np.array(cells, dtype=float).reshape(len(cells), len(self.places))
             except ValueError:
                 pass
         of_place = angle if self.columns.degrees else number
-        rows = [[of_place(a, comma), of_place(b, comma), number(h, comma)] for a, b, h in cells]
-        return np.array(rows).reshape(len(cells), 3)
+        rows = [
+            [of_place(a, comma), of_place(b, comma), *(number(h, comma) for h in heights)]
+            for a, b, *heights in cells
+        ]
+        return np.array(rows).reshape(len(cells), len(self.places))
 
     def joined(self) -> tuple[np.ndarray, ...]:
         """Row, place, height, group, stamp and labels of all soundings so far."""
@@ -180,13 +187,18 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
                 f"x={columns.second} y={columns.first} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    row, place, height, group, stamp_ns, *codes = rows.joined()
+    row, place, heights, group, stamp_ns, *codes = rows.joined()
+    height, lost = heights[:, 0], dict[str, np.ndarray]()
+    if columns.altitude:
+        columns, height, lost = with_altitudes(
+            columns, place, height, heights[:, 1], str(path), options.sound_scale
+        )
     labels = {
         name: Labels(code, tuple(rows.values[name]))
         for name, code in zip(rows.labels, codes, strict=True)
     }
     decimals = [rows.dialect.decimals[i] for i in rows.places]
-    return RawSoundings(
+    found = RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
         labels, columns.description + rows.angles.description, layout_text(rows.dialect),
@@ -194,6 +206,7 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         tuple(rows.left_out), partial(question, columns, decimals=decimals, crs=options.crs),
         {"columns": asdict(columns)},
     )  # fmt: skip
+    return found.without(lost) if lost else found
 
 
 def _read(path: Path, options: ReadOptions) -> _Rows:
@@ -242,7 +255,8 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         dated = np.isfinite([clock.seconds(text) for text in texts]).any()
     if not options.timed and (clock.ambiguous or not dated):
         columns, times = replace(columns, time="", date=""), ()
-    places = tuple(header.index(name) for name in columns.names)
+    measured = (*columns.names, *filter(None, (columns.altitude,)))
+    places = tuple(header.index(name) for name in measured)
     angles = Angles()
     if columns.degrees:
         angles = Angles.of(header, places[:2], sample, dialect.comma, str(path), dialect.units)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -12,6 +13,7 @@ from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
 from poam_ros.importers.nmea import is_nmea
+from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
 
 pytest.importorskip("pynmeagps")
@@ -414,3 +416,54 @@ def test_mangled_logs(seed, tmp_path):
             data[at] ^= 1 << rng.randrange(8)
     found = read(tmp_path, bytes(data))
     assert len(found) + lost(found) >= 0.9 * COUNT and len(found) >= 0.3 * COUNT
+
+
+@pytest.mark.parametrize("rows", [INDEX[::3], INDEX[100:]])
+def test_positions_in_part_on_the_other_side_are_asked_about(rows, tmp_path):
+    epochs = sentences()
+    for i in rows:
+        epochs[i] = [
+            sentence(each[1 : each.index("*")].replace(",N,", ",S,")) for each in epochs[i]
+        ]
+    with pytest.raises(InputError, match=r"latitudes up to -53.*exchanged in part"):
+        read(tmp_path, joined(epochs))
+
+
+def test_a_latitude_of_the_east_is_no_position(tmp_path):
+    text = joined(sentences())
+    for each in re.findall(r"\$(\w+,[^*]*)\*..", text):
+        if ",N," in each:
+            odd = each.replace(",N,", ",E,").replace(",W,", ",N,")
+            text = text.replace(f"${each}*", f"${odd}*")
+    text = "".join(sentence(line[1 : line.index("*")]) for line in text.splitlines() if "*" in line)
+    with pytest.raises(InputError, match="expected positions"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize("rows", [range(100, COUNT), range(7, COUNT, 9)])
+def test_a_sounder_that_changes_to_feet_is_asked_about(rows, tmp_path):
+    def mixed(i, when):
+        depth = 5 + 0.01 * i
+        return sentence(f"SDDPT,{depth / (0.3048 if i in rows else 1):.2f},0.0")
+
+    text = joined(sentences(gga, mixed, rmc))
+    with pytest.raises(InputError, match=r"as from feet to m.*--units m"):
+        read(tmp_path, text)
+    path = tmp_path / "log.nmea"
+    assert len(read_soundings(path, ReadOptions(units="m"))) >= COUNT - 1
+    with pytest.raises(InputError, match="--units: expected m"):
+        read_soundings(path, ReadOptions(units="ft"))
+
+
+def test_a_log_joined_to_itself_counts_once(tmp_path):
+    found = read(tmp_path, 2 * joined(sentences()))
+    assert COUNT - 2 <= len(found) <= COUNT and found.refused["repeated"] >= COUNT - 2
+
+
+def test_the_answer_about_feet_is_an_option_of_the_command(tmp_path):
+    from poam_ros.app.cli import main
+
+    path = tmp_path / "log.nmea"
+    path.write_text(joined(sentences()), newline="")
+    out = str(tmp_path / "map")
+    assert main(["map", str(path), "--units", "m", "--output", out]) == 0
