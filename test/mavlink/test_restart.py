@@ -84,7 +84,7 @@ def test_another_origin_is_refused(voyage, tmp_path):
 def test_a_folder_of_a_mission_without_degrees_is_refused(voyage, tmp_path, survey):
     from poam_ros.journal.folder import MissionFolder
 
-    MissionFolder(tmp_path, {"workspace": [0, 1, 0, 1]}, {"seed": 0}).close()
+    MissionFolder(tmp_path, {"method": "nngp", "workspace": [0, 1, 0, 1]}, {"seed": 0}).close()
     with pytest.raises(InputError, match="without an origin in degrees"):
         voyage({"mission_dir": str(tmp_path)})
 

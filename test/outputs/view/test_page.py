@@ -27,6 +27,9 @@ from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone
 from poam_ros.outputs.view.scene import BAD, Notice, Scene
 
+#: What every journal knows of its mission.
+MISSION = {"settings": {"method": "nngp", "workspace": [0, 9, 0, 9]}}
+
 
 @pytest.fixture
 def page():
@@ -88,7 +91,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     page.show(view.scene())
     assert "waiting for the first map: no map.npz in" in said(page, "waiting")
     assert not page.picture.figure.visible
-    log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
+    log = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin()
     accepted = Samples.of(np.array([[1.5, 1.0], [2.5, 1.0]]), np.full(2, -3.0))
     held = Samples.of(np.array([[3.5, 1.0]]), np.array([-9.0]), 2)
     log.append([accepted], [], 0, screening_state=ScreeningState(3, held, ""))
@@ -112,7 +115,7 @@ def echoes():
 
 
 def test_refused_pings_of_a_journal_are_drawn_with_their_reasons(page, tmp_path):
-    log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
+    log = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin()
     log.append([], [], 0, refused=echoes().rows)
     log.close()
     for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
@@ -175,7 +178,7 @@ def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
 def test_a_journal_that_is_being_written_is_followed(tmp_path, monkeypatch):
     """Commits stay in the write-ahead log for long, while the database file does not change."""
     monkeypatch.setattr(folders, "AHEAD_S", 0.0)
-    log, known = JournalDatabase(tmp_path / "pings.sqlite", {}).begin(), echoes()
+    log, known = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
     for count in (1, 2, 3):
         log.append([], [], 0, refused=known.rows[count - 1 : count])
