@@ -152,7 +152,7 @@ def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, m
     status = {name: int(float(feeder.status[name])) for name in ("received", "accepted", "pending")}
     rejected = int(float(feeder.status["rejected"]))
     assert status["received"] == status["accepted"] + status["pending"] + rejected
-    assert status["accepted"] >= PINGS and rejected <= feeder.lost, feeder.status  # beside lost odometry
+    assert status["accepted"] >= PINGS and rejected <= feeder.lost, feeder.status
     assert last - own < 1.1 * early
     assert slope < 0.05
 
