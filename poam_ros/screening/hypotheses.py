@@ -209,8 +209,8 @@ class _Paths:
                 found[begin + row] = state
                 cliffs += bool(jumped[i, row, state])
                 at = int(origin[i, row, state])
-        used = max(1, int((found >= 0).sum()))
-        multiple = (found[found >= 0] > 0) & (found[found >= 0] < RUN)
+        kept = found[found >= 0]
+        used, multiple = max(1, len(kept)), (kept > 0) & (kept < RUN)
         # As many begins as runs, or as runs of the usual length: the fewer, to lose no true lines.
         begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
         begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
