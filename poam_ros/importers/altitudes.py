@@ -96,13 +96,12 @@ def _is_above_ground(
     positive = len(depth) > 0 and bool((depth >= 0).mean() > 0.5)
     if positive and (not _same(depth, above) if sure else _dives(depth, above)):
         return True
-    meaning = "depth" if columns.down else "z"
     upward = "z" if (height < 0).mean() > 0.5 else "depth"
     raise InputError(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "
         f"ground, or an antenna's above the sea. If the ground lies at the two together: --columns "
         f"{upward}={name} altitude={beside}; if {name} is that of the ground: --columns "
-        f"{meaning}={name}"
+        f"{columns.height_option}"
     )
 
 

@@ -35,6 +35,7 @@ MEANINGS = {
     "time": ("time", "timestamp", "datetime", "zeit", "zeitstempel", "utc", "utctime", "gpstime",
              "timeutc", "hora", "heure", "uhrzeit", "ora", "tijd", "tid", "aika", "czas"),
     "date": ("date", "day", "fecha", "datumzeit", "utcdate", "data", "datum", "dato", "paiva"),
+    "altitude": ("altitude", "alt", "vehiclealtitude", "auvaltitude", "rovaltitude"),
 }  # fmt: skip
 #: Characters of a column's name that say what it is.
 LONGEST_NAME = 200
@@ -43,12 +44,10 @@ _SIDED = re.compile(
     r"^(?:north|south)?(lat|latitude)(?:e[67]|[ns]|north|south)?$"
     r"|^(?:east|west)?(lon|lng|long|longitude)(?:e[67]|[ew]|east|west)?$"
 )
-#: Names of altitudes that can only be above the ground; of others that may be; of depths that can
-#: only be a vehicle's.
+#: Names of altitudes that can only be above the ground, and of depths that can only be a vehicle's.
 ABOVE_GROUND = re.compile(
     r"above(?:the)?(?:sea|lake|river)?(?:ground|bottom|bed|floor)|dvlalt|altitudedvl|altimeter|agl$"
 )
-ALTITUDES = ("altitude", "alt", "vehiclealtitude", "auvaltitude", "rovaltitude")
 VEHICLE_DEPTHS = ("vehicledepth", "depthvehicle", "auvdepth", "rovdepth", "subdepth")
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
@@ -111,10 +110,9 @@ class Columns:
             InputError: a column is missing, or a meaning is unknown.
         """
         for meaning, name in given.items():
-            if meaning not in (*MEANINGS, "altitude"):
+            if meaning not in MEANINGS:
                 raise InputError(
-                    f"columns: expected meanings {', '.join(MEANINGS)}, altitude, got "
-                    f"'{shown(meaning)}'"
+                    f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
                 )
             if name not in header:
                 raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
@@ -124,8 +122,10 @@ class Columns:
             for meaning, names in MEANINGS.items()
             if (plain_index := _index(plain, names)) is not None
         }
+        sure = [name for name, each in zip(header, plain, strict=True) if ABOVE_GROUND.search(each)]
         decided = "z" in given or "depth" in given
-        altitude = given.get("altitude", "" if decided else _altitude(header, plain))
+        likely = "" if decided else sure[0] if sure else found.get("altitude", "")
+        altitude = given.get("altitude", likely)
         vehicle = _index(plain, VEHICLE_DEPTHS)
         if altitude and vehicle is not None:
             found["depth"] = header[vehicle]
@@ -169,6 +169,17 @@ class Columns:
     def names(self) -> tuple[str, str, str]:
         """The columns of the place and of elevation or depth."""
         return self.first, self.second, self.height
+
+    @property
+    def place_option(self) -> str:
+        """The words of --columns that confirm the columns of places."""
+        one, two = PLACES[self.degrees]
+        return f"{one}={self.first} {two}={self.second}"
+
+    @property
+    def height_option(self) -> str:
+        """The word of --columns that confirms the column of depths or elevations."""
+        return f"{HEIGHTS[self.down]}={self.height}"
 
     @property
     def description(self) -> str:
@@ -297,13 +308,6 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
                 f"got '{shown(meaning + equals + name)}'"
             )
     return {meaning: name for meaning, _, name in pairs}
-
-
-def _altitude(header: Sequence[str], plain: Sequence[str]) -> str:
-    """The column that may be an altitude above the ground; empty without one."""
-    sure = [name for name, each in zip(header, plain, strict=True) if ABOVE_GROUND.search(each)]
-    index = _index(plain, ALTITUDES)
-    return sure[0] if sure else "" if index is None else header[index]
 
 
 def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:

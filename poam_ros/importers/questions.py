@@ -108,7 +108,7 @@ def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs
         return (
             f"columns {first}, {second} look like degrees, not metres. If so: --columns "
             f"longitude={first} latitude={second} (or the other way round); if they are "
-            f"metres: --columns x={first} y={second}"
+            f"metres: --columns {columns.place_option}"
         )
     if around.max() > EARTH:
         return (
@@ -122,7 +122,7 @@ def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs
             return (
                 f"columns {first}, {second} lie outside the area that {crs} is for, and inside it "
                 f"if they are swapped. If so: --columns x={second} y={first}; if not: --columns "
-                f"x={first} y={second}"
+                f"{columns.place_option}"
             )
     return ""
 
@@ -139,7 +139,7 @@ def _of_degrees(columns: Columns, place: np.ndarray) -> str:
         return (
             f"column {first} has two groups of places, up to {north[gap]:g} and from "
             f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
-            f"Correct these; if all are right: --columns latitude={first} longitude={second}"
+            f"Correct these; if all are right: --columns {columns.place_option}"
         )
     for values, column in zip(place.T, (first, second), strict=True):
         size = np.abs(values)
@@ -148,7 +148,7 @@ def _of_degrees(columns: Columns, place: np.ndarray) -> str:
             return (
                 f"column {column} has both signs ({values.min():g} to {values.max():g}): "
                 "places on two sides of the Earth. Remove the rows that are wrong; if all are "
-                f"right: --columns latitude={first} longitude={second}"
+                f"right: --columns {columns.place_option}"
             )
     return ""
 
@@ -158,7 +158,7 @@ def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
     if {"z", "depth"} & set(columns.given):
         return ""
     name = columns.names[2]
-    option = f"--columns {'depth' if columns.down else 'z'}={name}"
+    option = f"--columns {columns.height_option}"
     if parted := _parted(np.abs(height) * UNITS[columns.unit]):
         return (
             f"column {name} has two groups of values, up to {parted[0]:g} m and from "
@@ -230,9 +230,7 @@ def _of_rounding(columns: Columns, place: np.ndarray) -> str:
     first, second, _ = columns.names
     return (
         f"columns {first}, {second} have {count} different places for {len(place)} soundings: "
-        f"they may be rounded. If they are right: --columns "
-        f"{'latitude' if columns.degrees else 'x'}={first} "
-        f"{'longitude' if columns.degrees else 'y'}={second}"
+        f"they may be rounded. If they are right: --columns {columns.place_option}"
     )
 
 
@@ -291,9 +289,7 @@ def _of_shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
         return (
             f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
             f"the same height ({height.min():g} to {height.max():g}): columns {first}, {second}, "
-            f"{name} may be swapped. Name them, as in --columns "
-            f"{'latitude' if columns.degrees else 'x'}={first} "
-            f"{'longitude' if columns.degrees else 'y'}={second} depth={name}"
+            f"{name} may be swapped. Name them, as in --columns {columns.place_option} depth={name}"
         )
     if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
         return ""
@@ -307,6 +303,6 @@ def _of_shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
         return (
             f"column {name} has depths of {deep:g} m (median) on {sides[0]:.0f} x {sides[1]:.0f} "
             f"m, with slopes of {100 * slope:.0f} %. If they are in another unit: --units cm, or "
-            f"another of {', '.join(UNITS)}; if they are in m: --columns depth={name}"
+            f"another of {', '.join(UNITS)}; if they are in m: --columns {columns.height_option}"
         )
     return ""

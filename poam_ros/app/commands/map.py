@@ -80,8 +80,9 @@ def _add_map(group: Any) -> None:
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="What the columns of a table mean, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x (east), y (north) or latitude, longitude; z (elevation, positive up) or depth "
-        "(positive down); time. Without a header, columns are called 1, 2, ... (default: found by "
-        "their names or values).")  # fmt: skip
+        "(positive down); altitude (of a vehicle above the ground, added to its depth); time. "
+        "Without a header, columns are called 1, 2, ... (default: found by their names or "
+        "values).")  # fmt: skip
     add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
         help="Leave out the soundings with this value, as in line=L7, file=monday.csv or "
         "day=2025-01-12. May be repeated. Exclusions in edits.csv beside LOG apply, "
