@@ -149,10 +149,11 @@ def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, m
         f"{late_s:.1f} s; files {early_files:.2f} to {files:.2f} MB; "
         f"{feeder.lost} of {feeder.sent} lost on the way"
     )
+    print(feeder.status)  # all of it: an assertion shows its begin
     status = {name: int(float(feeder.status[name])) for name in ("received", "accepted", "pending")}
     rejected = int(float(feeder.status["rejected"]))
     assert status["received"] == status["accepted"] + status["pending"] + rejected
-    assert status["accepted"] >= PINGS and rejected <= feeder.lost, feeder.status
+    assert status["accepted"] >= PINGS and rejected == 0, feeder.status
     assert last - own < 1.1 * early
     assert slope < 0.05
 
