@@ -31,6 +31,7 @@ MIN_RANGE_M = 0.01  # shorter ranges count as this
 MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
+MULTIPLE_WITHIN = 0.1  # share of a ratio's value by which that of a multiple differs, at most
 LEAST_STEP = 0.05  # m: this is added to both
 STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
@@ -39,6 +40,7 @@ UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
 GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
+RETURNS = 0.1  # share of jumps up that end with one down to the bottom before: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
@@ -171,6 +173,7 @@ class _Paths:
         skipped = np.zeros((lines, most, states))  # cost if all after a row are nonsense
         origin = np.full((lines, most, states), -1, dtype=np.int64)  # row * states + hypothesis
         jumped = np.zeros((lines, most, states), dtype=bool)
+        below = np.full((lines, most), -1, dtype=np.int64)  # row before the bottom jumped up
         lead = np.zeros(lines)  # cost if all of a line so far are nonsense
         for t in range(most):
             active = int(np.searchsorted(-self.length, -t, side="left"))
@@ -182,7 +185,7 @@ class _Paths:
                 best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
             if t > first:
                 before = np.arange(first, t)
-                costs, jumps = self._steps(rows, before - t)
+                costs, jumps = self._steps(rows, before - t, below[:active, first:t])
                 costs += (cost[:active, first:t] + skipped[:active, first:t])[..., None]
                 flat = costs.reshape(active, -1, states)
                 which = flat.argmin(1)
@@ -192,6 +195,12 @@ class _Paths:
                 best = np.where(better, least, best)
                 origin[:active, t] = np.where(better, first * states + which, -1)
                 jumped[:active, t] = better & leap[:, 0]
+                k, state = np.divmod(which[:, 0], states)
+                past = rows + before[k] - t
+                here = np.where(leap[:, 0, 0], past, below[np.arange(active), before[k]])
+                rise = self.r[past] / self.r[rows]
+                on_object = ~leap[:, 0, 0] | ((rise > 1) & ~_is_multiple(rise))
+                below[:active, t] = np.where(better[:, 0] & (state == 0) & on_object, here, -1)
                 skipped[:active, first:t] += self._nonsense(rows, before - t)
             cost[:active, t] = best - self.evidence[rows]
             lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
@@ -223,9 +232,12 @@ class _Paths:
             self.r[found == 0],
         )
 
-    def _steps(self, rows: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Negative log density of each hypothesis at rows [A] after each at rows + back [A, K]:
-        [A, K, S, S]; and whether it is a jump of the bottom."""
+    def _steps(
+        self, rows: np.ndarray, back: np.ndarray, below: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Negative log density of each hypothesis at rows [A] after each at rows + back [A, K], if
+        the bottom last jumped up from the rows ``below`` [A, K], -1: it did not: [A, K, S, S]; and
+        whether it is a jump of the bottom."""
         near = rows[:, None] + back  # [A, K]
         away = np.hypot(*(self.xy[near] - self.xy[rows, None]).transpose(2, 0, 1))
         gap = (away > self.reach[rows, None])[..., None, None]
@@ -240,6 +252,7 @@ class _Paths:
         variance = grain**2 + steps / FACTORS**2
         smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
+        jump[..., 0, 0] = np.logaddexp(jump[..., 0, 0], self._returns(rows, near, below))
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
         jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
@@ -250,6 +263,16 @@ class _Paths:
         change[none, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap
         return -(np.logaddexp(smooth - np.log(FACTORS), jump) + change), jumps
+
+    def _returns(self, rows: np.ndarray, near: np.ndarray, below: np.ndarray) -> np.ndarray:
+        """Log density of the bottom at rows [A] if it falls from an object, with the rows ``near``,
+        to the bottom before it, with the rows ``below`` [A, K]."""
+        now, past = self.r[rows, None], self.r[below]
+        away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
+        variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
+        density = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
+        falls = (below >= 0) & (now > self.r[near])
+        return np.where(falls, np.log(RETURNS) + density, -np.inf)
 
     def _nonsense(self, rows: np.ndarray, back: np.ndarray) -> np.ndarray:
         """Negative log density of rows [A] as nonsense after each at rows + back: [A, K, S]."""
@@ -278,6 +301,11 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     found, on_bank = np.logaddexp(found, np.log(UNSEEN)), np.logaddexp(on_bank, np.log(UNSEEN))
     found[:, RUN] = np.minimum(found[:, 0] - on_bank[:, 0], 0.0)
     return weight * found
+
+
+def _is_multiple(ratio: np.ndarray) -> np.ndarray:
+    """Which ratios of ranges [A] are those of a double or triple echo to the bottom."""
+    return (np.abs(ratio[:, None] / np.array(MULTIPLES) - 1) <= MULTIPLE_WITHIN).any(1)
 
 
 def _nonsense_density(rates: Rates, ranges: np.ndarray, uniform: float) -> np.ndarray:
