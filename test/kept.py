@@ -93,6 +93,8 @@ class Kept:
         """Drive to a ping; the model has its turn whenever something is due."""
         while self.stamp < stamp:
             self.ping()
+            if self.stamp % SMALL["batch.size"] == 0:
+                self.settle()  # pings that are not screened are due when they are on the disk
             if self.session.due(self.now):
                 self.turn()
         return self

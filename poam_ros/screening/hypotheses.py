@@ -40,7 +40,7 @@ UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
 GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
-RETURNS = 0.1  # share of jumps up that end with one down to the bottom before: a wreck, a rock
+RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
@@ -122,7 +122,8 @@ def likeliest(
     length = np.diff(np.r_[begin, len(line)])
     order = np.argsort(-length, kind="stable")
     paths = _Paths(xy, ranges, forecast, scatter, slope, rates, begin[order], length[order])
-    found, rates = paths.find()
+    found, jumped, rates = paths.find()
+    found[_beside_object(xy, ranges, line, found, jumped)] = 0
     step = np.hypot(*np.diff(xy, axis=0).T)
     cuts = np.flatnonzero((np.diff(line) != 0) | (step > paths.reach[1:])) + 1
     for piece in np.split(np.arange(len(line)), cuts):
@@ -167,7 +168,8 @@ class _Paths:
         self.changes = CHANGES.copy()
         self.changes[0] += more
 
-    def find(self) -> tuple[np.ndarray, Rates]:
+    def find(self) -> tuple[np.ndarray, np.ndarray, Rates]:
+        """Hypotheses [N], which soundings the bottom jumped to [N], and rates."""
         lines, most, states = len(self.begin), int(self.length[0]), len(FACTORS)
         cost = np.full((lines, most, states), np.inf)
         skipped = np.zeros((lines, most, states))  # cost if all after a row are nonsense
@@ -208,15 +210,16 @@ class _Paths:
 
     def _trace(
         self, total: np.ndarray, origin: np.ndarray, jumped: np.ndarray
-    ) -> tuple[np.ndarray, Rates]:
-        found, states, cliffs = np.full(len(self.r), -1), len(FACTORS), 0
+    ) -> tuple[np.ndarray, np.ndarray, Rates]:
+        found, states = np.full(len(self.r), -1), len(FACTORS)
+        cliffs = np.zeros(len(self.r), dtype=bool)
         for i, (begin, length) in enumerate(zip(self.begin, self.length, strict=True)):
             first = max(0, length - MAX_SKIPPED)
             at = first * states + int(total[i, first:length].argmin())
             while at >= 0:
                 row, state = divmod(at, states)
                 found[begin + row] = state
-                cliffs += bool(jumped[i, row, state])
+                cliffs[begin + row] = jumped[i, row, state]
                 at = int(origin[i, row, state])
         kept = found[found >= 0]
         used, multiple = max(1, len(kept)), (kept > 0) & (kept < RUN)
@@ -224,12 +227,16 @@ class _Paths:
         begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
         begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
         starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
-        return found, Rates(
-            float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
-            float(np.clip((cliffs + 0.5) / (used + 1000), *CLIFFS)),
-            float(np.clip(begun / (used + 1000), *ECHOES)),
-            self.r[found < 0],
-            self.r[found == 0],
+        return (
+            found,
+            cliffs,
+            Rates(
+                float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
+                float(np.clip((cliffs.sum() + 0.5) / (used + 1000), *CLIFFS)),
+                float(np.clip(begun / (used + 1000), *ECHOES)),
+                self.r[found < 0],
+                self.r[found == 0],
+            ),
         )
 
     def _steps(
@@ -281,6 +288,30 @@ class _Paths:
         kind = np.where((ratio > BESIDE) | (ratio * BESIDE < 1), 1.0, NEAR)
         first = np.where(back == -1, self.logs[0], self.logs[1])[:, None]
         return self.as_nonsense[rows, None, None] - np.log(kind) - first
+
+
+def _beside_object(
+    xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, found: np.ndarray, jumped: np.ndarray
+) -> np.ndarray:
+    """Rows of nonsense between a jump of the bottom up and the next one down that is as deep as the
+    bottom before or after them: either it or the object may be false, such as a school of fish."""
+    bottom = np.flatnonzero(found == 0)
+    past, now = bottom[:-1], bottom[1:]
+    here = jumped[now] & (line[now] == line[past])
+    past, now = past[here], now[here]
+    up = np.flatnonzero(ranges[now] < ranges[past])
+    up = up[up + 1 < len(now)]
+    up = up[(ranges[now[up + 1]] > ranges[past[up + 1]]) & (line[past[up]] == line[now[up + 1]])]
+    rows = [np.empty(0, dtype=np.int64)]
+    for first, last in zip(past[up].tolist(), now[up + 1].tolist(), strict=True):
+        ends = ranges[[first, last]]
+        if np.hypot(*(xy[last] - xy[first])) < LONE_LENGTH * ends.max():
+            between = np.arange(first + 1, last)
+            as_deep = (ranges[between] > (1 - GRAIN) * ends.min()) & (
+                ranges[between] < (1 + GRAIN) * ends.max()
+            )
+            rows.append(between[(found[between] < 0) & as_deep])
+    return np.concatenate(rows)
 
 
 def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:

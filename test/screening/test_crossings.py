@@ -236,6 +236,27 @@ def test_bottom_that_drops_where_no_sounding_was_taken_is_no_double_echo():
     np.testing.assert_array_equal(found.multiple, np.r_[np.ones(len(along)), echoes])
 
 
+def test_bottom_behind_a_wreck_of_half_the_depth_is_no_double_echo_of_it():
+    """From the wreck on, up to the shore, nothing crosses the line."""
+    rng = np.random.default_rng(0)
+    along = np.arange(0, 400, 1.4)
+    depth = np.minimum(12 + np.sin(along / 30), (400 - along) / 12 + 0.4)
+    depth *= 1 + 0.005 * rng.normal(size=len(along))
+    wreck = (along > 240) & (along < 270)
+    depth[wreck] *= np.linspace(0.65, 0.5, wreck.sum())
+    found = find_crossings(np.c_[along, 0 * along], -depth, np.zeros(len(along), dtype=int), depth)
+    assert (found.multiple == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["terraces", "rough"])
+def test_true_soundings_in_a_school_of_fish_stay(kind):
+    """Most of the fish stay, too, as a shoal would; a map of them alone would be worse."""
+    record = simulated(kind)
+    case = plant(record, "fish", np.ones(len(record.z), dtype=bool))
+    lost = case.sound & refused(record, case.z, np.arange(len(case.z)))
+    assert lost.sum() <= 0.002 * case.sound.sum()
+
+
 @pytest.mark.slow
 def test_one_line_of_double_echoes_in_a_long_record_is_refused():
     xy, z, line = lake()
