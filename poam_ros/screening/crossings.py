@@ -16,7 +16,6 @@ from scipy.spatial import cKDTree
 
 from .evidence import PASS_RATIO, OtherLines, medians
 from .hypotheses import (
-    JUMP,
     MIN_RANGE_M,
     MULTIPLES,
     NO_READING,
@@ -24,12 +23,9 @@ from .hypotheses import (
     RUN,
     Forecast,
     Rates,
-    join_lines,
     likeliest,
-    steps_scatter,
-    usual_slope,
 )
-from .lines import usual_step
+from .lines import JUMP, join_lines, steps_scatter, usual_slope, usual_step
 
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .lines import usual_step
+from .lines import GAP_STEPS, LEAST_STEP, usual_step
 
 #: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
 FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
@@ -32,13 +32,9 @@ MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
 MULTIPLE_WITHIN = 0.1  # share of a ratio's value by which that of a multiple differs, at most
-LEAST_STEP = 0.05  # m: this is added to both
-STEEPEST = 0.9  # share of the bottom's slopes
-SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
-GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
@@ -61,15 +57,11 @@ BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
 AFTER_GAP = np.log([1.0, 2e-3, 1e-3, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 NO_READINGS = 0.01  # rate at which a run of these begins
-JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
 #: A piece of a line between gaps is none of the bottom if it is deeper by this ratio than all that
 #: other lines confirm, and shorter than this many times its depth.
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 BIN = 0.1  # width of the classes of ranges, in their logarithm
 PRIOR = 20  # soundings for which a uniform density of the ranges of nonsense stands
-JOINED = 4000  # soundings of lines that are joined where the track goes on
-JOINED_STEP = 1 / 3  # of a gap, at most, is the step between lines that are joined
-WINDOW = 20  # steps that give the scatter around a sounding
 
 
 class Forecast(NamedTuple):
@@ -350,61 +342,3 @@ def _nonsense_density(rates: Rates, ranges: np.ndarray, uniform: float) -> np.nd
     share = np.where(nonsense > bottom, nonsense, 0.0) / (PRIOR + nonsense.sum())
     found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
     return np.maximum(found / (BIN * ranges), uniform)
-
-
-def join_lines(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> np.ndarray:
-    """Lines between which the track goes on without a gap, as one: the bottom goes on in a turn.
-    Of at most ``JOINED`` soundings, unless a line is longer [N]."""
-    step = np.hypot(*np.diff(xy, axis=0).T)
-    usual = usual_step(step)
-    reach = np.maximum(np.minimum(ranges[1:], ranges[:-1]) / 2, GAP_STEPS * usual)
-    ends = np.flatnonzero(np.diff(line) != 0)
-    gap = step[ends] > reach[ends] * JOINED_STEP
-    first, cuts = 0, []
-    for i, end in enumerate(ends.tolist()):
-        following = ends[i + 1] if i + 1 < len(ends) else len(line) - 1
-        if gap[i] or following + 1 - first > JOINED:
-            cuts.append(end)
-            first = end + 1
-    found = np.zeros(len(line), dtype=np.int64)
-    found[np.array(cuts, dtype=np.int64) + 1] = 1
-    return np.cumsum(found)
-
-
-def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Scatter of the steps between bottom soundings around each sounding [N], from medians of those
-    that are no jumps."""
-    rows = np.flatnonzero(bottom)
-    steps, low = np.abs(np.diff(ranges[rows])), np.minimum(ranges[rows[1:]], ranges[rows[:-1]])
-    rows, steps = (each[steps <= JUMP * low + LEAST_STEP] for each in (rows[1:], steps))
-    if not len(rows):
-        return np.zeros(len(ranges))
-    width = min(WINDOW, len(steps))
-    near = np.median(np.lib.stride_tricks.sliding_window_view(steps, width), axis=1) / 0.6745
-    middle = np.searchsorted(rows, np.arange(len(ranges)))
-    return near[np.clip(middle - width // 2, 0, len(near) - 1)]
-
-
-def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np.ndarray) -> float:
-    """Slope that ``STEEPEST`` of the bottom does not exceed along its lines, over half its depth or
-    a step between soundings; ``SLOPE`` at most.
-
-    Args:
-        xy: places [N, 2] in the order of the record, in m.
-        ranges: measured there [N], in m.
-        line: of each [N].
-        bottom: which soundings are of the bottom [N], boolean.
-    """
-    rows = np.flatnonzero(bottom)
-    if len(rows) < 2:
-        return SLOPE
-    step = np.hypot(*np.diff(xy[rows], axis=0).T)
-    usual = usual_step(step)
-    back = max(1, round(float(np.median(ranges[rows])) / 2 / usual))
-    now, past = rows[back:], rows[:-back]
-    away = np.hypot(*(xy[now] - xy[past]).T)
-    use = (line[now] == line[past]) & (away > 0) & (away <= 2 * back * usual)
-    if not use.any():
-        return SLOPE
-    rise = np.abs(ranges[now] - ranges[past])[use] / away[use]
-    return min(SLOPE, float(np.quantile(rise, STEEPEST)))

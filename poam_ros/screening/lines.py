@@ -1,4 +1,4 @@
-"""Survey lines, found in the track."""
+"""Survey lines, found in the track; and how rough and steep the bottom is along them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import numpy as np
 TURN = math.radians(45)
 #: Courses are taken over this share of the longer side of the soundings' box.
 STRIDE = 0.02
+GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
+JOINED = 4000  # soundings of lines that are joined where the track goes on
+JOINED_STEP = 1 / 3  # of a gap, at most, is the step between lines that are joined
+WINDOW = 20  # steps that give the scatter around a sounding
+JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
+LEAST_STEP = 0.05  # m: this is added to standard deviations of steps, and to the limit of a jump
+STEEPEST = 0.9  # share of the bottom's slopes
+SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
 
 
 def find_lines(xy: np.ndarray, stride: float | None = None) -> np.ndarray:
@@ -32,6 +40,64 @@ def usual_step(step: np.ndarray) -> float:
     """Median of the distances between successive soundings [N], in m, without those of a vehicle
     that stood; 1 without any."""
     return float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+
+
+def join_lines(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """Lines between which the track goes on without a gap, as one: the bottom goes on in a turn.
+    Of at most ``JOINED`` soundings, unless a line is longer [N]."""
+    step = np.hypot(*np.diff(xy, axis=0).T)
+    usual = usual_step(step)
+    reach = np.maximum(np.minimum(ranges[1:], ranges[:-1]) / 2, GAP_STEPS * usual)
+    ends = np.flatnonzero(np.diff(line) != 0)
+    gap = step[ends] > reach[ends] * JOINED_STEP
+    first, cuts = 0, []
+    for i, end in enumerate(ends.tolist()):
+        following = ends[i + 1] if i + 1 < len(ends) else len(line) - 1
+        if gap[i] or following + 1 - first > JOINED:
+            cuts.append(end)
+            first = end + 1
+    found = np.zeros(len(line), dtype=np.int64)
+    found[np.array(cuts, dtype=np.int64) + 1] = 1
+    return np.cumsum(found)
+
+
+def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Scatter of the steps between bottom soundings around each sounding [N], from medians of those
+    that are no jumps."""
+    rows = np.flatnonzero(bottom)
+    steps, low = np.abs(np.diff(ranges[rows])), np.minimum(ranges[rows[1:]], ranges[rows[:-1]])
+    rows, steps = (each[steps <= JUMP * low + LEAST_STEP] for each in (rows[1:], steps))
+    if not len(rows):
+        return np.zeros(len(ranges))
+    width = min(WINDOW, len(steps))
+    near = np.median(np.lib.stride_tricks.sliding_window_view(steps, width), axis=1) / 0.6745
+    middle = np.searchsorted(rows, np.arange(len(ranges)))
+    return near[np.clip(middle - width // 2, 0, len(near) - 1)]
+
+
+def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np.ndarray) -> float:
+    """Slope that ``STEEPEST`` of the bottom does not exceed along its lines, over half its depth or
+    a step between soundings; ``SLOPE`` at most.
+
+    Args:
+        xy: places [N, 2] in the order of the record, in m.
+        ranges: measured there [N], in m.
+        line: of each [N].
+        bottom: which soundings are of the bottom [N], boolean.
+    """
+    rows = np.flatnonzero(bottom)
+    if len(rows) < 2:
+        return SLOPE
+    step = np.hypot(*np.diff(xy[rows], axis=0).T)
+    usual = usual_step(step)
+    back = max(1, round(float(np.median(ranges[rows])) / 2 / usual))
+    now, past = rows[back:], rows[:-back]
+    away = np.hypot(*(xy[now] - xy[past]).T)
+    use = (line[now] == line[past]) & (away > 0) & (away <= 2 * back * usual)
+    if not use.any():
+        return SLOPE
+    rise = np.abs(ranges[now] - ranges[past])[use] / away[use]
+    return min(SLOPE, float(np.quantile(rise, STEEPEST)))
 
 
 def _turns(xy: np.ndarray, stride: float) -> list[int]:
