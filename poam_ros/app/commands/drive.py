@@ -321,7 +321,7 @@ def progress(drive: Drive, now: Moment) -> Progress:
     if not mission.active:
         shown.reason = mission.reason
     if mission.active:
-        shown.time_left = mission.budget.time_left(now.limit_s)
+        shown.time_left = mission.budget.time_left(now.unadjusted_s)
     if (ping := drive.newest_ping) is not None:
         fault = refusal_reason(ping)
         below = ping.range * drive.session.front_end.settings.sound_scale
