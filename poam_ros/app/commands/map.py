@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...mapping.outline import Outline
     from ...mapping.soundings import Soundings
     from ...outputs.exports.chart import Chart
+    from ...outputs.held_out import Validation
 
 SINGLE_HELD_OUT = (
     "note: single soundings were held out, but not their neighbours on the track, so these figures "
@@ -314,17 +315,21 @@ def _map(
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
         found = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
-        scores = found.accepted or found.every
-        print(
-            f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
-            f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
-            f"{100 * scores.coverage95:.1f} % within the 95 % interval"
-            + ("" if found.accepted else "; the screening leaves all of them out of the map")
-        )
-        if found.accepted and found.left_out:
-            print(found.beside)
+        _print_validation(found)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
+
+
+def _print_validation(found: Validation) -> None:
+    scores = found.accepted or found.every
+    print(
+        f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
+        f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
+        f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+        + ("" if found.accepted else "; the screening leaves all of them out of the map")
+    )
+    if found.accepted and found.left_out:
+        print(found.beside)
 
 
 def draw_figures(folder: Path, validated: bool = False) -> Chart | None:
