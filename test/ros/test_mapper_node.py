@@ -396,7 +396,7 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
     assert found.range.tolist() == [50.0] * 6
     later[0] = 700.0
-    what = "pings are refused: no water level arrives"
+    what = "pings are refused: no water level is received"
     eventually(lambda: v.says(text=what), what="no warning")
     pings(4)
     assert (

@@ -118,14 +118,14 @@ def _add_map(group: Any) -> None:
         "0, so that elevations are negative depths).")  # fmt: skip
     add("--draught", type=float, default=0.0, metavar="M",
         help="Depth of the transducer below the water surface (m), to be added to all depths. Give "
-        "it only if they count from the transducer (default: 0).")  # fmt: skip
+        "it only if the depths count from the transducer (default: 0).")  # fmt: skip
 
 
 def _add_chart(group: Any) -> None:
     group.add_argument("--outline", type=Path, metavar="FILE",
         help="File with the shore, where the map ends: polygons, with or without islands, as "
         "GeoJSON (degrees), or as GeoPackage, Shapefile or KML (extra `geo`) (default: the map "
-        "ends where the soundings say nothing more).")  # fmt: skip
+        "ends where all soundings are too far away to tell the depth).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Also fill the map where all soundings are too far away to tell the depth "
         "(default: only within an outline).")  # fmt: skip
