@@ -110,7 +110,6 @@ def measure(
     method: str = "poam",
     samples: int = 0,
     budget: float = 0.0,
-    resolution: float = 0.5,
 ) -> dict[str, Any]:
     """Latencies in s after the first map, of a workspace of 60 m x 60 m.
 
@@ -121,12 +120,11 @@ def measure(
         method: of the mapper.
         samples: pings in its model at the start.
         budget: its ``training.budget``, in s.
-        resolution: of its maps, in m.
 
     Raises:
         PoamError: if no map arrives.
     """
-    settings = {"method": method, "resolution": resolution, "training.budget": budget}
+    settings = {"method": method, "resolution": 0.5, "training.budget": budget}
     vehicle, mapper = _run(settings, seconds, samples)
     # The first map is that of the pilot survey. With initial pings, it is theirs, and the second
     # one has all pings that waited for it.
