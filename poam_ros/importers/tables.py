@@ -84,7 +84,7 @@ class _Rows:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
             stamps, timed = self.clock.stamps(texts)
             timed |= not self.timed
-        kept = self._judge(values, timed, stamps, self._lines(labels))
+        kept = self._valid(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
         columns = (values[:, :2], values[:, 2:], groups, stamps, *labels)
         self.parts.append((row, *(column[kept] for column in columns)))
@@ -119,7 +119,7 @@ class _Rows:
                 np.full(len(index), np.nan), line,
             ))  # fmt: skip
 
-    def _judge(
+    def _valid(
         self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray, lines: np.ndarray | None
     ) -> np.ndarray:
         """Which rows [N, 3 or 4] are soundings that have a time; boolean [N]."""
