@@ -52,7 +52,7 @@ def check_replayed(record, session):
         [o.samples for o in outcomes if isinstance(o, EventResult)]
         + [o.accepted for o in outcomes if isinstance(o, PingsScreened)]
     )
-    expected = session.everything()
+    expected = session.all_samples()
     for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
     return again, outcomes

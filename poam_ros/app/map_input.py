@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ..screening.screen import ScreeningSettings
 from .command import spelling
 
 if TYPE_CHECKING:
+    from ..importers.readers import ReaderEntry
     from ..mapping.exclusions import Exclusion
     from ..mapping.soundings import Soundings
 
@@ -69,7 +70,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     Raises:
         InputError: options do not fit each other or the log, or the log cannot be read.
     """
-    from ..importers.readers import MISSION, NMEA, READERS, RECORDING, find_reader
+    from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
     args.levels, args.exclusions = None, _exclusions(args)
     if isinstance(vars(args).get("water.level"), Path):
@@ -78,8 +79,8 @@ def read(args: argparse.Namespace) -> MappingJob:
     mission, bag = names[0] == MISSION, names[0] == RECORDING
     if (mission or bag) and len(names) > 1:
         raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
-    nmea = names[0] == NMEA  # whose depths are in m, or asked about
-    _check(args, mission, bag, columns=READERS[names[0]].columns, units=nmea)
+    _check(args, mission, bag)
+    _check_read_options(args, [READERS[name] for name in names])
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
@@ -154,7 +155,21 @@ def _prior(
     return found
 
 
-def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool, units: bool) -> None:
+def _check_read_options(args: argparse.Namespace, readers: Sequence[ReaderEntry]) -> None:
+    """Refuse options that none of these readers heeds.
+
+    Raises:
+        InputError: there is one.
+    """
+    from ..importers.readers import OPTIONS
+
+    heeded = {name for reader in readers for name in reader.heeds}
+    for name in OPTIONS:
+        if getattr(args, name) and name not in heeded:
+            raise InputError(f"--{name}: does not apply to a {readers[0].kind} ({args.log})")
+
+
+def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
     """Refuse options that do not fit this kind of log.
 
     Raises:
@@ -175,9 +190,6 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool, un
         raise InputError(
             f"--draught: not for recordings, where --sonar.offset gives it ({args.log})"
         )
-    for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
-        if value and not (columns or args.reader or (units and name == "units")):
-            raise InputError(f"--{name}: for tables of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "

@@ -15,30 +15,34 @@ class Moment:
     Attributes:
         ros_ns: the clock that stamps follow: wall, simulated or recorded time; it may jump.
         steady_s: a monotonic clock, by which timeouts are measured.
-        limit_clock_s: ROS time that never goes back (``LimitClock``), for limits in ROS time; None:
-            use ``ros_ns``.
+        unadjusted_clock_s: the time of an ``UnadjustedClock``; None: ``ros_ns`` is never adjusted.
     """
 
     ros_ns: int
     steady_s: float
-    limit_clock_s: float | None = None
+    unadjusted_clock_s: float | None = None
 
     @property
-    def limit_s(self) -> float:
-        """The time in s that limits in ROS time are measured by."""
-        return self.ros_ns / SECOND if self.limit_clock_s is None else self.limit_clock_s
+    def unadjusted_s(self) -> float:
+        """Unadjusted time in s."""
+        if self.unadjusted_clock_s is None:
+            return self.ros_ns / SECOND
+        return self.unadjusted_clock_s
 
     @property
-    def limit_ns(self) -> int:
+    def unadjusted_ns(self) -> int:
         """The same in ns."""
-        return self.ros_ns if self.limit_clock_s is None else round(self.limit_clock_s * SECOND)
+        if self.unadjusted_clock_s is None:
+            return self.ros_ns
+        return round(self.unadjusted_clock_s * SECOND)
 
 
-class LimitClock:
-    """ROS time for limits: it starts at the clock's reading and is unaffected by clock adjustments.
+class UnadjustedClock:
+    """ROS time without adjustments of the clock, by which limits of a mission count.
 
-    If stamps follow the system clock, which GPS and NTP adjust, it counts by the steady clock. If
-    they follow ``/clock``, it counts by that: steps forward count, steps back are ignored.
+    It starts at the clock's reading. If stamps follow the system clock, which GPS and NTP adjust,
+    it counts by the steady clock. If they follow ``/clock``, it counts by that: steps forward
+    count, steps back are ignored.
 
     Attributes:
         ahead: by how much it is ahead of the steady clock, in s; None: not read yet, or simulated.

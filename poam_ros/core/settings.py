@@ -186,7 +186,7 @@ def rows(*settings: Any) -> tuple[Setting, ...]:
     for kind in settings:
         for row in declared(kind).values():
             if found.setdefault(row.name, row) != row:
-                raise ValueError(f"{kind}: {row.name} is declared otherwise elsewhere")
+                raise ValueError(f"{kind}: {row.name} is declared differently elsewhere")
     return tuple(found.values())
 
 

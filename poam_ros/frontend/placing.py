@@ -45,7 +45,7 @@ class WaterLevelTracker:
         """Take a level; False: it is invalid and ignored."""
         if level_fault(level):
             return False
-        self._last = level, now.limit_s
+        self._last = level, now.unadjusted_s
         return True
 
     def level(self, settings: FrontEndSettings, now: Moment) -> float | None:
@@ -53,7 +53,7 @@ class WaterLevelTracker:
         if self._last is None:
             return None if settings.await_water_level else settings.water_level
         level, when = self._last
-        age, limit = now.limit_s - when, settings.water_level_timeout
+        age, limit = now.unadjusted_s - when, settings.water_level_timeout
         # A negative age means that the clock was set back: the true age is unknown.
         return level if not limit or -1.0 <= age <= limit else None
 

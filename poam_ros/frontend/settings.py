@@ -15,8 +15,8 @@ MAX_LEVEL = 1e4
 def water_level_setting() -> Any:
     """The field ``water_level`` of every settings class that counts depths from the surface."""
     return setting(
-        0.0, "Height of the water surface above the map's datum, until a level comes on the topic "
-        "water_level. 0 if the odometry's z is a height above that datum already", "m",
+        0.0, "Height of the water surface above the map's datum, until a level is received on the "
+        "topic water_level. 0 if the odometry's z is already a height above that datum", "m",
         minimum=-MAX_LEVEL, maximum=MAX_LEVEL, mutable=True, name="water.level",
     )  # fmt: skip
 

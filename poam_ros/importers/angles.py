@@ -62,16 +62,8 @@ class Angles:
         """
         rows = [row for row in rows if len(row) >= len(header)]
         texts = [[row[i].strip() for row in rows] for i in range(len(header))]
-        beside = [
-            next(
-                (i for i in (k + 1, k - 1) if 0 <= i < len(texts) and any(texts[i])
-                 and {text[:1].upper() for text in texts[i]} <= set(names)
-                 and max(map(len, texts[i])) <= 5),
-                None,
-            )
-            for k, names in zip(at, ("NS", "EWO"), strict=True)
-        ]  # fmt: skip
-        longitude = [text for i in (at[1], beside[1]) if i is not None for text in texts[i]]
+        north, east = (_sides_beside(texts, k, n) for k, n in zip(at, ("NS", "EWO"), strict=True))
+        longitude = [text for i in (at[1], east) if i is not None for text in texts[i]]
         if any(map(O_SIDE.fullmatch, longitude)):
             raise InputError(
                 f"{where}: column {shown(header[at[1]])}: O is east in German (Ost), and west in "
@@ -81,7 +73,6 @@ class Angles:
             set(re.findall(r"[a-z]+", f"{header[k]} {units[k] if units else ''}".lower()))
             for k in at
         ]
-        north, east = beside
         columns = north, east
         south, west = (
             column is None and bool(words & opposite)
@@ -91,24 +82,7 @@ class Angles:
         if all(words & {"rad", "radians"} for words in written):
             return cls("radians", *sides)
         size = np.abs([[angle(text, comma) for text in texts[k]] for k in at])
-        size = size[:, np.isfinite(size).all(0) & (size > 0).all(0)]
-        if not size.size or (size.max(1) <= (90, 360)).all():
-            return cls("", *sides)
-        limits, largest = np.array([90.0, 180.0]), size.max(1)
-        named = re.search(r"e-?([67])\b", header[at[0]].lower())
-        if (largest <= 100 * limits + 60).all() and (size % 100 < 60).all():
-            return cls("minutes", *sides)
-        if (size == np.round(size)).all() and largest.max() > 1e7:
-            fits = [n for n in "67" if (largest <= float(f"1e{n}") * limits).all()]
-            fits = [n for n in fits if not named or n == named[1]]
-            if len(fits) > 1:
-                raise InputError(
-                    f"{where}: columns {shown(header[at[0]])}, {shown(header[at[1]])} may be "
-                    "degrees times 1e6 or 1e7: write lat_e6,lon_e6 or lat_e7,lon_e7 in the header"
-                )
-            if fits:
-                return cls(f"1e{fits[0]}", *sides)
-        return cls("", *sides)
+        return cls(_form(size, [header[k] for k in at], where), *sides)
 
     @property
     def description(self) -> str:
@@ -141,3 +115,38 @@ class Angles:
             elif self.opposite[axis]:
                 values[:, axis] = -np.abs(values[:, axis])
         return values
+
+
+def _sides_beside(texts: Sequence[Sequence[str]], of: int, names: str) -> int | None:
+    """The column beside column ``of`` whose cells begin with one of these letters; None: none."""
+    for i in (of + 1, of - 1):
+        cells = texts[i] if 0 <= i < len(texts) else ()
+        initials = {cell[:1].upper() for cell in cells}
+        if any(cells) and initials <= set(names) and max(map(len, cells)) <= 5:
+            return i
+    return None
+
+
+def _form(size: np.ndarray, names: Sequence[str], where: str) -> str:
+    """The form of absolute latitudes and longitudes [2, N], of the columns of these names.
+
+    Raises:
+        InputError: two forms are possible.
+    """
+    size = size[:, np.isfinite(size).all(0) & (size > 0).all(0)]
+    if not size.size or (size.max(1) <= (90, 360)).all():
+        return ""
+    limits, largest = np.array([90.0, 180.0]), size.max(1)
+    if (largest <= 100 * limits + 60).all() and (size % 100 < 60).all():
+        return "minutes"
+    if (size != np.round(size)).any() or largest.max() <= 1e7:
+        return ""
+    named = re.search(r"e-?([67])\b", names[0].lower())
+    fits = [n for n in "67" if (largest <= float(f"1e{n}") * limits).all()]
+    fits = [n for n in fits if not named or n == named[1]]
+    if len(fits) > 1:
+        raise InputError(
+            f"{where}: columns {shown(names[0])}, {shown(names[1])} may be "
+            "degrees times 1e6 or 1e7: write lat_e6,lon_e6 or lat_e7,lon_e7 in the header"
+        )
+    return f"1e{fits[0]}" if fits else ""

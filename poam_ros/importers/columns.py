@@ -109,13 +109,7 @@ class Columns:
         Raises:
             InputError: a column is missing, or a meaning is unknown.
         """
-        for meaning, name in given.items():
-            if meaning not in MEANINGS:
-                raise InputError(
-                    f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
-                )
-            if name not in header:
-                raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
+        _check_given(given, header, where)
         plain = [plain_column_name(name) for name in header]
         found = {
             meaning: header[plain_index]
@@ -147,20 +141,13 @@ class Columns:
                 f"{where}: column {shown(name)} has values in {beside}: give --units {own} or "
                 f"--units {beside}"
             )
-        of_place = {
-            unit_of(known[m]) or _unit_beside(known[m], header, units) or "m" for m in place
-        }
-        if place == PLACES[0] and len(of_place) > 1:
-            raise InputError(
-                f"{where}: columns {shown(known['x'])} and {shown(known['y'])} are in different "
-                f"units ({' and '.join(sorted(of_place))}): write both in one"
-            )
-        unit = unit or own or beside or "m"
+        degrees = place == PLACES[1]
+        of_place = "m" if degrees else _place_unit(known["x"], known["y"], header, units, where)
         above = unit_of(altitude) or (altitude and _unit_beside(altitude, header, units))
         return cls(
-            known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
-            known.get("time", ""), known.get("date", ""), unit,
-            min(of_place) if place == PLACES[0] else "m", tuple(given),
+            known[place[0]], known[place[1]], name, degrees, height == ("depth",),
+            known.get("time", ""), known.get("date", ""), unit or own or beside or "m",
+            of_place, tuple(given),
             known.get("depth", "") if height == ("z",) and not decided else "",
             altitude, above,
         )  # fmt: skip
@@ -195,6 +182,27 @@ class Columns:
             height = "ground"
             column += f" {'+' if self.down else '-'} {self.altitude}"
         return f"{where}, {height} = {column} ({self.unit}){when}"
+
+
+def _check_given(given: Mapping[str, str], header: Sequence[str], where: str) -> None:
+    for meaning, name in given.items():
+        if meaning not in MEANINGS:
+            raise InputError(
+                f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
+            )
+        if name not in header:
+            raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
+
+
+def _place_unit(x: str, y: str, header: Sequence[str], units: Sequence[str], where: str) -> str:
+    """The unit of the columns of x and y, which must be the same."""
+    found = {unit_of(name) or _unit_beside(name, header, units) or "m" for name in (x, y)}
+    if len(found) > 1:
+        raise InputError(
+            f"{where}: columns {shown(x)} and {shown(y)} are in different "
+            f"units ({' and '.join(sorted(found))}): write both in one"
+        )
+    return found.pop()
 
 
 def guess(

@@ -88,16 +88,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
         OSError: the file cannot be read.
     """
     encoding = _encoding(path)
-    comments: list[str] = []
-    with path.open(newline="", encoding=encoding, errors="replace") as file:
-        lines, characters = [], 0
-        for line in islice(_useful(file, path, comments), HEAD):
-            lines.append(line)
-            characters += len(line)
-            if characters > HEAD_CHARACTERS:
-                break
-    if not lines:
-        raise InputError(f"{path}: expected a table of soundings, got no rows")
+    lines, comments = _head(path, encoding)
     # Blanks come last: they also stand between a value and its unit, or a date and its time.
     separator = max(
         SEPARATORS, key=lambda s: (0.99 if s is None else 1.0) * _fit(list(_split(lines, s)))
@@ -118,30 +109,62 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
         str(i + 1) for i in range(width)
     )
     data = rows[first:]
-    beside = {}
-    for i in range(width):
-        column = [row[i] for row in data if i < len(row) and row[i].strip()]
-        found = {unit[1] for cell in column if (unit := value_with_unit(cell))}
-        if found and all(map(value_with_unit, column)):
-            if len(found) > 1:
-                raise InputError(
-                    f"{path}: column {shown(names[i])} has values in {' and '.join(sorted(found))};"
-                    " write all of them in one unit"
-                )
-            [beside[i]] = found
+    beside = _units_beside(path, names[:width], data)
     if beside:
         units = tuple(beside.get(i, units[i] if i < len(units) else "") for i in range(width))
     layout = Dialect(encoding, separator, False, first, names, named, units, beside=beside)
     data = [layout._plain(row) for row in data]
     comma, grouping = _marks(path, names, data)
     data = [[_ungrouped(cell, grouping) for cell in row] for row in data]
-    mark = "," if comma else "."
+    decimals = _decimals(len(names), data, "," if comma else ".")
+    return replace(layout, comma=comma, decimals=decimals, grouping=grouping), data
+
+
+def _head(path: Path, encoding: str) -> tuple[list[str], list[str]]:
+    """The first lines, and the comments among them.
+
+    Raises:
+        InputError: there are no lines.
+    """
+    comments, found, characters = list[str](), list[str](), 0
+    with path.open(newline="", encoding=encoding, errors="replace") as file:
+        for line in islice(_useful(file, path, comments), HEAD):
+            found.append(line)
+            characters += len(line)
+            if characters > HEAD_CHARACTERS:
+                break
+    if not found:
+        raise InputError(f"{path}: expected a table of soundings, got no rows")
+    return found, comments
+
+
+def _units_beside(path: Path, names: Sequence[str], rows: list[list[str]]) -> dict[int, str]:
+    """The units of columns, by index, whose values all have their unit beside them.
+
+    Raises:
+        InputError: the values of a column are in different units.
+    """
+    beside = {}
+    for i, name in enumerate(names):
+        column = [row[i] for row in rows if i < len(row) and row[i].strip()]
+        found = {unit[1] for cell in column if (unit := value_with_unit(cell))}
+        if found and all(map(value_with_unit, column)):
+            if len(found) > 1:
+                raise InputError(
+                    f"{path}: column {shown(name)} has values in {' and '.join(sorted(found))};"
+                    " write all of them in one unit"
+                )
+            [beside[i]] = found
+    return beside
+
+
+def _decimals(width: int, rows: list[list[str]], mark: str) -> tuple[int, ...]:
+    """The usual number of decimals in each column."""
     decimals = []
-    for i in range(len(names)):
-        digits = Counter(len(row[i].strip().partition(mark)[2]) for row in data if i < len(row))
+    for i in range(width):
+        digits = Counter(len(row[i].strip().partition(mark)[2]) for row in rows if i < len(row))
         decimals.append(digits.most_common(1)[0][0] if digits else 0)
-    layout = replace(layout, comma=comma, decimals=tuple(decimals), grouping=grouping)
-    return layout, data
+    return tuple(decimals)
 
 
 def _marks(path: Path, names: Sequence[str], rows: list[list[str]]) -> tuple[bool, str]:

@@ -112,20 +112,7 @@ def _features(
         own["z"] = xyz[:, 2]
     for name in [name for name, cells in own.items() if _has_depths(cells)]:
         own.setdefault("depth", own.pop(name))  # of an extension of GPX
-    header = [*names, *own]
-    columns = Columns.of(header, options.columns, str(path), (), options.units)
-    columns = replace(columns, given=(*names, *options.columns))
-    unit = options.units or unit_of(columns.height)
-    if not options.units:
-        rows = [
-            ["", "", *map(str, row)]
-            for row in zip(*(cells[:SAMPLE].tolist() for cells in own.values()), strict=True)
-        ]
-        unit = unit_in_column(header, rows, columns.height, str(path)) or unit
-    unit = unit or ("m" if _unit_beside(own[columns.height]) else "")
-    check_unit(str(path), "" if degrees else options.crs or str(meta["crs"] or ""),
-               columns.height, unit)  # fmt: skip
-    columns = replace(columns, unit=unit or "m")
+    columns = _columns(path, options, names, own, "" if degrees else str(meta["crs"] or ""))
     height = np.array([_value(cell, columns.unit) for cell in own[columns.height].tolist()])
     if columns.depth_beside:
         depth = [_value(cell, columns.unit) for cell in own[columns.depth_beside].tolist()]
@@ -159,6 +146,26 @@ def _features(
     if stamps is not None and options.timed:
         wrong["no_time"] = ~timed
     return found.without(wrong)
+
+
+def _columns(
+    path: Path, options: ReadOptions, names: tuple[str, str], own: Mapping[str, np.ndarray],
+    crs: str,
+) -> Columns:  # fmt: skip
+    """The columns among the places' ``names`` and the attributes; ``crs``: of x and y, if known."""
+    header = [*names, *own]
+    columns = Columns.of(header, options.columns, str(path), (), options.units)
+    unit = options.units or unit_of(columns.height)
+    if not options.units:
+        rows = [
+            ["", "", *map(str, row)]
+            for row in zip(*(cells[:SAMPLE].tolist() for cells in own.values()), strict=True)
+        ]
+        unit = unit_in_column(header, rows, columns.height, str(path)) or unit
+    unit = unit or ("m" if _unit_beside(own[columns.height]) else "")
+    degrees = names[0] == "longitude"
+    check_unit(str(path), "" if degrees else options.crs or crs, columns.height, unit)
+    return replace(columns, unit=unit or "m", given=(*names, *options.columns))
 
 
 def _has_depths(cells: np.ndarray) -> bool:

@@ -77,8 +77,8 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     wrong = track.impossible()
     if track.several:
         log.warning(
-            "%s: positions jump back and forth, as of more than one vehicle: none is refused as "
-            "%s. Map each vehicle from a file of its own", where, POSITION_JUMP,
+            "%s: positions jump back and forth, as those of several vehicles do: none are refused "
+            "as %s. Map each vehicle from a file of its own", where, POSITION_JUMP,
         )  # fmt: skip
     for last, index in track.stays[:WARNED]:
         log.warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,10 @@ Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
 #: Number of bytes at the beginning of a file by which readers recognise it.
 HEAD = 65_536
 DEFAULTS = ReadOptions()
-MISSION, RECORDING, TABLE, NMEA = "mission", "recording", "table", "nmea"
+MISSION, RECORDING, TABLE = "mission", "recording", "table"
+#: Options that say what a file means, so that not every kind has them. A reader finds their values
+#: in ``ReadOptions``.
+OPTIONS = ("columns", "units", "crs")
 
 
 def _never(path: Path, head: bytes) -> bool:
@@ -46,13 +50,13 @@ class ReaderEntry:
         kind: of file, in words.
         recognises: whether a file is of this kind, by its path and its first ``HEAD`` bytes (of a
             folder none). Without it the reader reads what ``--reader`` gives it.
-        columns: whether the file has columns, which --columns, --units and --crs say more of.
+        heeds: the options that it heeds, of ``OPTIONS``.
     """
 
     read: Read
     kind: str = "file of another package's kind"
     recognises: Callable[[Path, bytes], bool] = _never
-    columns: bool = False
+    heeds: tuple[str, ...] = ()
 
 
 #: Every reader, by name, in the order in which they are asked whether a file is theirs.
@@ -68,14 +72,14 @@ READERS: Table[ReaderEntry] = Table(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
         ),
         "features": ReaderEntry(
-            read_features, "points of GPX, GeoJSON, GeoPackage or Shapefile", is_features, True
+            read_features, "points of GPX, GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
         ),
         "dataflash": ReaderEntry(read_mavlink, "log of ArduPilot (.bin)", is_dataflash),
         "telemetry": ReaderEntry(read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry),
-        NMEA: ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea),
-        TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, True),
+        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units",)),
+        TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),
     },
-    made=ReaderEntry,
+    made=partial(ReaderEntry, heeds=OPTIONS),  # a function alone does not say which it heeds
 )
 
 

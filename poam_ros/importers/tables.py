@@ -84,7 +84,7 @@ class _Rows:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
             stamps, timed = self.clock.stamps(texts)
             timed |= not self.timed
-        kept = self._judge(values, timed, stamps, self._lines(labels))
+        kept = self._valid(values, timed, stamps, self._lines(labels))
         row = self.rows + np.flatnonzero(kept)
         columns = (values[:, :2], values[:, 2:], groups, stamps, *labels)
         self.parts.append((row, *(column[kept] for column in columns)))
@@ -119,7 +119,7 @@ class _Rows:
                 np.full(len(index), np.nan), line,
             ))  # fmt: skip
 
-    def _judge(
+    def _valid(
         self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray, lines: np.ndarray | None
     ) -> np.ndarray:
         """Which rows [N, 3 or 4] are soundings that have a time; boolean [N]."""
@@ -212,11 +212,53 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
 def _read(path: Path, options: ReadOptions) -> _Rows:
     dialect, sample = sniff(path)
     header, by = list(dialect.header), options.by
-    given = dict(options.columns)
+    columns, in_feet = _find_columns(path, options, dialect, sample)
+    if by is not None and by not in header:
+        if by != LINE:
+            raise InputError(
+                f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
+            )
+        by = None
+    if options.levels is not None and not columns.time:
+        raise InputError(
+            f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
+            "name it, as in --columns time=NAME"
+        )
+    columns, times, clock = _find_times(columns, header, sample, options)
+    places = tuple(map(header.index, filter(None, (*columns.names, columns.altitude))))
+    angles = Angles()
+    if columns.degrees:
+        angles = Angles.of(header, places[:2], sample, dialect.comma, str(path), dialect.units)
+    rows = _Rows(
+        columns,
+        dialect,
+        None if by is None else header.index(by),
+        {name: header.index(name) for name in options.labels | {LINE} if name in header},
+        places,
+        times,
+        clock,
+        angles,
+        memory=MemoryMeter(f"{path}: its content"),
+        timed=options.timed,
+        first=" | ".join(sample[0]) if sample else "",
+        scale=1.0 if in_feet else UNITS[columns.place_unit],
+    )
+    if times:
+        clock.decided(f"{path}: column {columns.time}")
+    for chunk in _chunks(_whole(dialect, path)):
+        rows.add(chunk)
+    return rows
+
+
+def _find_columns(
+    path: Path, options: ReadOptions, dialect: Dialect, sample: list[list[str]]
+) -> tuple[Columns, bool]:
+    """The columns by header, options and values; and whether x and y count feet, as their
+    coordinate system does."""
+    header, units, given = list(dialect.header), options.units, dict(options.columns)
     if not dialect.named:
         asked = not set(given) & {"x", "y", "latitude", "longitude", "z", "depth"}
         given = {**guess(dialect, sample[:SAMPLE], str(path), options.near, asked), **given}
-    units = options.units
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     columns = Columns.of(header, given, str(path), dialect.units, units)
@@ -232,53 +274,23 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         check_heights(columns, np.array(pairs), str(path))
     beside = dialect.units[header.index(columns.height)] if dialect.units else ""
     said_unit = units or unit_of(columns.height) or beside
-    in_feet = check_unit(str(path), options.crs, columns.height, said_unit)
-    if by is not None and by not in header:
-        if by != LINE:
-            raise InputError(
-                f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
-            )
-        by = None
-    labels = {name: header.index(name) for name in options.labels | {LINE} if name in header}
-    if options.levels is not None and not columns.time:
-        raise InputError(
-            f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
-            "name it, as in --columns time=NAME"
-        )
-    times, texts = _times(columns, header, sample)
+    return columns, check_unit(str(path), options.crs, columns.height, said_unit)
+
+
+def _find_times(
+    columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]], options: ReadOptions
+) -> tuple[Columns, tuple[int, ...], Times]:
+    """The columns, which are of date and time, and how times are read. Times that are unclear are
+    ignored where none are needed."""
+    at, texts = _times(columns, header, rows)
     clock = Times(texts)
-    dated = np.isfinite([clock.seconds(text) for text in texts]).any()
-    if columns.date and "date" not in options.columns and not dated:
+    if columns.date and "date" not in options.columns and not clock.stamps(texts)[1].any():
         columns = replace(columns, date="")  # `day` beside times that have a date
-        times, texts = _times(columns, header, sample)
+        at, texts = _times(columns, header, rows)
         clock = Times(texts)
-        dated = np.isfinite([clock.seconds(text) for text in texts]).any()
-    if not options.timed and (clock.ambiguous or not dated):
-        columns, times = replace(columns, time="", date=""), ()
-    measured = (*columns.names, *filter(None, (columns.altitude,)))
-    places = tuple(header.index(name) for name in measured)
-    angles = Angles()
-    if columns.degrees:
-        angles = Angles.of(header, places[:2], sample, dialect.comma, str(path), dialect.units)
-    rows = _Rows(
-        columns,
-        dialect,
-        None if by is None else header.index(by),
-        labels,
-        places,
-        times,
-        clock,
-        angles,
-        memory=MemoryMeter(f"{path}: its content"),
-        timed=options.timed,
-        first=" | ".join(sample[0]) if sample else "",
-        scale=1.0 if in_feet else UNITS[columns.place_unit],
-    )
-    if times:
-        clock.decided(f"{path}: column {columns.time}")
-    for chunk in _chunks(_whole(dialect, path)):
-        rows.add(chunk)
-    return rows
+    if not options.timed and (clock.ambiguous or not clock.stamps(texts)[1].any()):
+        columns, at = replace(columns, time="", date=""), ()
+    return columns, at, clock
 
 
 def _whole(dialect: Dialect, path: Path) -> Iterator[list[str]]:

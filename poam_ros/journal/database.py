@@ -89,7 +89,7 @@ class JournalDatabase:
         facts: of the mission, from when the journal was created.
         contents: what it holds.
         successor: the folder that continues the mission after a reset; None: no reset.
-        notes: what is damaged but not lost, as text.
+        damage: what is damaged but not lost, as text.
 
     Raises:
         InputError: the file is not a journal, or is damaged or of another version.
@@ -102,7 +102,7 @@ class JournalDatabase:
         db = in_memory() if self._found is None else self._found.db
         self.facts = self._new if self._found is None else facts_of(db, path)
         self.contents, self.successor = load(db, path), successor_of(db)
-        self.notes = [] if self._found is None else self._found.notes
+        self.damage = [] if self._found is None else self._found.damage
         self._db: sqlite3.Connection | None = None
 
     def begin(self) -> JournalDatabase:
@@ -117,9 +117,9 @@ class JournalDatabase:
                 for name in self._files:
                     name.unlink(missing_ok=True)
                 found = Found(in_memory())
-            if found.notes:
+            if found.damage:
                 place = set_aside(self.path.parent, self._files[:3])
-                self.notes = [f"{note}; damaged files copied to {place}" for note in found.notes]
+                self.damage = [f"{text}; damaged files copied to {place}" for text in found.damage]
             journal = self._files[0]
             last = self._write_journal(found.db) if found.rewrite else found.last
             if found.rewrite or found.rewrite_tables:

@@ -104,7 +104,7 @@ class MissionFolder:
         current: the folder that the mission is in now.
         journal: the one in ``current``.
         resets: number of resets.
-        notes: what was damaged, as text.
+        damage: what was damaged, as text.
         most: pings in the mission's largest journal when it was opened.
 
     Raises:
@@ -128,7 +128,7 @@ class MissionFolder:
             raise InputError(f"mission_dir: {path} is in use by another mapper") from None
         except OSError as error:
             raise InputError(f"mission_dir: cannot write to {path} ({error.strerror})") from None
-        self.resets, self.notes = 0, list[str]()
+        self.resets, self.damage = 0, list[str]()
         try:
             begun = is_journal(path)
             self._open(path)
@@ -196,7 +196,7 @@ class MissionFolder:
             )
         self._compare_checkpoint(folder, len(journal.contents.steps))
         self.journal, self.current = journal.begin(), folder
-        self.notes += journal.notes
+        self.damage += journal.damage
 
     def _compare_checkpoint(self, folder: Path, steps: int) -> None:
         """A checkpoint is written after its steps, so the journal must have at least as many."""
@@ -205,7 +205,7 @@ class MissionFolder:
                 raise self._lost(folder, f"{NAME} was written after {quantity(had, 'step')}", steps)
             place = set_aside(folder, [folder / NAME])
             (folder / NAME).unlink()
-            self.notes.append(
+            self.damage.append(
                 f"{NAME} had {quantity(had, 'step')}, the journal has {steps}: {place}"
             )
 

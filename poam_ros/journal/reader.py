@@ -75,8 +75,8 @@ def _read(path: Path) -> RecordedMission:
     if found is None:
         raise InputError(f"{path}: expected a mission's journal, got an empty file")
     with closing(found.db) as db:
-        for note in found.notes:
-            log.warning("%s: %s", path.parent, note)
+        for text in found.damage:
+            log.warning("%s: %s", path.parent, text)
         facts, after, logged = facts_of(db, path), successor_of(db), load(db, path)
     settings, mapper = (renamed(facts.get(name, {})) for name in ("settings", "mapper"))
     for values in (settings, mapper):

@@ -45,14 +45,14 @@ class Found:
     Attributes:
         db: the content, in memory.
         last: the last transaction of the journal.
-        notes: what is damaged, as text.
+        damage: what is damaged, as text.
         rewrite: whether both files must be rewritten.
         rewrite_tables: whether the file of tables must be.
     """
 
     db: sqlite3.Connection
     last: Line = NONE
-    notes: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
     rewrite: bool = False
     rewrite_tables: bool = False
 
@@ -90,7 +90,7 @@ def _of_tables(path: Path, database: _Database) -> Found | None:
     found = Found(in_memory(), rewrite=True)
     copy(database.db, found.db)
     if database.layout >= CHAIN:
-        found.notes.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked")
+        found.damage.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked")
     return found
 
 
@@ -114,9 +114,9 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     if not gaps and (agree or database.db is None or database.sequence <= last.sequence):
         found = Found(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
         if not agree and last.sequence > 1:
-            found.notes.append(f"{path.name} was damaged ({fault}): restored from the journal")
+            found.damage.append(f"{path.name} was damaged ({fault}): restored from the journal")
         if rest:
-            found.notes.append(
+            found.damage.append(
                 f"the last {rest} bytes of {journal.name} are not a complete transaction and are "
                 "ignored: it was interrupted or is damaged"
             )
@@ -126,7 +126,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     restored = _by_tables(journal, db, database)
     if restored is not None:
         text = f"{journal.name} was damaged: restored from {path.name}"
-        return Found(restored, notes=[text], rewrite=True)
+        return Found(restored, damage=[text], rewrite=True)
     if not salvage:
         raise InputError(
             f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; to "
@@ -134,7 +134,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
         )
     if database.db is not None:
         copy(database.db, db)
-    return Found(db, notes=[_close_gaps(db)], rewrite=True)
+    return Found(db, damage=[_close_gaps(db)], rewrite=True)
 
 
 def _by_tables(

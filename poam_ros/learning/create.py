@@ -110,7 +110,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
     logged = folder.journal.contents
     writer = JournalWriter(folder, len(logged.steps), journal.checkpoint_period)
     after_reset = folder.resets > 0
-    recovery = Recovery(folder.current, logged, writer.truncate, after_reset, folder.notes)
+    recovery = Recovery(folder.current, logged, writer.truncate, after_reset, folder.damage)
     session.recover(writer, recovery)
     return session, writer.close
 

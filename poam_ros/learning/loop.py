@@ -125,7 +125,7 @@ class ModelLoop:
         """The latest map that the caller of ``work`` has processed."""
         return self._updater.map
 
-    def everything(self) -> Samples:
+    def all_samples(self) -> Samples:
         """All accepted samples that are not withdrawn. Not while ``work`` runs."""
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
         if self._resetting:  # the model still has the pings before it
@@ -235,7 +235,7 @@ class ModelLoop:
                 return False
             if self._unlearned:
                 return not self.journal.unstored_count
-            return self.queue.batch_due(now.limit_ns)
+            return self.queue.batch_due(now.unadjusted_ns)
 
     def work(self, now: Moment) -> Iterator[LoopEvent]:
         """Screen the batch that is due, update the model and draw the map; yields the events."""
@@ -272,7 +272,7 @@ class ModelLoop:
             self._updater.set_finished(True)
         yield from self._write_checkpoint(now)
 
-    def leave(self, now: Moment) -> Iterator[LoopEvent]:
+    def wrap_up(self, now: Moment) -> Iterator[LoopEvent]:
         """Learn the waiting pings and draw the last map when a mission is interrupted. ``work``
         must not be called any more."""
         if self._resetting:
@@ -281,7 +281,7 @@ class ModelLoop:
             return
         end = time.monotonic() + DISK_S
         while self.journal.unstored_count and time.monotonic() < end:
-            self.add(Samples.empty(), now.limit_ns)  # takes the stored pings
+            self.add(Samples.empty(), now.unadjusted_ns)  # takes the stored pings
             time.sleep(0.01)
         with self._lock:
             batch = self.sample_queue.take() if self.mapper.initialised else Samples.empty()
@@ -302,7 +302,7 @@ class ModelLoop:
         with self._lock:
             if not self._resetting:
                 self._recovery = None
-                self.sample_queue.put_back(recovery.unlearned, now.limit_ns, retry=False)
+                self.sample_queue.put_back(recovery.unlearned, now.unadjusted_ns, retry=False)
 
     def _screen_batch(self, now: Moment, final: bool) -> Iterator[LoopEvent]:
         """Screen the waiting pings. The accepted ones are learned before more are screened, so that
@@ -329,7 +329,7 @@ class ModelLoop:
         except BaseException:  # Ctrl-C: no ping is lost
             with self._lock:
                 if not self._resetting:
-                    self.queue.put_back(fresh, now.limit_ns, retry=True)
+                    self.queue.put_back(fresh, now.unadjusted_ns, retry=True)
                     self._in_screening = Samples.empty()
             raise
         passed, held, refused = result.accepted, result.held, result.refused
@@ -341,7 +341,7 @@ class ModelLoop:
             self._screened = int(fresh.number[-1]) + 1 if len(fresh) else self._screened
             passed = self.ledger.screen(len(fresh), passed, held, FALSE_ECHO, refused)
             screening_state = ScreeningState(self._screened, held, screen.dump_state())
-            accepted = self._store(passed, now.limit_ns, screening_state)
+            accepted = self._store(passed, now.unadjusted_ns, screening_state)
         yield PingsScreened(accepted, held, refused)
 
     def _take(self) -> Samples | None:
@@ -361,7 +361,7 @@ class ModelLoop:
                 outcome, retry = self._updater.learn(batch)
             except BaseException:  # Ctrl-C: no ping is lost
                 with self._lock:
-                    queue.put_back(batch, now.limit_ns, retry=True)
+                    queue.put_back(batch, now.unadjusted_ns, retry=True)
                 raise
             if not retry:
                 self.verdicts.learned()
@@ -371,7 +371,7 @@ class ModelLoop:
             batch, tries = batch if retry else Samples.empty(), tries - 1
             with self._lock:
                 if not self._resetting:
-                    queue.put_back(batch, now.limit_ns, retry=True)
+                    queue.put_back(batch, now.unadjusted_ns, retry=True)
                     batch = queue.take() if retry and tries else Samples.empty()
             yield from events
             if outcome is not None:

@@ -39,7 +39,7 @@ class Recovery:
         truncate: called with the number of steps that could be repeated if the next one could not:
             the journal's other steps did not happen to this model.
         after_reset: whether the mission was reset before.
-        notes: what was damaged in the journal, to be logged.
+        damage: what was damaged in the journal, to be logged.
 
     Attributes:
         data: all accepted pings of the journal.
@@ -53,9 +53,9 @@ class Recovery:
         logged: JournalContents,
         truncate: Callable[[int], object],
         after_reset: bool = False,
-        notes: Sequence[str] = (),
+        damage: Sequence[str] = (),
     ) -> None:
-        self._notes = notes
+        self._damage = damage
         self.data, self.steps, self.after_reset = logged.samples, logged.steps, after_reset
         self.screening_state, self.unscreened = logged.screening_state, logged.unscreened
         self.refused = logged.refused
@@ -73,7 +73,7 @@ class Recovery:
 
     def run(self, updater: ModelUpdater, now_ns: int) -> Iterator[LoopEvent]:
         """Repeat the steps on a new updater, and draw the map."""
-        for text in self._notes:
+        for text in self._damage:
             yield Problem(Message("log", text), error=False)
         yield from self._repeat(updater)
         stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]

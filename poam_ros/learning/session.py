@@ -78,7 +78,7 @@ class SurveySession(ModelLoop):
         handled = self.front_end.handle(event, now, full)
         if not (isinstance(event, Tick) or handled.done):
             return handled
-        samples = self.add(handled.samples, now.limit_ns)
+        samples = self.add(handled.samples, now.unadjusted_ns)
         if handled.done:
             self.finish()
         return EventResult(samples, done=handled.done)

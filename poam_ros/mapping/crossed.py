@@ -121,7 +121,7 @@ class Crossed:
             for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:WORST]
         ]
         if len(offsets) > WORST:
-            said.append(f"{len(offsets) - WORST} more lines with an offset: lines.csv")
+            said.append(f"{len(offsets) - WORST} more lines with an offset: see lines.csv")
         return said
 
 
@@ -132,7 +132,9 @@ def _verdict(bias: Bias, kind: str) -> str:
         return "crosses no other line"
     if bias.offset:
         return f"{'shallower' if bias.median > 0 else 'deeper'} than {others}"
-    return f"agrees with {others}" if bias.crossings > 1 else "one crossing, which tells no offset"
+    if bias.crossings == 1:
+        return "one crossing, too few to show an offset"
+    return f"agrees with {others}"
 
 
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:

@@ -127,12 +127,16 @@ def learn(
         return mapper, Samples.joined(refused), Samples.joined([*withdrawn, loop.withdrawn])
     if steps is not None:
         raise InputError("mission: its journal ends before the first map")
+    raise _no_map(loop, sum(map(len, refused)))
+
+
+def _no_map(loop: ModelLoop, refused: int) -> PoamError:
+    """Why soundings made no map."""
     if failing := loop.status.failing:
-        raise PoamError(f"no map: {failing}")
-    raise InputError(
+        return PoamError(f"no map: {failing}")
+    return InputError(
         f"soundings: cannot make a map, as {len(loop.sample_queue)} accepted elevations do not "
-        "differ enough "
-        f"({sum(map(len, refused))} more were refused as {FALSE_ECHO})"
+        f"differ enough ({refused} more were refused as {FALSE_ECHO})"
     )
 
 

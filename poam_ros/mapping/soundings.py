@@ -66,12 +66,12 @@ class SoundingMapSettings(Settings):
         minimum=0, maximum=2**31 - 1,
     )  # fmt: skip
     first_batch: int = setting(
-        0, "Soundings in the first batch, which sets the scaling. 0: 600, or for a recording as in "
+        0, "Soundings in the first batch, which sets the scaling. 0: 600; for a recording, as in "
         "the live mapper", minimum=0, maximum=1_000_000, name="batch.first",
     )  # fmt: skip
     batch_size: int = setting(
         0, "Soundings in each further batch. 0: 60, or a 250th of all if that is more; for a "
-        "recording as in the live mapper", minimum=0, maximum=1_000_000,
+        "recording, as in the live mapper", minimum=0, maximum=1_000_000,
         name="batch.size",
     )  # fmt: skip
     water_level: float = water_level_setting()

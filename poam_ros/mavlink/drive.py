@@ -161,7 +161,8 @@ class Drive:
             self._learn(self._outcomes.get(), now)
         if session is not None and guidance is not None:
             busy = self._thread is not None and self._thread.alive
-            self._write(lambda: self._results.leave(now, busy, partial(self._learn, now=now)))
+            learn = partial(self._learn, now=now)
+            self._write(lambda: self._results.write_interrupted(now, busy, learn))
             guidance.close()
             if guidance.failing:
                 self._say(f"warning: {guidance.failing}")
@@ -277,7 +278,7 @@ class Drive:
             self._started, self._over = True, False
             self.guidance.agree()
             self.steering.forget(mission.station)
-        given = (now.limit_s,) if word == "start" else ()
+        given = (now.unadjusted_s,) if word == "start" else ()
         _, answer = getattr(mission, word)(*given)
         self._say(f"{word}: {answer}")
 

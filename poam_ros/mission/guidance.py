@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import SECOND, LimitClock, Moment
+from ..core.clock import SECOND, Moment, UnadjustedClock
 from ..core.errors import InputError
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
@@ -51,7 +51,7 @@ class Guidance:
         self,
         values: Mapping[str, Any],
         warn: Callable[[str, str], object],
-        clock: LimitClock | None = None,
+        clock: UnadjustedClock | None = None,
     ) -> None:
         self._values, self._warn, workspace = values, warn, Extent.of(values["workspace"])
         areas = instance(AreaSettings, values).open(workspace)
@@ -114,8 +114,8 @@ class Guidance:
             self._displaced = True
             self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
             self._watchdog.position_jumped(mission, position, distance)
-        self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.limit_s
-        if mission.update_position(position, now.limit_s, state.stamp_ns / SECOND) == "timeout":
+        self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
+        if mission.update_position(position, self._now_s, state.stamp_ns / SECOND) == "timeout":
             text = "a goal was given up, as it was not reached in time"
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
         self._watchdog.position_received(mission, std)
@@ -149,10 +149,10 @@ class Guidance:
 
     def draw(self, drawn: ElevationMap, now: Moment) -> None:
         """Take a new map."""
-        self.map, self._now_s = drawn, now.limit_s
+        self.map, self._now_s = drawn, now.unadjusted_s
         self._watchdog.received(MAP)
         self.mission.learn(drawn)
-        self.target.assess(self.mission, drawn, now.limit_s)
+        self.target.assess(self.mission, drawn, now.unadjusted_s)
         self.mission.set_planner(self._next_waypoints)
 
     def count(self, samples: int) -> None:
@@ -167,10 +167,10 @@ class Guidance:
 
     def tick(self, now: Moment) -> None:
         """Let limits and watchdogs act; call about every second."""
-        self._now_s = now.limit_s
-        self.mission.tick(now.limit_s)
-        self.target.tick(self.mission, now.limit_s)
-        self._watchdog.check(self.mission, now.steady_s, now.limit_s)
+        self._now_s = now.unadjusted_s
+        self.mission.tick(now.unadjusted_s)
+        self.target.tick(self.mission, now.unadjusted_s)
+        self._watchdog.check(self.mission, now.steady_s, now.unadjusted_s)
 
     def save(self, steady_s: float) -> None:
         """Update the reason and write what has changed, at a steady time in s."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import LimitClock
+from ..core.clock import UnadjustedClock
 from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
@@ -62,9 +62,9 @@ class MissionStore:
         self,
         settings: MissionStoreSettings,
         draws: np.random.Generator | None = None,
-        clock: LimitClock | None = None,
+        clock: UnadjustedClock | None = None,
     ) -> None:
-        self.failing, self._draws, self._clock = "", draws, clock or LimitClock()
+        self.failing, self._draws, self._clock = "", draws, clock or UnadjustedClock()
         self._resumes = settings.resume_after_restart
         self._written: dict[str, Any] = {}
         self._written_at = -math.inf

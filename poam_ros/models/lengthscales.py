@@ -15,7 +15,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 def lengthscale_setting(what: str, share: float) -> Any:
     """A field of a model's options, in m; 0 for a share of half the workspace's longer side."""
-    text = f"{what}. 0: {share:g} of half the workspace's longer side"
+    text = f"{what}. 0: {share:g} times half the workspace's longer side"
     return setting(0.0, text, "m", minimum=0.0, maximum=1e6)
 
 

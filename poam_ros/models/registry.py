@@ -90,7 +90,7 @@ class ModelSettings(Settings):
 
     method: str = setting("poam", "Model of the map", choices=MODELS)
     options: Any = None
-    threads: int = setting(1, "Threads of the linear algebra", minimum=1, maximum=256)
+    threads: int = setting(1, "Number of threads for linear algebra", minimum=1, maximum=256)
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
     prior: str = setting(
         "", "Map of the bottom from before the survey: GeoTIFF (elevation in m; a band `sigma`, if "

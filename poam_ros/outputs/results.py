@@ -222,7 +222,9 @@ class SessionResults(ResultFolder):
         self._failed = False
         return self._text(names)
 
-    def leave(self, now: Moment, busy: bool, take: Callable[[LoopEvent], object]) -> str:
+    def write_interrupted(
+        self, now: Moment, busy: bool, take: Callable[[LoopEvent], object]
+    ) -> str:
         """Write what an interrupted mission has, or one whose results could not be written;
         returns what was written, as text.
 
@@ -237,13 +239,13 @@ class SessionResults(ResultFolder):
         session = self._session
         if session.status.finished and not self._failed:
             return ""
-        for outcome in () if busy else session.leave(now):
+        for outcome in () if busy else session.wrap_up(now):
             take(outcome)
         drawn = session.map
         if busy and session.journal.folder is not None:
             drawn, text = None, "its map is not written, but poam map makes it from the journal"
             take(Problem(Message("busy", f"the model is still busy: {text}"), error=False))
-        return self._text(self.write_partial(drawn, session.everything(), session.unmapped))
+        return self._text(self.write_partial(drawn, session.all_samples(), session.unmapped))
 
     def _text(self, names: list[str]) -> str:
         return f"wrote {' and '.join(names)} in {self.folder}" if names else ""

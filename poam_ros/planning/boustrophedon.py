@@ -30,8 +30,8 @@ class BoustrophedonOptions(Settings):
     prefix = "boustrophedon"
 
     spacing: float = setting(
-        0.0, "Distance between the survey lines. 0: the smallest that the budget allows, or a "
-        "thirtieth of the workspace's shorter side without a budget", "m", minimum=0.0,
+        0.0, "Distance between the survey lines. 0: the smallest that the budget allows; "
+        "without a budget, a thirtieth of the workspace's shorter side", "m", minimum=0.0,
         maximum=100_000.0, mutable=True,
     )  # fmt: skip
 

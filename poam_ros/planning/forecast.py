@@ -41,6 +41,8 @@ MAX_CELLS = 20_000
 #: Standard deviation of log slope in addition to that between blocks: another survey learns another
 #: kernel.
 DEVIATION = 0.25
+#: Exponent of a bottom that is stated, not learned.
+STATED_EXPONENT = 1.5
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,7 @@ class Bottom:
     deviation: float = DEVIATION
 
     @classmethod
-    def stated(
-        cls, low: float, high: float, depth: float, noise: float, exponent: float = 1.5
-    ) -> Bottom:
+    def stated(cls, low: float, high: float, depth: float, noise: float) -> Bottom:
         """A bottom of one depth. The standard deviation 1 m from a ping, without noise, is between
         ``low`` and ``high`` (m) with a probability of 0.9.
 
@@ -74,7 +74,7 @@ class Bottom:
         if not 0 < low <= high < math.inf:
             raise InputError(f"expected 0 < LOW <= HIGH, in m, got {low:g} {high:g}")
         spread = 2 * math.log(high / low) / (2 * 1.645)
-        return cls(np.array([low * high]), np.array([depth]), exponent, noise, spread)
+        return cls(np.array([low * high]), np.array([depth]), STATED_EXPONENT, noise, spread)
 
     @classmethod
     def of_map(cls, drawn: ElevationMap, pings: np.ndarray, level: float) -> Bottom:

@@ -56,7 +56,7 @@ class ScreeningSettings(Settings):
     prefix = "screening"
 
     enabled: bool = setting(
-        False, "Hold pings that contradict track and map until others confirm them"
+        False, "Hold pings that contradict the track and the map until others confirm them"
     )
     echo_ratio: float = setting(
         1.35, "Hold a ping whose range is this many times the expected one, or its inverse",
@@ -73,8 +73,9 @@ class ScreeningSettings(Settings):
         True, "Withdraw accepted pings that crossing lines show to be multiples"
     )
     position_std: float = setting(
-        0.35, "Standard deviation of positions over a survey: what it explains at crossings is no "
-        "shift of the origin. Raise it for fixes that wander more. 0: look for no shift",
+        0.35, "Standard deviation of positions over a survey. Differences at crossings that it "
+        "explains are no shift of the origin. Raise it for fixes that wander more. 0: never look "
+        "for a shift",
         "m", 0.0, 100.0,
     )  # fmt: skip
     held_pings: int = 1000

@@ -83,9 +83,9 @@ class Shift:
     def sentence(self) -> str:
         """The shift in words."""
         return (
-            f"positions have shifted by {self.low:.0f} to {self.high:.0f} m (likeliest: "
+            f"positions have shifted by {self.low:.0f} to {self.high:.0f} m (most likely "
             f"{self.east:+.0f}, {self.north:+.0f}) "
-            f"since ping {self.first} at the latest, {self.seconds:.0f} s before: with this shift "
+            f"since ping {self.first} at the latest, {self.seconds:.0f} s ago: with this shift "
             f"{self.agreeing} of {self.crossings} crossings with earlier lines agree, "
             f"without it {self.agreed} of {self.met}"
         )

@@ -332,7 +332,7 @@ def run_mission(
             on_epoch(record)
     finally:
         # Also after Ctrl-C or a failure, so that no sample is lost.
-        samples = mission.session.everything()
+        samples = mission.session.all_samples()
         write_refused(folder, mission.session.unmapped)
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)

@@ -185,7 +185,7 @@ def test_settings_of_several_classes_may_share_a_setting():
         word: str = setting("b", "Another word", choices=("a", "b"))
 
     assert [row.name for row in rows(Some, Like, Some)] == [*ROWS, "more"]
-    with pytest.raises(ValueError, match="word is declared otherwise"):
+    with pytest.raises(ValueError, match="word is declared differently"):
         rows(Some, Unlike)
 
 

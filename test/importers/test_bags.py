@@ -131,7 +131,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     front_end = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
     found, _ = read_bag(folder, BagSettings(), front_end.settings)
-    lived = mission.session.everything()
+    lived = mission.session.all_samples()
     assert len(found) == len(lived) == 300
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
@@ -182,7 +182,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     list(mission.epochs())
-    lived, front_end = mission.session.everything(), mission.session.front_end
+    lived, front_end = mission.session.all_samples(), mission.session.front_end
     found, _ = read_bag(
         write_events(tmp_path / "mission", record), BagSettings(), front_end.settings
     )

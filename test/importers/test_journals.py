@@ -43,7 +43,7 @@ class Mission:
 
     def __init__(self, folder, **changed):
         kept = Kept(folder, **changed).mapped(steps=3)
-        self.folder, self.lived, self.samples = folder, kept.map, kept.session.everything()
+        self.folder, self.lived, self.samples = folder, kept.map, kept.session.all_samples()
         kept.close()
         values = settings(folder, **changed)
         self.workspace = Extent.of(values["workspace"])

@@ -138,7 +138,7 @@ def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
     for when in (np.r_[times, times][order], np.arange(len(both)) / 2):
         assert not impossible_positions(when, both).any()
     # What alternates at once is learned as the speed of the log.
-    assert ("as of more than one vehicle" in caplog.text) == (rows >= 30)
+    assert ("as those of several vehicles do" in caplog.text) == (rows >= 30)
 
 
 def table(path, times, xy, written=True, wrong=()):

@@ -95,10 +95,10 @@ def finished(tmp_path_factory):
     survey.settle()
     survey.work()
     session = survey.session
-    now = session.journal.folder
-    ResultFolder(str(now)).write(session.map, session.everything(), session.ledger.refused.newest())
+    now, samples = session.journal.folder, session.all_samples()
+    ResultFolder(str(now)).write(session.map, samples, session.ledger.refused.newest())
     settings = SaveSettings(formats="csv, ply")
-    save(now, settings, session.map, session.everything(), 0.0, {"a": 1})
+    save(now, settings, session.map, samples, 0.0, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60
     return folder
@@ -129,7 +129,7 @@ def opened(folder):
     """What a mapper finds there, and what it reports."""
     mission = MissionFolder(folder, {})
     mission.close()
-    return content(mission.journal.contents), mission.notes
+    return content(mission.journal.contents), mission.damage
 
 
 def journals(folder):
@@ -245,8 +245,8 @@ def test_text_that_is_no_longer_utf_8_is_restored_from_the_journal(image, tmp_pa
     assert b'{"Memory"' in data
     (folder / LOG).write_bytes(data.replace(b'{"Memory"', b'{"\xcdemory"'))
     assert content(read_mission(folder).logged) == whole
-    found, notes = opened(folder)
-    assert found == whole and notes
+    found, damage = opened(folder)
+    assert found == whole and damage
 
 
 @pytest.mark.parametrize("name", [LOG, JOURNAL])
@@ -263,8 +263,8 @@ def test_another_value_in_one_file_is_restored_from_the_other(image, tmp_path, n
         parts["pings"][0][-1] = 1.0
         lines[at] = lines[at][:33] + json.dumps(parts, separators=(",", ":")).encode() + b"\n"
         (folder / JOURNAL).write_bytes(b"".join(lines))
-    found, [note] = opened(folder)
-    assert note.startswith(f"{name} was damaged")
+    found, [damage] = opened(folder)
+    assert damage.startswith(f"{name} was damaged")
     assert found == whole and rows(folder) == before
 
 

@@ -33,14 +33,14 @@ def crashed(survey, to):
 def test_every_accepted_ping_is_a_complete_row(kept, tmp_path):
     s = kept()
     s.drive(50)
-    everything = s.session.everything()
+    everything = s.session.all_samples()
     found = rows(tmp_path / "m")
     assert len(found) == 50 == s.session.samples
     for row, number, stamp, (x, y), z in zip(found, *everything.arrays[:4], strict=True):
         assert row[:5] == (number, stamp, x, y, z)
     assert np.isfinite(everything.range).all() and np.isnan(everything.noise_std).all()
     s.close()
-    again = kept().session.everything()
+    again = kept().session.all_samples()
     for ours, theirs in zip(again.arrays, everything.arrays, strict=True):
         np.testing.assert_array_equal(ours, theirs)  # to the last bit
         assert ours.dtype == theirs.dtype
@@ -59,7 +59,7 @@ def test_a_ping_counts_and_enters_the_model_once_it_is_stored(kept, monkeypatch)
         s.ping()
     assert s.session.ledger.accepted == 20
     assert s.session.samples == 0 and not s.session.due(s.now)
-    assert len(s.session.everything()) == 20
+    assert len(s.session.all_samples()) == 20
     gate.set()
     s.settle()
     assert s.session.samples == 20 and s.session.due(s.now)
@@ -223,7 +223,7 @@ def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatc
     monkeypatch.setattr(again.session.mapper, "learn", fails_once)
     again.work()
     assert [o.message.reason for o in again.outcomes if isinstance(o, Problem)] == ["MemoryError"]
-    assert again.session.samples == len(again.session.everything()) == s.session.samples
+    assert again.session.samples == len(again.session.all_samples()) == s.session.samples
     again.drive(20)
     again.work()
     assert again.session.mapper.samples == s.session.samples + 20
@@ -301,7 +301,7 @@ def test_pings_during_recovery_wait_for_it(kept, tmp_path):
     again = kept("crashed")
     again.stamp = s.stamp
     again.drive(5)
-    assert again.session.samples == len(again.session.everything()) == s.session.samples + 5
+    assert again.session.samples == len(again.session.all_samples()) == s.session.samples + 5
     again.work()
     again.drive(20)
     again.work()

@@ -26,8 +26,8 @@ def left(survey, folder):
     """The map of a folder, as the node leaves it when it is taken down."""
     session = survey.session
     if not session.status.finished:
-        list(session.leave(survey.now))
-    kept = session.map, session.everything(), session.ledger.refused.newest()
+        list(session.wrap_up(survey.now))
+    kept = session.map, session.all_samples(), session.ledger.refused.newest()
     ResultFolder(str(folder)).write_partial(*kept)
     survey.close()
     return read_map(folder / "map.npz")
@@ -73,7 +73,7 @@ def test_a_map_that_was_drawn_when_the_mission_was_interrupted_is_drawn_again(tm
 def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
     survey = Kept(tmp_path / "m")
     survey.drive(9)
-    assert not list(survey.session.leave(survey.now)) and survey.session.map is None
+    assert not list(survey.session.wrap_up(survey.now)) and survey.session.map is None
     survey.close()
     survey = Kept(tmp_path / "m")
     assert len(survey.session.sample_queue) == 0 and survey.session.samples == 9
@@ -86,7 +86,7 @@ def test_after_a_reset_no_earlier_map_is_left(tmp_path):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     survey.session.handle(ResetRequested(), survey.now)  # which the model has not seen
     survey.drive(3)
-    assert not list(survey.session.leave(survey.now)) and survey.session.map is None
+    assert not list(survey.session.wrap_up(survey.now)) and survey.session.map is None
     survey.close()
 
 
@@ -97,7 +97,7 @@ def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatc
     monkeypatch.setattr(JournalDatabase, "append", full)
     for _ in range(5):
         survey.ping()
-    list(survey.session.leave(survey.now))
+    list(survey.session.wrap_up(survey.now))
     assert survey.session.map.samples == survey.session.samples == 65
     survey.close()
 

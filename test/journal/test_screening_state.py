@@ -50,7 +50,7 @@ def image(monkeypatch, tmp_path):
 def test_after_a_crash_at_any_moment_screening_gives_the_same_result(screened, image, tmp_path):
     whole = screened().until(END)
     whole.written()
-    everything, counts = whole.session.everything(), whole.session.ledger.counts()
+    everything, counts = whole.session.all_samples(), whole.session.ledger.counts()
     assert counts["held"] > 0 and counts["rejected"] > 0 and whole.balanced
     images = image()
     assert len(images) > 1
@@ -70,7 +70,7 @@ def test_after_a_crash_at_any_moment_screening_gives_the_same_result(screened, i
         assert again.session.undecided == len(screening_state) + len(waiting), at
         again.turn()
         again.until(END)
-        for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
+        for ours, theirs in zip(again.session.all_samples().arrays, everything.arrays, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
         np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
         states = [each.session._screen.dump_state() for each in (again, whole)]

@@ -52,7 +52,7 @@ def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, t
     assert len(said(s)) == 1 and f"double echoes, {false} pings withdrawn" in said(s)[0]
     # They stay accepted and keep their numbers, but are in neither the map nor the results.
     assert session.ledger.accepted == session.mapper.samples + len(session.sample_queue) + false
-    number = session.everything().number
+    number = session.all_samples().number
     np.testing.assert_array_equal(
         number, np.setdiff1d(np.arange(session.samples), session.withdrawn.number)
     )
@@ -94,7 +94,7 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
         whole = crossed(kind=kind).until()
         whole.close()
     assert [change for change, *_ in rows(tmp_path / "m", CHANGES)] == changes
-    everything, last = whole.session.everything(), images[-1]
+    everything, last = whole.session.all_samples(), images[-1]
     some = draw.sample(images[:-1], 4) + [last]
     shutil.copytree(last, bare := tmp_path / "bare")
     (bare / "checkpoint.npz").unlink(missing_ok=True)
@@ -110,7 +110,7 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
         np.testing.assert_array_equal(
             again.session.withdrawn.number, whole.session.withdrawn.number, err_msg=str(at)
         )
-        for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
+        for ours, theirs in zip(again.session.all_samples().arrays, everything.arrays, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
         np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
         assert again.session.status.withdrawn == whole.session.status.withdrawn

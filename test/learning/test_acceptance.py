@@ -41,7 +41,7 @@ def test_a_false_echo_is_refused_by_name(survey):
     s.drive(1, distance=230.0)
     s.learn(10)
     assert s.session.ledger.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
-    assert s.session.everything().number.tolist() == list(range(50))
+    assert s.session.all_samples().number.tolist() == list(range(50))
 
 
 def test_held_pings_are_refused_when_the_mission_is_done(survey):
@@ -65,7 +65,7 @@ def test_a_reset_refuses_held_and_unscreened_pings(survey):
     s.drive(4)
     assert s.kinds() == ["ModelReset"]
     s.learn(30)
-    assert s.session.everything().number.tolist() == list(range(34)) and total(s)
+    assert s.session.all_samples().number.tolist() == list(range(34)) and total(s)
 
 
 def test_a_reset_during_screening_refuses_the_pings(survey):
@@ -147,7 +147,7 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         s.work()
         total(s)
         assert len(s.session.held) == total(s)["held"] <= settings.held_pings
-        everything = s.session.everything().number
+        everything = s.session.all_samples().number
         assert everything.tolist() == list(range(s.session.samples))
 
 

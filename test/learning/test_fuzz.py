@@ -215,7 +215,7 @@ def check(session) -> None:
 
 def check_samples(session) -> None:
     """Every accepted ping is a finite sample, with a number of its own."""
-    samples = session.everything()
+    samples = session.all_samples()
     assert np.isfinite(samples.xy).all() and np.isfinite(samples.z).all()
     assert (np.diff(samples.number) > 0).all()
 

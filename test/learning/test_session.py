@@ -92,9 +92,9 @@ def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, ste
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
 
     def after(seconds, set_s=0):
-        limit_clock_s = s.now.limit_s + seconds
+        unadjusted_clock_s = s.now.unadjusted_s + seconds
         s.wait(seconds + set_s)
-        s.now = Moment(s.now.ros_ns, limit_clock_s, limit_clock_s)
+        s.now = Moment(s.now.ros_ns, unadjusted_clock_s, unadjusted_clock_s)
 
     s.learn(20)
     s.drive(3)
@@ -186,7 +186,7 @@ def test_an_update_that_is_interrupted_loses_no_samples(survey):
     with pytest.raises(KeyboardInterrupt):
         s.work()
     s.drive(1)
-    assert s.session.everything().number.tolist() == list(range(21))
+    assert s.session.all_samples().number.tolist() == list(range(21))
 
 
 def test_at_the_end_pings_are_placed_or_refused(survey):
@@ -211,7 +211,7 @@ def test_a_mission_without_a_map_finishes_too(survey):
     s.handle(MissionStateChanged("done"))
     *_, finished = s.work()
     assert finished.map is None and len(finished.samples) == 0
-    assert len(s.session.everything()) == 3
+    assert len(s.session.all_samples()) == 3
 
 
 def test_a_paused_mission_refuses_pings(survey):
@@ -295,7 +295,8 @@ def test_a_reset_keeps_only_what_came_after_it(survey):
     s.handle(ResetRequested())
     s.drive(7)
     assert s.session.samples == 7
-    assert s.session.everything().number.tolist() == list(range(7))  # also before the model's reset
+    # Also before the model's reset:
+    assert s.session.all_samples().number.tolist() == list(range(7))
     assert s.kinds() == ["ModelReset"]
     assert not s.mapper.initialised and s.session.map is None
     assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))

@@ -113,7 +113,7 @@ def test_the_z_of_a_vehicle_that_floats_is_the_water(voyage, surface, z):
     """ArduPilot's altitude is 0.15 m here, and wanders."""
     v = voyage({"mavlink.surface": surface}).explore().run(2)
     assert v.guidance.z == pytest.approx(z)
-    samples = v.session.everything()
+    samples = v.session.all_samples()
     error = samples.z - 0.5 - z - v.boat.simulation.terrain.elevation_at(samples.xy)
     assert abs(np.mean(error)) < 0.05
 

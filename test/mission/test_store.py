@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.core.clock import LimitClock
+from poam_ros.core.clock import UnadjustedClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
@@ -104,7 +104,7 @@ def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
     tmp_path, monkeypatch
 ):
     def read(ros_s, steady_s):
-        clock = LimitClock()
+        clock = UnadjustedClock()
         kept = MissionStore(MissionStoreSettings(str(tmp_path)), None, clock)
         kept.restore(m := mission())
         found = clock.read(ros_s, steady_s, simulated=False)

@@ -215,7 +215,7 @@ def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
     v.drive(30)
     eventually(lambda: settled(p, 30))
     assert p.front_end.ledger.rejected == {"no_odometry": 5}  # measured before the first odometry
-    samples = p.session.everything()
+    samples = p.session.all_samples()
     stamps = [SECOND // 20 + i * SECOND // 10 - SECOND // 2 for i in range(5, 30)]
     truth = [np.add(v.place(stamp), (1.0, 0.0, 0.0))[:2] for stamp in stamps]
     # Between two messages 0.1 s apart the curve leaves its chord by millimetres.
@@ -375,7 +375,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0})
     v, later, now = p.vehicle, [0.0], p.mapper._now
-    p.mapper._now = lambda: replace(now(), limit_clock_s=now().limit_s + later[0])
+    p.mapper._now = lambda: replace(now(), unadjusted_clock_s=now().unadjusted_s + later[0])
     levels = v.create_publisher(Float64, "water_level", 10)
     eventually(levels.get_subscription_count, what="no discovery")
 
@@ -392,11 +392,11 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     levels.publish(Float64(data=1.25))
     eventually(lambda: p.front_end.level(p.mapper._now()) == 1.25)
     pings(3)
-    found = p.session.everything()
+    found = p.session.all_samples()
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
     assert found.range.tolist() == [50.0] * 6
     later[0] = 700.0
-    what = "pings are refused: no water level arrives"
+    what = "pings are refused: no water level is received"
     eventually(lambda: v.says(text=what), what="no warning")
     pings(4)
     assert (
@@ -420,7 +420,7 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     v.odom.publish(write_odometry(state))
     v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
     eventually(lambda: p.front_end.ledger.accepted == 1)
-    samples = p.session.everything()
+    samples = p.session.all_samples()
     np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
     np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
     np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4

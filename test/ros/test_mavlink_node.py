@@ -182,7 +182,7 @@ def test_the_mapper_takes_its_pings(ship, ros, eventually):
     ship(planner=False)
     eventually(lambda: mapper.session.samples > 5)
     assert not mapper.session.ledger.rejected.keys() - {"no_odometry"}  # a busy machine leaves gaps
-    z = mapper.session.everything().z
+    z = mapper.session.all_samples().z
     assert ((z > -31) & (z < -3)).all()
 
 

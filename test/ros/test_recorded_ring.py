@@ -88,7 +88,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
     mapper, record = ring(sonar, 150, **KEPT, mission_dir=str(mission))
     session, front_end = mapper.session, mapper.session.front_end
-    lived, drawn = session.everything(), session.map
+    lived, drawn = session.all_samples(), session.map
 
     def kept():
         past = read_mission(mission).logged

@@ -53,7 +53,7 @@ def test_a_shift_is_found_and_reported_with_an_interval_of_its_size(east, north)
     assert JUMP <= shift.first <= JUMP + 8 * BLOCK and shift.last < JUMP + 12 * BLOCK
     assert watch.found is shift
     text = (
-        f"{shift.low:.0f} to {shift.high:.0f} m (likeliest: {shift.east:+.0f}, {shift.north:+.0f})"
+        f"{shift.low:.0f} to {shift.high:.0f} m (most likely {shift.east:+.0f}, {shift.north:+.0f})"
     )
     assert shift.sentence.startswith(
         f"positions have shifted by {text} since ping {shift.first} at the latest, "

@@ -248,7 +248,7 @@ def _help(boat: SimulatedBoat | None) -> str:
 def _speed_note(speed: float) -> str:
     if speed == 1:
         return ""
-    return f"time runs {speed:g} times as fast, also in the log and the report"
+    return f"time runs {speed:g} times as fast as real time, in the log and the report, too"
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:
@@ -321,7 +321,7 @@ def progress(drive: Drive, now: Moment) -> Progress:
     if not mission.active:
         shown.reason = mission.reason
     if mission.active:
-        shown.time_left = mission.budget.time_left(now.limit_s)
+        shown.time_left = mission.budget.time_left(now.unadjusted_s)
     if (ping := drive.newest_ping) is not None:
         fault = refusal_reason(ping)
         below = ping.range * drive.session.front_end.settings.sound_scale

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...mapping.outline import Outline
     from ...mapping.soundings import Soundings
     from ...outputs.exports.chart import Chart
+    from ...outputs.held_out import Validation
 
 SINGLE_HELD_OUT = (
     "note: single soundings were held out, but not their neighbours on the track, so these figures "
@@ -117,14 +118,14 @@ def _add_map(group: Any) -> None:
         "0, so that elevations are negative depths).")  # fmt: skip
     add("--draught", type=float, default=0.0, metavar="M",
         help="Depth of the transducer below the water surface (m), to be added to all depths. Give "
-        "it only if they count from the transducer (default: 0).")  # fmt: skip
+        "it only if the depths count from the transducer (default: 0).")  # fmt: skip
 
 
 def _add_chart(group: Any) -> None:
     group.add_argument("--outline", type=Path, metavar="FILE",
         help="File with the shore, where the map ends: polygons, with or without islands, as "
         "GeoJSON (degrees), or as GeoPackage, Shapefile or KML (extra `geo`) (default: the map "
-        "ends where the soundings say nothing more).")  # fmt: skip
+        "ends where all soundings are too far away to tell the depth).")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Also fill the map where all soundings are too far away to tell the depth "
         "(default: only within an outline).")  # fmt: skip
@@ -314,17 +315,21 @@ def _map(
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
         found = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
-        scores = found.accepted or found.every
-        print(
-            f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
-            f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
-            f"{100 * scores.coverage95:.1f} % within the 95 % interval"
-            + ("" if found.accepted else "; the screening leaves all of them out of the map")
-        )
-        if found.accepted and found.left_out:
-            print(found.beside)
+        _print_validation(found)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
+
+
+def _print_validation(found: Validation) -> None:
+    scores = found.accepted or found.every
+    print(
+        f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
+        f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
+        f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+        + ("" if found.accepted else "; the screening leaves all of them out of the map")
+    )
+    if found.accepted and found.left_out:
+        print(found.beside)
 
 
 def draw_figures(folder: Path, validated: bool = False) -> Chart | None:

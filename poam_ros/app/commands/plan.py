@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
     add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
     add("--max-duration", type=float, default=1.0, metavar="DAYS",
-        help="Refuse a longer survey than this (days; default: 1).")  # fmt: skip
+        help="Refuse a survey longer than this (days; default: 1).")  # fmt: skip
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
 
 

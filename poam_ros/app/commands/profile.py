@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--batch", 22, "New pings in an update"),
         ("--queries", 4500, "Places per prediction"),
         ("--repeats", 10, "Number of measurements after the warm-up"),
-        ("--threads", 1, "Threads of the linear algebra"),
+        ("--threads", 1, "Number of threads for linear algebra"),
         ("--device", "cpu", "Torch device, such as cuda"),
     ):
         kind = type(default)

@@ -23,24 +23,24 @@ def run(args: argparse.Namespace) -> int:
     path: Path = args.mission.expanduser()
     if not is_journal(path) and not any((path / name).is_file() for name in (MISSION, CHECKSUMS)):
         raise InputError(f"{path}: expected a mission folder, or one with {CHECKSUMS}")
-    notes, pings = [], 0
+    damage, pings = [], 0
     if is_journal(path):
         folder = MissionFolder(path, {}, salvage=True)
-        notes, pings = folder.notes, folder.most
+        damage, pings = folder.damage, folder.most
         folder.close()
     if (path / MISSION).is_file():
-        notes += repair(path, pings if is_journal(path) else 2**63)
+        damage += repair(path, pings if is_journal(path) else 2**63)
     for listing in sorted(path.rglob(CHECKSUMS)):
-        notes += _remove_damaged(listing.parent)
-    for note in notes:
-        print(note)
+        damage += _remove_damaged(listing.parent)
+    for text in damage:
+        print(text)
     counted = f"{quantity(pings, 'ping')}, " if is_journal(path) else ""
-    print(f"{path}: {counted}{'repaired' if notes else 'nothing is damaged'}")
+    print(f"{path}: {counted}{'repaired' if damage else 'nothing is damaged'}")
     return 0
 
 
 def _remove_damaged(folder: Path) -> list[str]:
-    """Set aside the files that differ from the folder's list of checksums; returns notes."""
+    """Set aside the files that differ from the folder's checksums; returns which, as text."""
     from ...core.files import damaged_files
     from ...journal.database import set_aside
     from ...journal.folder import is_journal

@@ -3,8 +3,8 @@
  *   K_ij = a s_ij b_ij,  s_ij = w_i . w_j,  b_ij = sum_m w_im w_jm exp(-|x_i - x_j|^2 / (2 l_m^2))
  *
  * All arrays are float64 and contiguous. Nothing here allocates or keeps state; every function may
- * run on any thread. The file includes itself once for each kind of
- * processor: the upper half belongs to all, the lower half is compiled for vectors of LANES.
+ * run on any thread. The upper half belongs to all processors; lanes.h compiles the lower half for
+ * each kind of them.
  */
 
 #ifndef LANES
@@ -16,7 +16,7 @@
 #define MAX_TILE 64 /* rows and columns of a piece of a grid */
 #define MIRROR_TILE 16
 #define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
-#define INLINE static inline __attribute__((always_inline)) TARGET
+#define INLINE static inline __attribute__((always_inline))
 
 /* The order in which base kernels are computed, and how. */
 typedef struct {
@@ -47,23 +47,8 @@ typedef struct {
 
 static const double EXP2[] = EXP2_POLYNOMIAL;
 
-#define LANES 2 /* SSE2, NEON */
-#define TARGET
-#include "attentive.c"
-#undef LANES
-
-#if defined(__x86_64__)
-#undef TARGET
-#define LANES 4
-#define TARGET __attribute__((target("avx2,fma")))
-#include "attentive.c"
-#undef LANES
-#undef TARGET
-#define LANES 8
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
-#include "attentive.c"
-#undef LANES
-#endif
+#define SELF "attentive.c"
+#include "lanes.h"
 
 /* K [n1, n2]; if symmetric, x1 is x2 and the upper triangle is a copy of the lower. */
 void attentive_forward(const Problem *q, int symmetric, double *K)
@@ -234,7 +219,7 @@ INLINE void FOR_LANES(pairs)(const Problem *q, const double *rates, int64_t i, V
     }
 }
 
-static TARGET void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict K)
+static void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict K)
 {
     V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], s[UNROLL], b[UNROLL];
     double rates[MAX_BASES];
@@ -338,7 +323,7 @@ INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double 
     return damplitude;
 }
 
-static TARGET double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
+static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
                                   double *dW2, double *dX1, double *dX2)
 {
     return dX1 ? FOR_LANES(gradient)(q, symmetric, G, dW1, dW2, dX1, dX2, 1)
@@ -360,7 +345,7 @@ INLINE void FOR_LANES(axis)(const Plan *plan, const double *rates, double from, 
     }
 }
 
-static TARGET void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
+static void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
 {
     double Ex[MAX_BASES][MAX_TILE], Ey[MAX_BASES][MAX_TILE], rates[MAX_BASES];
     const int64_t bases = q->plan.bases, cells = q->rows * q->columns;

@@ -5,8 +5,8 @@
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
  * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state;
- * every function may run on any thread. The file includes itself once for each kind of processor: the upper half
- * belongs to all, the lower half is compiled for vectors of LANES.
+ * every function may run on any thread. The upper half belongs to all processors; lanes.h compiles
+ * the lower half for each kind of them.
  */
 
 #ifndef LANES
@@ -60,38 +60,8 @@ static const double EXP2[] = EXP2_POLYNOMIAL;
 #define LOG2_TERMS 11
 #define SQRT_2 0x1.6a09e667f3bcdp0
 
-#define LANES 2 /* SSE2, NEON */
-#include "conditional.c"
-#undef LANES
-
-#if defined(__x86_64__)
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
-#define LANES 4
-#include "conditional.c"
-#undef LANES
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
-                             apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
-#endif
-#define LANES 8
-#include "conditional.c"
-#undef LANES
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#endif
+#define SELF "conditional.c"
+#include "lanes.h"
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
  * mean of a diagonal, and the largest that was needed is left in jitter. limited: how many means

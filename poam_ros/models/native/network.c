@@ -4,9 +4,9 @@
  *   F = W3 h2 + b3 + offsets,  h2 = tanh(W2 h1 + b2),  h1 = tanh(W1 x + b1)
  *
  * theta, F and its gradient are float64, the network is float32, and all arrays are contiguous.
- * Nothing here allocates or keeps state; every function may run on any thread. The file includes
- * itself once for each kind of processor: the upper half belongs to all, the lower half is compiled
- * for vectors of LANES doubles, twice as many floats.
+ * Nothing here allocates or keeps state; every function may run on any thread. The upper half
+ * belongs to all processors; lanes.h compiles the lower half for each kind of them: for vectors of
+ * LANES doubles, twice as many floats.
  */
 
 #ifndef LANES
@@ -17,7 +17,7 @@
 #define INPUTS 3  /* x, y and a one for the offsets b1 */
 #define PADDED 16 /* rows of units are a multiple of this: the longest vector */
 #define ROWS 4    /* of a product at a time, by UNROLL vectors: enough work to hide latencies */
-#define INLINE static inline __attribute__((always_inline)) TARGET
+#define INLINE static inline __attribute__((always_inline))
 
 /* theta [P] holds W1 [hidden, 2], b1, W2 [hidden, hidden], b2, W3 [FIELDS, hidden], b3, offsets, the
  * logarithm of the noise variance and the logit of half the exponent. */
@@ -77,23 +77,8 @@ static const float DENOMINATOR[] = {
 #define TERMS (sizeof NUMERATOR / sizeof *NUMERATOR)
 #define FLAT 9.0f /* beyond, tanh is 1 in float32 */
 
-#define LANES 2 /* SSE2, NEON */
-#define TARGET
-#include "network.c"
-#undef LANES
-
-#if defined(__x86_64__)
-#undef TARGET
-#define LANES 4
-#define TARGET __attribute__((target("avx2,fma")))
-#include "network.c"
-#undef LANES
-#undef TARGET
-#define LANES 8
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
-#include "network.c"
-#undef LANES
-#endif
+#define SELF "network.c"
+#include "lanes.h"
 
 /* Floats of the room. */
 int64_t network_room(int64_t nodes, int64_t hidden)
@@ -239,7 +224,7 @@ INLINE void FOR_LANES(unpack)(const Room *r, int64_t H, const double *theta)
     }
 }
 
-TARGET static void FOR_LANES(evaluate)(const Network *n, const double *theta, double *F)
+static void FOR_LANES(evaluate)(const Network *n, const double *theta, double *F)
 {
     const int64_t N = n->nodes, H = n->hidden;
     const Room r = laid_out(N, H, n->room);
@@ -282,9 +267,9 @@ INLINE void FOR_LANES(penalise)(const Penalties *p, const Room *r, int64_t nodes
     }
 }
 
-TARGET static void FOR_LANES(gradient)(const Network *n, const Penalties *penalties,
-                                       const double *theta, const double *F, const double *dF,
-                                       double *gradient)
+static void FOR_LANES(gradient)(const Network *n, const Penalties *penalties,
+                                const double *theta, const double *F, const double *dF,
+                                double *gradient)
 {
     const int64_t N = n->nodes, H = n->hidden;
     const Room r = laid_out(N, H, n->room);
@@ -319,7 +304,7 @@ TARGET static void FOR_LANES(gradient)(const Network *n, const Penalties *penalt
         gradient[i] += penalties->weight * theta[i];
 }
 
-TARGET static void FOR_LANES(adam)(const Adam *a, const double *gradient, double *restrict after)
+static void FOR_LANES(adam)(const Adam *a, const double *gradient, double *restrict after)
 {
     const Adam s = *a; /* a copy, which no store below can change */
     double *const theta = after, *const first = theta + s.size, *const second = first + s.size;

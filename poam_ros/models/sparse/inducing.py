@@ -127,7 +127,7 @@ class SelectionInput:
         """[Z'; X_new]."""
         return Candidates.of(self.kernel, self.Z_old, self.X_new)
 
-    def everything(self) -> Candidates:
+    def all_data(self) -> Candidates:
         """All data."""
         return Candidates.of(self.kernel, self.Z_old[:0], self.X)
 
@@ -160,13 +160,13 @@ def pivoted_and_padded(given: SelectionInput) -> Inducing:
 
 def pivoted_from_all(given: SelectionInput) -> Inducing:
     """PCD on all data (Sec. IV-A)."""
-    return _pivoted(given, given.everything())
+    return _pivoted(given, given.all_data())
 
 
 def all_training_inputs(given: SelectionInput) -> Inducing:
     """Z = X: the sparse posterior is then the exact one. M is ignored."""
     index = torch.arange(len(given.X), device=given.X.device)
-    return Inducing(given.everything(), index)
+    return Inducing(given.all_data(), index)
 
 
 def random_from_old_and_new(given: SelectionInput) -> Inducing:

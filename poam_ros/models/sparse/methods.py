@@ -45,8 +45,8 @@ class SparseOptions(Settings):
         maximum=1e-2,
     )  # fmt: skip
     tolerance: float = setting(
-        1e-5, "Add inducing inputs while one explains more than this share of the prior variance",
-        minimum=1e-12, maximum=1.0,
+        1e-5, "Add inducing inputs while the next explains more than this share of the prior "
+        "variance", minimum=1e-12, maximum=1.0,
     )  # fmt: skip
     learning_rate: float = setting(
         1e-2, "Learning rate of noise and amplitude", minimum=1e-9, maximum=1.0

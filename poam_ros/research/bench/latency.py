@@ -110,7 +110,6 @@ def measure(
     method: str = "poam",
     samples: int = 0,
     budget: float = 0.0,
-    resolution: float = 0.5,
 ) -> dict[str, Any]:
     """Latencies in s after the first map, of a workspace of 60 m x 60 m.
 
@@ -121,12 +120,33 @@ def measure(
         method: of the mapper.
         samples: pings in its model at the start.
         budget: its ``training.budget``, in s.
-        resolution: of its maps, in m.
 
     Raises:
         PoamError: if no map arrives.
     """
-    settings = {"method": method, "resolution": resolution, "training.budget": budget}
+    settings = {"method": method, "resolution": 0.5, "training.budget": budget}
+    vehicle, mapper = _run(settings, seconds, samples)
+    # The first map is that of the pilot survey. With initial pings, it is theirs, and the second
+    # one has all pings that waited for it.
+    begin = 1 if samples else 0
+    first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
+    later = mapper["drawn"][begin + 1 :]
+    return {
+        "seconds": seconds,
+        "method": method,
+        "samples": samples,
+        "odometry": _spread(delays[first:]),
+        "ping_to_map": _spread(vehicle.maps[1:]),
+        "arrival_to_goal": _spread(vehicle.goals),
+        **{
+            name.removesuffix("_s"): _spread([drawn[name] for drawn in later])
+            for name in ("update_s", "predict_s", "publish_s", "all_s", "all_cpu_s")
+        },
+    }
+
+
+def _run(settings: dict[str, Any], seconds: float, samples: int) -> tuple[Vehicle, dict[str, Any]]:
+    """Run a vehicle with mapper and planner; returns it, and the times of the mapper."""
     rclpy.init()
     vehicle, executor = Vehicle(), SingleThreadedExecutor()
     executor.add_node(vehicle)
@@ -148,24 +168,7 @@ def measure(
             thread.join(5.0)
             vehicle.destroy_node()
             rclpy.try_shutdown()
-        mapper = json.loads(times_file.read_text())
-    # The first map is that of the pilot survey. With initial pings, it is theirs, and the second
-    # one has all pings that waited for it.
-    begin = 1 if samples else 0
-    first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
-    later = mapper["drawn"][begin + 1 :]
-    return {
-        "seconds": seconds,
-        "method": method,
-        "samples": samples,
-        "odometry": _spread(delays[first:]),
-        "ping_to_map": _spread(vehicle.maps[1:]),
-        "arrival_to_goal": _spread(vehicle.goals),
-        **{
-            name.removesuffix("_s"): _spread([drawn[name] for drawn in later])
-            for name in ("update_s", "predict_s", "publish_s", "all_s", "all_cpu_s")
-        },
-    }
+        return vehicle, json.loads(times_file.read_text())
 
 
 def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:

@@ -69,7 +69,7 @@ class ProfileSettings:
                 raise InputError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.reference and self.samples < self.inducing:
             raise InputError(
-                f"reference: expected at least as many samples as inducing points, "
+                f"reference: expected at least as many samples as inducing inputs, "
                 f"got {self.samples} and {self.inducing}"
             )
 

@@ -21,6 +21,7 @@ from ...models.data import Dataset, Prediction
 
 JITTER = 1e-6
 NETWORK_RATE, RATE = 1e-3, 1e-2  # of Adam
+HIDDEN = 10  # width of the network's layers
 
 
 class PlainAttentiveKernel(gpytorch.kernels.Kernel):
@@ -28,14 +29,14 @@ class PlainAttentiveKernel(gpytorch.kernels.Kernel):
 
     is_stationary = False
 
-    def __init__(self, lengthscales: Tensor, hidden: int = 10) -> None:
+    def __init__(self, lengthscales: Tensor) -> None:
         super().__init__()
         outputs = len(lengthscales)
         self.register_buffer("lengthscales", lengthscales)
         self.network = nn.Sequential(
-            nn.Linear(2, hidden), nn.Tanh(),
-            nn.Linear(hidden, hidden), nn.Tanh(),
-            nn.Linear(hidden, outputs), nn.Softmax(dim=-1),
+            nn.Linear(2, HIDDEN), nn.Tanh(),
+            nn.Linear(HIDDEN, HIDDEN), nn.Tanh(),
+            nn.Linear(HIDDEN, outputs), nn.Softmax(dim=-1),
         )  # fmt: skip
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
@@ -86,18 +87,15 @@ class ReferencePOAM:
         num_inducing: M, exactly: the first batch needs as many data.
         lengthscales: of the base kernels [P].
         steps, minibatch: of the M-step.
-        seed: of the mini-batches.
     """
 
-    def __init__(
-        self, num_inducing: int, lengthscales: Tensor, steps: int, minibatch: int, seed: int = 0
-    ) -> None:
+    def __init__(self, num_inducing: int, lengthscales: Tensor, steps: int, minibatch: int) -> None:
         self.num_inducing, self.steps, self.minibatch = num_inducing, steps, minibatch
         kernel = gpytorch.kernels.ScaleKernel(PlainAttentiveKernel(lengthscales))
         self.model = _Model(torch.zeros(num_inducing, 2), kernel).double()
         self.elbo = gpytorch.mlls.VariationalELBO(self.model.likelihood, self.model, num_data=1)
         self._optimizer = self._make_optimizer()
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator().manual_seed(0)
         self._data: Dataset | None = None
         self._old: _Old | None = None
 

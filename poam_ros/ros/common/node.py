@@ -25,7 +25,7 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock as ClockMessage
 
-from ...core.clock import SECOND, LimitClock, Moment
+from ...core.clock import SECOND, Moment, UnadjustedClock
 from ...core.errors import InputError, shown
 from ...core.log_throttle import LogThrottle
 from ...core.renames import refuse_old
@@ -67,7 +67,7 @@ class ManagedNode(Node):
         values: current values of the parameters, by name.
         warnings: throttled warnings, such as messages it could not use, since ``configure``.
         steady_clock: the clock of every timer. Nobody sets it, and it runs while a simulated clock
-            stands still. ``limit_clock``: the one of limits in ROS time.
+            stands still. ``unadjusted_clock``: the one that limits count by.
         configured, active: the present state.
         finished: set by a node whose work is done; then ``run_node`` returns.
 
@@ -82,7 +82,7 @@ class ManagedNode(Node):
         super().__init__(name, **options)
         self._opened, self._started = ExitStack(), ExitStack()
         self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self.limit_clock, self._reading = LimitClock(), threading.Lock()
+        self.unadjusted_clock, self._reading = UnadjustedClock(), threading.Lock()
         self.warnings = LogThrottle(self.get_logger().warning)
         self.values = declare_parameters(
             self, table, self._parameters_changed, partial(inner_rows, name)
@@ -155,8 +155,8 @@ class ManagedNode(Node):
             ros_ns, steady_s = self.now_ns, time.monotonic()
             clock: Any = self.get_clock()  # a ROSClock
             simulated = clock.ros_time_is_active
-            limit_clock_s = self.limit_clock.read(ros_ns / SECOND, steady_s, simulated)
-        return Moment(ros_ns, steady_s, limit_clock_s)
+            unadjusted_clock_s = self.unadjusted_clock.read(ros_ns / SECOND, steady_s, simulated)
+        return Moment(ros_ns, steady_s, unadjusted_clock_s)
 
     @property
     def full_name(self) -> str:

@@ -117,8 +117,8 @@ PLANNER: tuple[Setting, ...] = (
         "the topic goal_pose",
     ),
     Setting(
-        "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",
-        minimum=0.0, maximum=3600.0,
+        "goal_period", 1.0, "Period at which a goal is repeated, in ROS time. 0: send each goal "
+        "once", "s", minimum=0.0, maximum=3600.0,
     ),
     Setting(
         "goal_radius", 0.1, "Count a goal as reached within this distance", "m", minimum=1e-3,

@@ -101,7 +101,7 @@ def _no_level(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     front_end = view.session.front_end
     if front_end.closed or front_end.level(view.now) is not None:
         return None
-    return WARN, "pings are refused: no water level arrives"
+    return WARN, "pings are refused: no water level is received"
 
 
 def _overloaded(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:

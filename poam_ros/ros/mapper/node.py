@@ -108,7 +108,7 @@ class MapperNode(ManagedNode):
         if results is not None:
             busy = "thread" in self.__dict__ and self.thread.alive
             try:
-                self._log_written(results.leave(self._now(), busy, self._log_problem))
+                self._log_written(results.write_interrupted(self._now(), busy, self._log_problem))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: partial results cannot be written ({error})")
         super().cleanup()

@@ -52,7 +52,7 @@ class PlannerNode(ManagedNode):
         """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
         p = self.values
-        self.guidance = Guidance(vars(p), self.warnings.add, self.limit_clock)
+        self.guidance = Guidance(vars(p), self.warnings.add, self.unadjusted_clock)
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:
@@ -111,7 +111,7 @@ class PlannerNode(ManagedNode):
         if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._announce()
-        self._repeat(now.limit_s)
+        self._repeat(now.unadjusted_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
@@ -159,7 +159,7 @@ class PlannerNode(ManagedNode):
         now = self.moment
         self.guidance.tick(now)
         self._announce()
-        self._repeat(now.limit_s)
+        self._repeat(now.unadjusted_s)
         self._topics.goals.poll()
 
     def _repeat(self, now_s: float) -> None:
@@ -191,7 +191,7 @@ class PlannerNode(ManagedNode):
         if service in ("start", "resume") and self.autopilot.refusal:
             response.message = f"refused, as {self.autopilot.refusal}"
             return response
-        given = (self.moment.limit_s,) if service == "start" else ()
+        given = (self.moment.unadjusted_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         if response.success and service in ("start", "resume"):
             self.guidance.agree()

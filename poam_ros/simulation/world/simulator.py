@@ -51,12 +51,12 @@ class SonarSettings(Settings):
         minimum=OWN, maximum=1e3,
     )  # fmt: skip
     clearance: float = setting(
-        OWN, "Height of the sonar above the highest place. -1: suited to the terrain (5 m; lake: "
+        OWN, "Height of the sonar above the highest point. -1: suited to the terrain (5 m; lake: "
         "2.5 m, which is 0.5 m under water)", "m", minimum=OWN, maximum=1e5,
     )  # fmt: skip
     min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
     max_range: float = setting(
-        0.0, "Longest valid range. 0: enough for the deepest place", "m", minimum=0.0, maximum=1e6
+        0.0, "Longest valid range. 0: enough for the deepest point", "m", minimum=0.0, maximum=1e6
     )
     # Delays the stamp too, as a sonar that stamps late; the mapper corrects it by an offset.
     latency: float = setting(

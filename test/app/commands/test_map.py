@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from kept import Crossed
+from nmea_sentences import sentence
 from shapes import geojson, square
 from soundings import write_survey
 
@@ -169,6 +170,18 @@ def test_wrong_options_give_one_line(log, tmp_path, options, words, capsys):
     line = refused(["map", str(log), "--output", str(tmp_path / "out"), *options], capsys)
     assert line.startswith("poam map: ") and words in line
     assert not (tmp_path / "out").exists()
+
+
+def test_a_reader_names_the_options_that_it_heeds(log, tmp_path, capsys):
+    nmea = tmp_path / "log.nmea"
+    nmea.write_text(20 * sentence("GPGGA,100000.00,5306.0,N,00836.0,W,1,08,0.9,5,M,46,M,,"))
+    given = ["--output", str(tmp_path / "out"), "--columns", "z=height"]
+    line = refused(["map", str(nmea), *given], capsys)
+    assert f"--columns: does not apply to a log of NMEA 0183 sentences ({nmea})" in line
+    assert "--crs: does not apply to a log" in refused(["map", str(nmea), "--crs", "x"], capsys)
+    # As it is an option of one of the files, the other is no reason to refuse it.
+    assert "expected depths" in refused(["map", str(nmea), str(log), *given], capsys)
+    assert "expected a column 'height'" in refused(["map", str(log), str(nmea), *given], capsys)
 
 
 def test_a_missing_log_is_reported(tmp_path, capsys):

@@ -48,7 +48,7 @@ def test_batch_sgpr_has_the_same_posterior():
     place = [int((z == everything.X).all(1).nonzero()[0]) for z in online.model.Z]
 
     def same(given):
-        return Inducing(given.everything(), torch.tensor(place))
+        return Inducing(given.all_data(), torch.tensor(place))
 
     batch = make_online(M, method="sgpr", noise=0.05, replaced={"select": same})
     batch.update(everything)
