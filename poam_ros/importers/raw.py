@@ -269,7 +269,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
         labels=_labels(raws), left_out=left_out,
     )  # fmt: skip
-    found = without_repeats(found).between(options.start, options.stop)
+    found = without_repeats(found, tuple(files)).between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,10 @@ BACK, PARTS = 10 * SECOND, 20
 OTHER_DEPTH = 0.1
 
 
-def without_repeats(soundings: Soundings) -> Soundings:
-    """The soundings of one or more files, each once: those of a later file, or of a later part of
-    a file whose times begin anew, that an earlier one has at the same time and place are left out,
-    with a warning. A line that is driven again has other times.
+def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
+    """The soundings of one or more ``files``, each once: those of a later file, or of a later part
+    of a file whose times begin anew, that an earlier one has at the same time and place are left
+    out, with a warning. A line that is driven again has other times.
 
     Where times or their dates are unknown, a file repeats another one if half of it stands there,
     place and depth to the millimetre, in the same order.
@@ -48,11 +49,10 @@ def without_repeats(soundings: Soundings) -> Soundings:
         for begin, end in zip(begins, [*begins[1:], len(soundings)], strict=True)
     ]
     names, parts = list[str](), list[np.ndarray]()
-    files = [Path(path).name for path, _ in soundings.files] or ["the file"]
-    for name, these in zip(files, every, strict=True):
+    for path, these in zip(files, every, strict=True):
         own = _parts(stamps, these) if stamps is not None and dated else [these]
         parts += own
-        names += len(own) * [name]
+        names += len(own) * [path.name]
     if len(parts) < 2:
         return soundings
     left, out = [], np.zeros(len(soundings), dtype=bool)

@@ -47,8 +47,8 @@ from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
-from .exclusions import described, rows_and_files
-from .left_out_file import left_out, write_left_out
+from .exclusions import DATES, described, rows_and_files
+from .left_out_file import left_out, time_text, write_left_out
 from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import surveyed
@@ -352,6 +352,15 @@ def _write_drawn(
     return shown
 
 
+def _measured(soundings: Soundings) -> dict[str, list[str]]:
+    """When the first and the last of the soundings were measured (UTC), if their dates are known;
+    a mission's journal says it itself."""
+    stamps = soundings.stamp_ns
+    if stamps is None or not len(stamps) or not (stamps > DATES).all():
+        return {}
+    return {"measured": [time_text(int(end)) for end in (stamps.min(), stamps.max())]}
+
+
 def describe(
     log: Path,
     soundings: Soundings,
@@ -364,6 +373,7 @@ def describe(
         "version": __version__,
         "log": str(log.resolve()),
         **soundings.source,
+        **_measured(soundings),
         "workspace": list(workspace.bounds),
         "resolution": float(grid.x[1] - grid.x[0]),
         **nested(

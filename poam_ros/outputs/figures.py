@@ -73,7 +73,7 @@ def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
     axis.contour(x, y, np.pad(chosen, 1).astype(float), [0.5], colors="#16283c", linewidths=0.9)
 
 
-def draw_soundings(axis: Any, xy: np.ndarray) -> None:
+def draw_soundings(axis: Any, xy: np.ndarray, alpha: float = 1.0) -> None:
     """Draw places [N, 2] as dots in a light ring, seen on every colour; of many some, smaller.
 
     The axis keeps its limits: soundings beyond them are not drawn.
@@ -81,8 +81,9 @@ def draw_soundings(axis: Any, xy: np.ndarray) -> None:
     some = xy[:: _stride(len(xy))]
     size = float(np.clip(1.6 * np.sqrt(2000 / max(1, len(some))), 0.5, 1.6))  # points
     axis.autoscale(False)
+    style = {"markeredgewidth": 0, "alpha": alpha, "zorder": 1.5}
     for width, colour in ((2.0 * size, "white"), (size, "#1c2733")):
-        axis.plot(*some.T, "o", color=colour, markersize=width, markeredgewidth=0, zorder=1.5)
+        axis.plot(*some.T, "o", color=colour, markersize=width, **style)
 
 
 def plain(text: str) -> str:
@@ -316,20 +317,22 @@ def draw_validation(folder: Path) -> Path:
         name, sign, z, mean = "depth", -1.0, level - z, level - mean
     error = mean - z
     outside = np.abs(error) > CONFIDENCE_95 * std
-    figure = blank_figure((WIDTH, 7.0))
-    against, where = figure.subplots(2, 1, height_ratios=(1, 1.2))
+    figure = blank_figure((WIDTH, 3.4))
+    against, where = figure.subplots(1, 2)
     _draw_against(against, z, mean, outside, name)
     reach = float(np.quantile(np.abs(error), 0.98)) or 1.0
     order = np.argsort(np.abs(error))  # the large ones on top
     points = where.scatter(
-        x[order], y[order], c=error[order], s=3, vmin=-reach, vmax=reach,
+        x[order], y[order], c=error[order], s=1.5, vmin=-reach, vmax=reach,
         cmap="RdBu_r" if sign > 0 else "RdBu",  # red: predicted too high, whichever way is up
     )  # fmt: skip
     where.set_aspect("equal")
-    where.set_title(f"error of the {name}: predicted - measured (m)", fontsize="medium")
     where.set_xlabel("x (m)")
     where.set_ylabel("y (m)")
-    figure.colorbar(points, ax=where, shrink=0.85, extend="both")
+    bar = figure.colorbar(points, ax=where, location="top", shrink=0.9, extend="both")
+    bar.set_label(f"error of the {name} (m)", fontsize="medium")
+    for axis in (against, where, bar.ax):
+        axis.tick_params(labelsize="small")
     return save_figure(figure, folder / "validation.png", DPI)
 
 
@@ -342,17 +345,19 @@ def _draw_against(
     axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray, name: str
 ) -> None:
     for chosen, colour, said in (
-        (~outside, "tab:blue", "within the 95 % interval"),
-        (outside, "tab:red", "outside the 95 % interval"),
+        (~outside, "tab:blue", "inside"),
+        (outside, "tab:red", "outside"),
     ):
         label = f"{said}: {100 * chosen.mean():.1f} %"
-        axis.plot(z[chosen], mean[chosen], ".", markersize=2, color=colour, label=label)
+        axis.plot(z[chosen], mean[chosen], ".", markersize=1.5, color=colour, label=label)
     ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
     axis.plot(ends, ends, color="black", linewidth=0.8)
-    axis.set_title("held-out soundings", fontsize="medium")
     axis.set_xlabel(f"measured {name} (m)")
     axis.set_ylabel(f"predicted {name} (m)")
-    axis.legend(loc="upper left", markerscale=5, fontsize="small")
+    axis.legend(
+        loc="upper left", markerscale=5, fontsize="small", title="95 % interval",
+        title_fontsize="small",
+    )  # fmt: skip
 
 
 def _stride(count: int) -> int:

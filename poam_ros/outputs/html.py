@@ -20,7 +20,8 @@ table{border-collapse:collapse;width:100%;break-inside:auto}
 tr{break-inside:avoid}
 th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
 font-weight:400}
-th{color:#44525f;min-width:30%}
+th{color:#44525f;width:36%}
+table.wide th{width:auto}
 td{overflow-wrap:anywhere}
 table.wide td{overflow-wrap:normal}
 table.wide .number{text-align:right;font-variant-numeric:tabular-nums}
@@ -29,10 +30,11 @@ table.wide td:first-child,table.wide td:last-child{overflow-wrap:anywhere}
 figure{margin:8px 0;break-inside:avoid}
 img{display:block;width:100%;height:auto;object-fit:contain}
 figcaption,small,p.note{color:#5b6b7b;font-size:12px}
+p.note{break-after:avoid}
 pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
 @media(max-width:480px){body{font-size:13px}table.wide{font-size:12px}
 table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}}
-@media print{details{display:none}img{max-height:175mm}}
+@media print{details{display:none}img{max-height:95mm}img.large{max-height:145mm}}
 """
 SIMULATED = (
     "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
@@ -57,10 +59,11 @@ def section(title: str, *parts: str) -> Iterable[str]:
     return f"<h2>{escape(title)}</h2>", *parts
 
 
-def figure(content: bytes, caption: str) -> str:
-    """A PNG with its caption."""
+def figure(content: bytes, caption: str, large: bool = False) -> str:
+    """A PNG with its caption; two that are not ``large`` fit a printed page."""
     image = f"data:image/png;base64,{b64encode(content).decode()}"
+    kind = " class=large" if large else ""
     return (
-        f'<figure><img alt="{escape(caption, quote=True)}" src="{image}">'
+        f'<figure><img{kind} alt="{escape(caption, quote=True)}" src="{image}">'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from .held_out import Validation
 from .html import SIMULATED, figure, section, write_page
 from .plates import (
     chart_plate,
+    common_beginning,
     contour_levels,
     crossings_plate,
     lines_plate,
@@ -38,15 +40,20 @@ from .plates import (
     uncertain,
     uncertainty_plate,
 )
-from .view.texts import Cell, numbers, table, wide_table
+from .view.texts import Cell, numbers, table, tvu_shares, wide_table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
 
 FILE = "report.html"
 #: A larger share of the area beyond the outermost soundings is reported.
 BEYOND = 0.1
+NOT_COUNTED = "water that was not sounded, as up to the shore"
 #: Approximate number of rows in the volume table.
 ROWS = 20
+#: Provenance that other parts of the report have, or that explains what exports hold.
+SAID_ELSEWHERE = (
+    "title", "settings", "samples", "software", "export_time", "origin", "uncertainty", "density",
+)  # fmt: skip
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
 
@@ -70,19 +77,20 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
     config = settings_of(folder)
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
-        f"<p class=note>{escape(_dated(chart))}</p>",
+        f"<p class=note>{escape(_dated(chart, config))}</p>",
         SIMULATED if is_simulated(folder) else "",
-        # Before the table: rows continue on the next page, a figure does not.
-        figure(chart_plate(chart), _chart_caption(chart)),
-        *section("Summary", table(summary(folder, chart))),
+        # Figures are before tables: rows continue on the next page, a figure does not.
+        figure(chart_plate(chart), _chart_caption(chart), large=True),
+        *section("Summary", table(summary(folder, chart) | _short(folder, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
-        table({k: v for k, v in numbers(chart).items() if "TVU" in k}),
+        table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *section("Soundings", table(_soundings(chart, config)), _lines_figure(folder, chart)),
+        *section("Soundings", _lines_figure(folder, chart), table(_soundings(chart, config))),
         *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
-        f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
+        "<details><summary>All settings</summary>"
+        f"<pre>{escape(_dumped(_without_folders(config)))}</pre></details>",
     ]
     return write_page(folder / FILE, chart.provenance["title"], parts)
 
@@ -99,7 +107,7 @@ UNCERTAINTY_CAPTION = (
 )
 CROSSINGS_CAPTION = (
     "Crossings, coloured by the difference of the two depths. Grey: soundings in the map, with the "
-    "names of the survey lines where there is room."
+    "names of the survey lines where there is room{}."
 )
 
 
@@ -132,7 +140,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
                 f"the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     elif (folder / VOLUME).exists() and not chart.outline:
-        found["not counted"] = "water that was not sounded, as up to the shore (give --outline)"
+        found["not counted"] = f"{NOT_COUNTED} (give --outline)"
     if scores := Validation.read(folder / SCORES):
         found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"
@@ -141,10 +149,28 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     return found
 
 
-def _dated(chart: Chart) -> str:
-    words = chart.provenance
-    place = words["origin"]
-    return f"{words['software']}, {words['export_time']}. Origin of the map: {place}."
+def _short(folder: Path, chart: Chart) -> dict[str, str]:
+    """What the summary says in fewer words to a client, who gives no options, and on paper, where
+    links cannot be followed and errors have a section of their own."""
+    found = {}
+    if (folder / VOLUME).exists() and not chart.outline:
+        found["not counted"] = NOT_COUNTED
+    if scores := Validation.read(folder / SCORES):
+        own = scores.accepted or scores.every
+        found["held-out soundings"] = (
+            f"mean absolute error {own.mae:.2f} m, {own.coverage95:.1%} within the 95 % interval"
+        )
+    if chart.place is not None:
+        place = place_said(chart.place.latitude, chart.place.longitude)
+        found["place"] = place.partition(" (")[0]
+    return found
+
+
+def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
+    """When it was measured, if that is known, and when and with what the report was made."""
+    words, days = chart.provenance, [str(time)[:10] for time in config.get("measured") or ()]
+    measured = f"Measured {' to '.join(dict.fromkeys(days))}. " if days else ""
+    return f"{measured}Report of {words['export_time'][:10]}, made with {words['software']}."
 
 
 def _held_out(folder: Path) -> Iterable[str]:
@@ -162,9 +188,12 @@ def _held_out(folder: Path) -> Iterable[str]:
     if found.accepted and found.left_out:
         words["all soundings"] = found.beside
     picture = folder / "validation.png"
-    caption = "Predicted against measured values, and the errors on a map."
+    caption = (
+        "Held-out soundings: predicted against measured values, in red outside the 95 % interval, "
+        "and the errors, predicted less measured, on a map."
+    )
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return section("Errors at held-out soundings", table(words), *figures)
+    return section("Errors at held-out soundings", *figures, table(words))
 
 
 def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
@@ -187,9 +216,9 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "the lines that it crosses."
     )
     return section(
-        "Crossings", f"<p class=note>{note}</p>", table(words),
-        figure(crossings_plate(chart), CROSSINGS_CAPTION),
-        _line_table(lines),
+        "Crossings", f"<p class=note>{note}</p>",
+        figure(crossings_plate(chart), CROSSINGS_CAPTION.format(_shortened(chart))),
+        table(words), _line_table(lines),
     )  # fmt: skip
 
 
@@ -212,8 +241,9 @@ def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
     rows = []
     for row in lines:
         name = row["line"] if row["line"] else f"day {row['day']}"
-        between = f"{row['low']} to {row['high']}" if row["low"] else ""
-        rows.append((name, row["crossings"], (row["median"], between), row["verdict"]))
+        median, low, high = (f"{float(row[k]):.2f}" if row[k] else "" for k in LINE_COLUMNS[3:6])
+        between = f"{low} to {high}" if low else ""
+        rows.append((name, row["crossings"], (median, between), row["verdict"]))
     heads = ("line", "crossings", ("median (m)", "95 % interval"), "verdict")
     return wide_table(heads, rows, right=(1, 2))
 
@@ -226,15 +256,18 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
     picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
     return section(
-        "Volume", f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} lists all "
-        "levels.</p>", _volume_table(water, chart.settings.water_level), *figures,
+        "Volume", *figures, f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} "
+        "lists all levels.</p>", _volume_table(water, chart.settings.water_level),
     )  # fmt: skip
 
 
 def _volume_table(water: WaterBelow, level: float) -> str:
-    count = len(water.level)
-    some = set(range(0, count, -(-count // ROWS))) | {int(np.abs(water.level - level).argmin())}
-    shown = sorted(some, reverse=True)
+    count, now = len(water.level), int(np.abs(water.level - level).argmin())
+    chosen, step = np.ones(count, dtype=bool), -(-count // ROWS)
+    if step > 1:  # round numbers: multiples of the levels' spacing
+        chosen = np.round(water.level / np.median(np.diff(water.level))) % step == 0
+    chosen[now] = True
+    shown = np.flatnonzero(chosen)[::-1].tolist()
     rows: list[list[Cell]] = []
     for index in shown:
         row: list[Cell] = [f"{water.level[index]:.2f}"]
@@ -246,16 +279,22 @@ def _volume_table(water: WaterBelow, level: float) -> str:
     heads += [
         (f"{name.replace('_', ' ')} ({UNITS[name][-1][0]})", "95 % interval") for name in QUANTITIES
     ]
-    now = [row for row, index in enumerate(shown) if water.level[index] == level]
-    return wide_table(heads, rows, range(1 + len(QUANTITIES)), now[0] if now else None)
+    bold = shown.index(now) if water.level[now] == level else None
+    return wide_table(heads, rows, range(1 + len(QUANTITIES)), bold)
 
 
 def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
     those of a mission from its journal."""
-    found = {"file": str(config["log"])} if "log" in config else {}
+    found, several = {}, config.get("files") or ()
+    if files := [PurePath(str(each["file"])).name for each in several]:
+        found["files"] = ", ".join(files)
+    elif "log" in config:
+        found["file"] = PurePath(str(config["log"])).name
     told = {"understood": "columns or messages", "layout": "layout"}
     found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
+    if measured := config.get("measured"):
+        found["measured"] = " to ".join(map(str, measured))
     for name, count in dict(config.get("samples") or {}).items():
         found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
     if "samples" not in config:
@@ -281,10 +320,17 @@ def _lines_figure(folder: Path, chart: Chart) -> str:
     if not lines and not len(out):
         return ""
     caption = "Soundings in the map"
-    caption += ", a colour for each survey line, named where there is room." if lines else "."
+    named = f", a colour for each survey line, named where there is room{_shortened(chart)}."
+    caption += named if lines else "."
     if len(out):
         caption += f" Red crosses: {quantity(len(out), 'sounding')} left out as false echoes."
     return figure(lines_plate(chart, out), caption)
+
+
+def _shortened(chart: Chart) -> str:
+    """What the labels of the survey lines leave out, as text; empty if nothing."""
+    left = common_beginning([name for name, _ in survey_lines(chart)]).strip()
+    return f" (without their common beginning, {left})" if left else ""
 
 
 def _pings(chart: Chart) -> dict[str, str]:
@@ -305,14 +351,28 @@ def _words(name: str) -> str:
 
 
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
-    words = {k: v for k, v in chart.provenance.items() if k not in ("title", "settings")}
+    words = {k: v for k, v in chart.provenance.items() if k not in SAID_ELSEWHERE}
     found = {key.replace("_", " "): text for key, text in words.items()}
     model = config.get("model")
     if isinstance(model, Mapping):
         found["model"] = f"{model.get('method')}, seed {config.get('seed')}"
     if isinstance(outline := config.get("outline"), Mapping):
-        found["outline"] = f"{outline.get('file')} ({outline.get('area'):,} m\u00b2)"
+        name = PurePath(str(outline.get("file"))).name
+        found["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"
     return found | {"cells": numbers(chart)["cells"]}
+
+
+def _without_folders(value: Any) -> Any:
+    """Settings with the names of files in place of their paths: a client needs no more."""
+    if isinstance(value, Mapping):
+        found = {key: _without_folders(own) for key, own in value.items()}
+        if isinstance(command := value.get("command"), str):
+            found["command"] = shlex.join(map(_without_folders, shlex.split(command)))
+        return found
+    if isinstance(value, list):
+        return [_without_folders(own) for own in value]
+    absolute = isinstance(value, str) and PurePath(value).is_absolute()
+    return PurePath(value).name if absolute else value
 
 
 def _dumped(config: Any) -> str:

@@ -21,10 +21,14 @@ TEXT, SMALL = 9, 7.5
 #: Width over height from which the colour bar is below the map.
 BELOW = 1.2
 INK = "#16283c"
-#: Minimum distance of two labels of one depth, as a share of the map's longer side.
-APART = 0.12
-#: Line labels: maximum number of characters, and where along a line they are tried, in this order.
-LETTERS, ALONG = 16, (0.5, 0.3, 0.7, 0.12, 0.88)
+#: Opacity of the soundings under contours.
+FAINT = 0.5
+#: Minimum distance of two labels of one depth, and of a label from the map's edge, as shares of the
+#: map's longer side.
+APART, EDGE = 0.12, 0.015
+#: Line labels: maximum number of characters, of which longer ones lose a common beginning, and
+#: where along a line they are tried, in this order.
+LETTERS, LONG, ALONG = 16, 8, (0.5, 0.3, 0.7, 0.12, 0.88)
 #: Thousandths of an arc second in a degree.
 UNITS = 3_600_000
 #: Spacings of a graticule, in those, and the maximum number of intervals.
@@ -48,7 +52,7 @@ def chart_plate(chart: Chart) -> bytes:
     image = axis.imshow(
         chart.depth, origin="lower", extent=chart.grid.borders.bounds, cmap=_mixed(RELIEF[::-1])
     )
-    draw_soundings(axis, chart.track)
+    draw_soundings(axis, chart.track, FAINT)
     shore = _shore(axis, chart)
     _clipped(image, shore)
     _draw_contours(axis, chart, shore)
@@ -87,20 +91,26 @@ def _contours(axis: Any, chart: Chart, cells: np.ndarray, **style: Any) -> Any:
 
 
 def _label_contours(axis: Any, chart: Chart) -> None:
-    """Write the depths of contours on them. They are placed on whole contours, as solid and dashed
-    parts would each have labels of their own; of two of one depth that are close, one is kept."""
+    """Write the depths of contours on them, upright: along a contour a 6 might be read as a 9.
+
+    They are placed on whole contours, as solid and dashed parts would each have labels of their
+    own; of two of one depth that are close, one is kept, and none that the map's edge would cut.
+    """
     whole = _contours(axis, chart, np.isfinite(chart.depth), linewidths=0.0)
     if whole is None:
         return
-    near = APART * float(chart.grid.borders.size.max())
+    borders = chart.grid.borders
+    near, edge = (share * float(borders.size.max()) for share in (APART, EDGE))
     kept: list[tuple[str, Any]] = []
     for label in axis.clabel(whole, fontsize=SMALL, fmt="%g", inline=False):
+        place = np.array([label.get_position()])
         same = [at for text, at in kept if text == label.get_text()]
-        if same and np.hypot(*(np.array(same) - label.get_position()).T).min() < near:
+        close = bool(same) and np.hypot(*(np.array(same) - place).T).min() < near
+        if close or not borders.contains(place, slack=-edge)[0]:
             label.remove()
             continue
         kept.append((label.get_text(), label.get_position()))
-        label.set_path_effects(_halo())
+        label.set(rotation=0, path_effects=_halo())
 
 
 def uncertainty_plate(chart: Chart) -> bytes:
@@ -164,18 +174,33 @@ def survey_lines(chart: Chart) -> list[tuple[str, np.ndarray]]:
     return [(str(names[i]), pieces[i]) for i in ordered if names[i]]
 
 
+def common_beginning(names: Sequence[str]) -> str:
+    """What long names of survey lines begin with, all of them: labels leave it out. It ends with a
+    word, unless all names are equally long, as dates and times are."""
+    if len(names) < 2 or max(map(len, names)) <= LONG:
+        return ""
+    low, high = min(names), max(names)
+    same = [one == other for one, other in zip(low, high, strict=False)]
+    found = low[: same.index(False) if False in same else len(same)]
+    if len(set(map(len, names))) > 1:
+        found = found[: 1 + max(map(found.rfind, " _-"))]
+    return found
+
+
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
     """Write the names of the survey lines beside them, where there is room; long lines first."""
     lines = survey_lines(chart)
     if not lines:
         return
+    first = len(common_beginning([name for name, _ in lines]))
     figure.draw_without_rendering()  # the layout fixes the size of the axis
     figure.set_layout_engine("none")
     points = 72 / figure.dpi
     corners = axis.transData.transform(np.reshape(chart.grid.borders.bounds, (2, 2)).T) * points
     taken = np.empty((0, 4))
     for name, places in sorted(lines, key=lambda line: -len(line[1])):
-        text = name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}\u2026"
+        text = name[first:]
+        text = text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}\u2026"
         half = np.array([0.34 * SMALL * len(text), 0.75 * SMALL])
         for share in ALONG:
             place = places[int(share * (len(places) - 1))]

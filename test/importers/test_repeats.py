@@ -45,6 +45,14 @@ def test_a_file_that_repeats_another_adds_nothing(again, tmp_path, caplog):
     assert f"export.csv: {count} soundings of {count} also in monday.csv" in caplog.text
 
 
+def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
+    log = day(tmp_path / "twice.csv")
+    log.write_text(log.read_text() + log.read_text().split("\n", 1)[1])
+    assert len(read_soundings([log])) == COUNT
+    words = f"twice.csv: {COUNT} soundings of {COUNT} also in an earlier part of it"
+    assert caplog.text.count(words) == 1
+
+
 def test_a_part_that_goes_on_is_kept_where_it_is_new(tmp_path):
     paths = [
         day(tmp_path / f"part{i}.csv", slice(begin, end))

@@ -134,8 +134,8 @@ def test_validation_shows_depths_of_what_is_under_water(tmp_path, monkeypatch, l
     files.write_table(tmp_path / "held_out.csv", COLUMNS, rows[:, : len(COLUMNS)].tolist())
     files.write_config(tmp_path / "config.yaml", {"water_level": level})
     monkeypatch.setattr(figures, "save_figure", lambda figure, path, dpi: figure)
-    against, where, _ = figures.draw_validation(tmp_path).axes
-    assert against.get_xlabel() == f"measured {name} (m)" and name in where.get_title()
+    against, where, bar = figures.draw_validation(tmp_path).axes
+    assert against.get_xlabel() == f"measured {name} (m)" and name in bar.get_xlabel()
     assert against.lines[0].get_xdata()[0] == first
     error = where.collections[0].get_array()
     assert np.allclose(error, -0.5 if name == "depth" else 0.5)

@@ -23,7 +23,13 @@ from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports import chart as charts
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
-from poam_ros.outputs.html_report import screened_out, write_report
+from poam_ros.outputs.html_report import (
+    ROWS,
+    _shortened,
+    _volume_table,
+    screened_out,
+    write_report,
+)
 from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
@@ -90,6 +96,25 @@ def test_a_report_is_complete_in_its_file(run):
     assert "excluded: not a number" in words and "excluded: false echoes" in words
     assert re.search(r"area\s+1,760 m² ", words)  # 22 of 30 columns
     assert "Errors at held-out soundings" not in words
+
+
+def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    config |= {
+        "log": "/home/me/my survey/monday.csv",
+        "files": [{"file": f"/home/me/my survey/{day}.csv"} for day in ("monday", "tuesday")],
+        "measured": ["2025-01-17T16:03:35Z", "2025-01-18T09:00:00Z"],
+        "outline": {"file": "/home/me/shore.geojson", "area": 494577.4},
+        "command": "poam map '/home/me/my survey/monday.csv' --outline /home/me/shore.geojson",
+    }
+    files.write_config(run / "config.yaml", config)
+    _, words = read(write_report(run))
+    assert "/home" not in words and "my survey" not in words
+    assert "monday.csv, tuesday.csv" in words and "shore.geojson (494,577 m\u00b2)" in words
+    assert "command: poam map monday.csv --outline shore.geojson" in words
+    assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
+    files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
+    assert "Measured 2025-01-17. Report" in read(write_report(run))[1]
 
 
 def test_held_out_errors_are_in_the_report(run):
@@ -176,7 +201,7 @@ def test_crossings_have_figures_a_map_and_a_table(run):
     text = write_report(run).read_text(encoding="utf-8")
     assert text.count("<img") == before.count("<img") + 1  # lines without names have no figure
     for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0%</td>",
-                 "&lt;i&gt;L2", ">-0.100<small>-0.400 to 0.200</small></td>",
+                 "&lt;i&gt;L2", ">-0.10<small>-0.40 to 0.20</small></td>",
                  "<td>day 2025-01-12</td>"):  # fmt: skip
         assert said in text, said
 
@@ -266,6 +291,54 @@ def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size):
             box = text.get_window_extent()
             assert box.y0 >= -0.5 and box.y1 <= figure.bbox.y1 + 0.5, text
             assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5, text
+
+
+@pytest.mark.parametrize(
+    ("names", "beginning"),
+    [
+        (["20250117160335", "20250122142802", "20250130115554"], "202501"),
+        (["SBP L12 NS", "SBP L1 SN", "SBP L17 SN"], "SBP "),
+        (["profile1", "profile10", "profile12"], ""),  # the 1 is no beginning
+        (["L1", "L2"], ""),
+        (["20250117160335"], ""),
+    ],
+)
+def test_long_names_of_lines_are_shown_without_their_beginning(run, monkeypatch, names, beginning):
+    assert plates.common_beginning(names) == beginning
+    chart = named_lines(run)
+    line = np.array(names)[np.arange(len(chart.track)) * len(names) // len(chart.track)]
+    figure = drawn_by(monkeypatch, plates.lines_plate, replace(chart, line=line), np.empty((0, 2)))
+    shown = {text.get_text() for text in figure.axes[0].texts}
+    assert shown & {name.removeprefix(beginning) for name in names}
+    named = f"(without their common beginning, {beginning.strip()})" if beginning else ""
+    assert _shortened(replace(chart, line=line)).strip() == named
+
+
+def test_depths_of_contours_are_upright_and_away_from_the_edge(run, monkeypatch):
+    """A 6 on its side might be a 9, and a number that the edge cuts any."""
+    grid = Grid.cells(Extent(0, 60, 0, 40), 1.0)
+    x, y = np.meshgrid(grid.x, grid.y)
+    z = -np.hypot(x - 30, y - 20) / 2
+    files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
+    chart = read_chart(run, ExportSettings(depth=True))
+    axis = drawn_by(monkeypatch, plates.chart_plate, chart).axes[0]
+    labels = [text for text in axis.texts if text.get_text().replace(".", "").isdecimal()]
+    labels = [text for text in labels if text.get_transform() == axis.transData]
+    assert len(labels) > 5 and {text.get_rotation() for text in labels} == {0}
+    places = np.array([text.get_position() for text in labels])
+    assert Extent(0.5, 59.5, 0.5, 39.5).contains(places).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 0.771, -0.3])
+def test_levels_of_the_volume_table_are_round_and_have_the_water_s(tmp_path, level):
+    table = levels_of(np.array([-22.3, -0.1]), level)
+    assert len(table) > ROWS
+    water = WaterBelow(table, *np.ones((3, 3, len(table))))
+    shown = re.findall(r"<tr[^>]*><td class=number>([-.\d]+)</td>", _volume_table(water, level))
+    values = np.array(shown, dtype=float)
+    assert f"{level:.2f}" in shown and len(values) <= ROWS + 2 and (np.diff(values) < 0).all()
+    others = np.delete(values, shown.index(f"{level:.2f}"))
+    assert np.allclose(others % np.diff(others[::-1]).min(), 0)
 
 
 def test_names_of_lines_do_not_overlap(run, monkeypatch):

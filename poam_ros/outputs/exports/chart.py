@@ -68,6 +68,11 @@ def recorded(folder: Path) -> dict[str, Any]:
     return found
 
 
+def title_of(folder: Path) -> str:
+    """The title of a run's map. `poam map` calls a folder map-LOG, unless it is given a name."""
+    return f"Bathymetry of {folder.resolve().name.removeprefix('map-')}"
+
+
 def is_simulated(folder: Path) -> bool:
     """Whether pings of a run's folder are simulated, as its config.yaml says.
 
@@ -357,14 +362,16 @@ def _provenance(
 ) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
     place = settings.place
-    level = f"{settings.water_level:g} m above the datum"
+    level = f"{round(settings.water_level, 3):g} m above the datum"
     texts = {
-        "title": f"Bathymetry of {folder.resolve().name}",
+        "title": title_of(folder),
         "software": f"poam_ros {__version__}",
         "samples": str(count),
         "map_time": clock_time(drawn.stamp_ns),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
-        "vertical_datum": f"EPSG:{datum.code} {datum.name}" if datum else "not given: the map's z",
+        "vertical_datum": f"EPSG:{datum.code} {datum.name}"
+        if datum
+        else "not given: that of the soundings",
         "water_level": level,
         "origin": "not given: coordinates of the map frame"
         if place is None

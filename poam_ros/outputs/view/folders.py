@@ -15,7 +15,7 @@ from ...core.errors import InputError, quantity
 from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
-from ..exports.chart import ExportSettings, read_chart
+from ..exports.chart import ExportSettings, read_chart, title_of
 from ..figures import CURVES
 from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
@@ -98,7 +98,7 @@ class FolderView:
 
     @property
     def _title(self) -> str:
-        return f"Bathymetry of {self._folder.resolve().name}"
+        return title_of(self._folder)
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

@@ -62,15 +62,17 @@ def numbers(chart: Chart) -> dict[str, str]:
     if np.isfinite(chart.density).any():
         observed = float((chart.density[known] > 0).mean())
         found["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"
+    return found | tvu_shares(chart)
+
+
+def tvu_shares(chart: Chart) -> dict[str, str]:
+    """How much of a map is within the TVU of each order, as text by name."""
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
-    for order, share in wet.items():
-        if np.isfinite(share):
-            found[f"within the TVU of {order_name(order)}"] = (
-                f"{100 * share:.1f} % of the cells under water"
-            )
-    if not np.isfinite(list(wet.values())).any():
-        found["TVU"] = f"no cell is below a water level of {chart.settings.water_level:g} m"
-    return found
+    told = [f"{order_name(k)} {100 * wet[k]:.1f} %" for k in wet if np.isfinite(wet[k])]
+    if not told:
+        level = chart.settings.water_level
+        return {"TVU": f"no cell is below a water level of {level:g} m"}
+    return {"within the TVU of": f"{', '.join(told)} (of the cells under water)"}
 
 
 def table(values: Mapping[str, str]) -> str:

@@ -130,6 +130,34 @@ def test_a_kml_has_a_folder_of_each_kind(lake):
     assert lon == pytest.approx(25, abs=1e-3) and lat == pytest.approx(60, abs=1e-3)
 
 
+def test_contours_of_all_formats_are_the_same_to_gdal(lake, tmp_path):
+    """The levels and lengths of the lines, and the areas of the polygons, in m of one projection;
+    degrees are rounded to some mm. GDAL splits the folders of a KML into layers."""
+    raw, shapely = pytest.importorskip("pyogrio").raw, pytest.importorskip("shapely")
+    warp = pytest.importorskip("rasterio.warp")
+    settings = ExportSettings(**PLACE, utm=True, depth=True, contour_interval=1.0)
+    found = {}
+    for ending in ("gpkg", "geojson", "kml"):
+        (path,) = export(lake, tmp_path / f"c.{ending}", settings)
+        for kind in (LINE, AREA, BAND):
+            options = {"where": f"kind = '{kind}'"} if ending == "geojson" else {"layer": kind}
+            meta, _, shapes, columns = raw.read(path, columns=["depth"], **options)
+            levels = columns[0].astype(float)
+            shapes = shapely.force_2d([shapely.from_wkb(bytes(shape)) for shape in shapes])
+
+            def metres(xy, crs=meta["crs"]):
+                return np.column_stack(warp.transform(crs, "EPSG:32635", *xy.T))
+
+            shapes = shapely.transform(shapes, metres)
+            assert shapely.is_valid(shapes).all()
+            size = shapely.length(shapes) if kind == LINE else shapely.area(shapes)
+            found[kind, ending] = {at: size[levels == at].sum() for at in np.unique(levels)}
+    for kind in (LINE, AREA, BAND):
+        assert len(found[kind, "gpkg"]) > 1
+        for ending in ("geojson", "kml"):
+            assert found[kind, ending] == pytest.approx(found[kind, "gpkg"], rel=1e-3), ending
+
+
 def test_levels():
     assert levels_of(np.array([-8.2, -0.3]), 0.0) == [-8, -7, -6, -5, -4, -3, -2, -1]
     assert levels_of(np.array([1.0, 3.0]), 1.0) == [2.0]

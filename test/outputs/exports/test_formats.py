@@ -297,7 +297,7 @@ def test_html_is_one_page_that_fetches_nothing(run, drawn, tmp_path):
     assert "Bathymetry of bay & <lake>" in words and f"poam_ros {__version__}" in words
     assert f"{drawn.mean.min():.2f} to {drawn.mean.max():.2f} m" in words
     wet = strictest(-drawn.mean, np.sqrt(drawn.variance))
-    assert f"{100 * (wet >= 2).mean():.1f} % of the cells under water" in words
+    assert f"Order 1a {100 * (wet >= 2).mean():.1f} %" in " ".join(words)
 
 
 def test_every_format_is_written_beside_and_renamed(run, tmp_path):

@@ -54,7 +54,7 @@ def test_a_folder_becomes_a_page(page, tmp_path):
     assert [tab.title for tab in page.curves.root.tabs][-1] == "Time"
     assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
     assert "-60.00 to -0.10 m" in said(page, "numbers")
-    assert "within the TVU of Order 1b" in said(page, "numbers")
+    assert "Order 1b 100.0 %" in said(page, "numbers")
     assert "&lt;i&gt;steep&lt;/i&gt;" in said(page, "provenance") and not said(page, "waiting")
 
 
