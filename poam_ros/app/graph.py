@@ -76,7 +76,7 @@ ROBOT_ROWS = {row.name: row for table in robot_tables().values() for row in tabl
 ROBOT_TOPICS = (
     Setting("range_topic", "sonar/range", "Topic of the pings, sensor_msgs/Range"),
     Setting("odom_topic", "odom", "Topic of the odometry, nav_msgs/Odometry"),
-    Setting("goal_topic", "goal_pose", "Topic of the waypoints, geometry_msgs/PoseStamped"),
+    Setting("goal_topic", "goal_pose", "Topic of the goals, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
 )
 #: Arguments of robot.launch.py about ArduPilot and places in degrees that are not parameters.

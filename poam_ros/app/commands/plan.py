@@ -38,8 +38,8 @@ def add_arguments(parser: Parser) -> None:
         help="Folder of an earlier run over this or a similar bottom (map.npz, samples.csv).",
     )  # fmt: skip
     known.add_argument("--deviation", nargs=2, type=float, metavar=("LOW", "HIGH"),
-        help="Standard deviation of the bottom 1 m from a ping, as the ends of its 90 %% interval "
-        "(m).")  # fmt: skip
+        help="How uncertain the depth is 1 m from a ping: the ends of the 90 %% interval of its "
+        "standard deviation (m).")  # fmt: skip
     add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
     add("--noise", type=float, default=0.1, metavar="M",
         help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
