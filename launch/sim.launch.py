@@ -21,7 +21,9 @@ def generate_launch_description() -> LaunchDescription:
         place = {"namespace": namespace, "remappings": graph.remappings(namespace)}
         actions: list[Action] = [
             required_node(
-                name, parameters=[*arguments.parameters(context, name), graph.fixed(name)], **place
+                name,
+                parameters=[*arguments.parameters(context, name), graph.fixed_parameters(name)],
+                **place,
             )
             for name in NODES
         ]

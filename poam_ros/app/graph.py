@@ -43,7 +43,7 @@ def remappings(namespace: str) -> list[tuple[str, str]]:
     return _REMAPPINGS if namespace else []
 
 
-def fixed(node: str) -> dict[str, Value]:
+def fixed_parameters(node: str) -> dict[str, Value]:
     """The parameters of a simulation's node that no argument changes."""
     # The monitor uses wall time and needs no messages of the clock.
     values: dict[str, Value] = {"use_sim_time": node != "monitor"}

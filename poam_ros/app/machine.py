@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ..models.native.loader import absence
+from ..models.native.loader import missing_parts
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _compiled() -> Finding:
-    missing = absence()
+    missing = missing_parts()
     if missing and os.environ.get("POAM_NATIVE") == "0":
         return problem(f"POAM_NATIVE=0: {missing}", "unset it")
     return (

@@ -21,7 +21,17 @@ from .jumps import POSITION_JUMP, impossible_positions, placed_by
 from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated
 from .questions import question_of_depths
 from .raw import RawSoundings, ReadOptions
-from .receivers import DATES, DEPTHS, FIXES, Fix, NmeaLog, date_fixes, once, sounder, track
+from .receivers import (
+    DATES,
+    DEPTHS,
+    FIXES,
+    Fix,
+    NmeaLog,
+    date_fixes,
+    sounder,
+    track,
+    without_doubled_depths,
+)
 
 WANTED = frozenset((*FIXES, *DEPTHS, *DATES))
 #: Where depths count from, if that is not the surface.
@@ -96,7 +106,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     fixes, receiver = track(path, log)
     depths, sonars, surface = sounder(path, log, fixes)
     if log.doubled:
-        every, depths = depths, once(fixes, depths)
+        every, depths = depths, without_doubled_depths(fixes, depths)
         log.refused["repeated"] += len(every) - len(depths)
     torn = [each for key, every in log.torn.items() if key in sonars for each in every]
     sonar = ", ".join(f"{kind} of {talker}" for talker, kind in sonars)

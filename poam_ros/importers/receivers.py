@@ -248,7 +248,7 @@ def _silent(
     return [each for each, off in zip(others, near.tolist(), strict=True) if off > GAP / 2]
 
 
-def once(
+def without_doubled_depths(
     fixes: list[Fix], depths: list[tuple[int, float, float]]
 ) -> list[tuple[int, float, float]]:
     """Depths of a log with doubled sentences, without the second of each."""

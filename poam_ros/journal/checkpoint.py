@@ -99,7 +99,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None
 
 
-def counted(folder: Path) -> int:
+def steps_at_checkpoint(folder: Path) -> int:
     """Steps of the journal when the folder's checkpoint was written; 0 without a readable one."""
     try:
         found = read_checkpoint(folder)

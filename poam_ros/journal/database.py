@@ -36,7 +36,7 @@ from .tables import (
     successor_of,
 )
 from .transactions import NONE, Line, Transactions, encode
-from .verify import JOURNAL, Found, find
+from .verify import JOURNAL, Verified, verify
 
 #: Endings of SQLite's own files beside the database.
 BESIDE = ("-wal", "-shm")
@@ -83,7 +83,7 @@ class JournalDatabase:
     Args:
         path: the file of tables.
         facts: of the mission; written as JSON if the journal is new.
-        salvage: see ``find``.
+        salvage: see ``verify``.
 
     Attributes:
         facts: of the mission, from when the journal was created.
@@ -98,7 +98,7 @@ class JournalDatabase:
     def __init__(self, path: Path, facts: Mapping[str, Any], salvage: bool = False) -> None:
         self.path = path
         self._new = dict(facts)
-        self._found = find(path, salvage)
+        self._found = verify(path, salvage)
         db = in_memory() if self._found is None else self._found.db
         self.facts = self._new if self._found is None else facts_of(db, path)
         self.contents, self.successor = load(db, path), successor_of(db)
@@ -116,7 +116,7 @@ class JournalDatabase:
             if found is None:
                 for name in self._files:
                     name.unlink(missing_ok=True)
-                found = Found(in_memory())
+                found = Verified(in_memory())
             if found.damage:
                 place = set_aside(self.path.parent, self._files[:3])
                 self.damage = [f"{text}; damaged files copied to {place}" for text in found.damage]

@@ -15,7 +15,7 @@ from ..core.geometry import Extent
 from ..core.renames import renamed
 from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
-from .checkpoint import NAME, counted
+from .checkpoint import NAME, steps_at_checkpoint
 from .database import JournalDatabase, set_aside
 from .verify import JOURNAL
 
@@ -200,7 +200,7 @@ class MissionFolder:
 
     def _compare_checkpoint(self, folder: Path, steps: int) -> None:
         """A checkpoint is written after its steps, so the journal must have at least as many."""
-        if (had := counted(folder)) > steps:
+        if (had := steps_at_checkpoint(folder)) > steps:
             if not self._salvage:
                 raise self._lost(folder, f"{NAME} was written after {quantity(had, 'step')}", steps)
             place = set_aside(folder, [folder / NAME])

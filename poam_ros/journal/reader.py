@@ -16,7 +16,7 @@ from ..core.samples import Samples
 from .folder import DATABASE, folder_after, is_journal
 from .interface import JournalContents
 from .tables import facts_of, load, successor_of
-from .verify import find
+from .verify import verify
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def read_mission(path: Path) -> RecordedMission:
         resets += 1
         after = folder_after(path, resets, mission.successor) / DATABASE
         before = mission.path if len(mission.logged.samples) else mission.previous
-        if find(after) is None:
+        if verify(after) is None:
             nothing = JournalContents(Samples.empty(), ())
             mission = replace(mission, path=after, logged=nothing, successor=None, previous=before)
         else:
@@ -71,7 +71,7 @@ def read_mission(path: Path) -> RecordedMission:
 def _read(path: Path) -> RecordedMission:
     if not is_journal(path.parent) and not path.is_file():
         raise InputError(f"{path}: expected a mission's journal, there is none")
-    found = find(path)
+    found = verify(path)
     if found is None:
         raise InputError(f"{path}: expected a mission's journal, got an empty file")
     with closing(found.db) as db:

@@ -39,7 +39,7 @@ class _Database:
 
 
 @dataclass
-class Found:
+class Verified:
     """The content of a journal's two files.
 
     Attributes:
@@ -57,7 +57,7 @@ class Found:
     rewrite_tables: bool = False
 
 
-def find(path: Path, salvage: bool = False) -> Found | None:
+def verify(path: Path, salvage: bool = False) -> Verified | None:
     """Read a journal and compare its two files; changes nothing. None: there is no journal.
 
     Args:
@@ -81,20 +81,20 @@ def find(path: Path, salvage: bool = False) -> Found | None:
             raise InputError(f"{journal}: expected a journal of this version ({error})") from None
 
 
-def _of_tables(path: Path, database: _Database) -> Found | None:
+def _of_tables(path: Path, database: _Database) -> Verified | None:
     """Tables without a journal: of an earlier version, or the journal is missing."""
     if database.fault:
         raise InputError(f"{path}: expected a mission's tables of this version ({database.fault})")
     if database.db is None or (database.layout >= CHAIN and not database.sequence):
         return None
-    found = Found(in_memory(), rewrite=True)
+    found = Verified(in_memory(), rewrite=True)
     copy(database.db, found.db)
     if database.layout >= CHAIN:
         found.damage.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked")
     return found
 
 
-def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
+def _of_both(path: Path, database: _Database, salvage: bool) -> Verified | None:
     """The content by the journal, or by the tables if the journal is damaged."""
     journal = path.with_suffix(JOURNAL)
     if not (database.sequence or database.fault) and not has_line(journal):
@@ -112,7 +112,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     rest = journal.stat().st_size - last.end
     fault = "" if agree else database.fault or "its rows differ"
     if not gaps and (agree or database.db is None or database.sequence <= last.sequence):
-        found = Found(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
+        found = Verified(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
         if not agree and last.sequence > 1:
             found.damage.append(f"{path.name} was damaged ({fault}): restored from the journal")
         if rest:
@@ -126,7 +126,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     restored = _by_tables(journal, db, database)
     if restored is not None:
         text = f"{journal.name} was damaged: restored from {path.name}"
-        return Found(restored, damage=[text], rewrite=True)
+        return Verified(restored, damage=[text], rewrite=True)
     if not salvage:
         raise InputError(
             f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; to "
@@ -134,7 +134,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
         )
     if database.db is not None:
         copy(database.db, db)
-    return Found(db, damage=[_close_gaps(db)], rewrite=True)
+    return Verified(db, damage=[_close_gaps(db)], rewrite=True)
 
 
 def _by_tables(

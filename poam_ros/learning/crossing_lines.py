@@ -12,7 +12,7 @@ from ..journal.interface import REINSTATE, SHIFT, WITHDRAW, JournalStep, withdra
 from ..screening.blocks import PingBlocks
 from ..screening.screen import ScreeningSettings
 from ..screening.shift import ShiftWatch
-from ..screening.verdicts import LineVerdicts, Verdict
+from ..screening.verdicts import LineVerdict, LineVerdicts
 from .recovery import Recovery
 from .updater import ModelUpdater
 
@@ -86,7 +86,7 @@ class BatchVerdicts:
             events.append(Problem(Message("crossings", "; ".join(texts)), error=False))
         return steps, events
 
-    def _sentence(self, verdict: Verdict) -> str:
+    def _sentence(self, verdict: LineVerdict) -> str:
         """A verdict in words; says so if the model cannot follow it."""
         mapper, numbers = self._updater.mapper, verdict.pings.number
         inside = int(np.isin(numbers, mapper.data.number).sum())
@@ -95,7 +95,7 @@ class BatchVerdicts:
         return f"{verdict.sentence} ({inside} stay in the map: this model cannot forget pings)"
 
 
-def _changes(verdict: Verdict, stamp_ns: int) -> Iterator[tuple[JournalStep, Samples]]:
+def _changes(verdict: LineVerdict, stamp_ns: int) -> Iterator[tuple[JournalStep, Samples]]:
     """The steps of a verdict with their pings, one for each run of successive numbers."""
     pings = verdict.pings[np.argsort(verdict.pings.number)]
     kind = REINSTATE if verdict.multiple == 1 else WITHDRAW

@@ -139,7 +139,7 @@ class ModelLoop:
         return self._updater.withdrawals.withdrawn
 
     @property
-    def unmapped(self) -> RefusedPings:
+    def refused_and_withdrawn(self) -> RefusedPings:
         """The newest refused pings, and the accepted ones that are withdrawn."""
         pings = self.withdrawn
         return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, pings.xyz)

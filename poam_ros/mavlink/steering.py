@@ -24,7 +24,7 @@ WP_RADIUS, WP_SPEED, DECELERATION = 2.0, 2.0, 1.0
 STOP_SLACK = 1.5  # m, between where a boat can stop and what it reports a little later
 
 
-class Places(Protocol):
+class Destinations(Protocol):
     """Where a vehicle is to go, or else to hold station; [2] in m."""
 
     @property
@@ -81,7 +81,7 @@ class Steering:
         done = not mission.returning and mission.station is self._station
         return done and mission.goal is None and not self._holds
 
-    def steer(self, mission: Places, z: float, now_s: float) -> None:
+    def steer(self, mission: Destinations, z: float, now_s: float) -> None:
         """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""
         if not self._authority.granted:
             return

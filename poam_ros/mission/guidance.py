@@ -25,7 +25,7 @@ from .chooser import WaypointChooser
 from .mission import Mission
 from .store import MissionStore, MissionStoreSettings
 from .target import MapTarget, TargetSettings
-from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings, guard
+from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings, pause_for_operator
 
 
 class Guidance:
@@ -124,7 +124,7 @@ class Guidance:
     def displace(self, text: str) -> None:
         """The positions' origin has moved, as the text says: the map may be displaced."""
         self._displaced = True
-        guard(self.mission, text)
+        pause_for_operator(self.mission, text)
 
     def agree(self) -> None:
         """An operator has started or resumed the mission."""

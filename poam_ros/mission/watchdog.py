@@ -208,7 +208,7 @@ class Progress:
         return f"the vehicle {what} came no nearer to its goal for {timeout:g} s"
 
 
-def guard(mission: Mission, reason: str) -> None:
+def pause_for_operator(mission: Mission, reason: str) -> None:
     """Pause the mission until an operator resumes it; one that is paused has one more reason."""
     if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
         mission.set_reason(f"{mission.reason}; {reason}")
@@ -259,6 +259,6 @@ class Autopilot:
     def _take(self, mission: Mission, reason: str) -> None:
         taken, self.taken = self.taken, True
         if not taken:
-            guard(mission, reason)
+            pause_for_operator(mission, reason)
         else:
             mission.pause(reason, GUARD)

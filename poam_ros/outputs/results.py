@@ -218,7 +218,7 @@ class SessionResults(ResultFolder):
             OSError: they cannot be written.
         """
         self._failed = True  # until they are written: the disk may be full
-        names = self.write(finished.map, finished.samples, self._session.unmapped)
+        names = self.write(finished.map, finished.samples, self._session.refused_and_withdrawn)
         self._failed = False
         return self._text(names)
 
@@ -245,7 +245,9 @@ class SessionResults(ResultFolder):
         if busy and session.journal.folder is not None:
             drawn, text = None, "its map is not written, but poam map makes it from the journal"
             take(Problem(Message("busy", f"the model is still busy: {text}"), error=False))
-        return self._text(self.write_partial(drawn, session.all_samples(), session.unmapped))
+        return self._text(
+            self.write_partial(drawn, session.all_samples(), session.refused_and_withdrawn)
+        )
 
     def _text(self, names: list[str]) -> str:
         return f"wrote {' and '.join(names)} in {self.folder}" if names else ""

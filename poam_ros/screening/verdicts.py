@@ -35,7 +35,7 @@ ECHOES = {2: "double echoes", 3: "triple echoes"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LineVerdict:
     """Pings of one line whose verdict has changed.
 
     Attributes:
@@ -80,7 +80,7 @@ class LineVerdicts:
         self._blocks = blocks
         self.compared = 0
 
-    def decide(self, batch: int, withdrawn: np.ndarray) -> list[Verdict]:
+    def decide(self, batch: int, withdrawn: np.ndarray) -> list[LineVerdict]:
         """Verdicts about what the last pings contradict or confirm.
 
         Args:
@@ -130,7 +130,7 @@ class LineVerdicts:
 
     def _decide_around(
         self, chunk: np.ndarray, out: np.ndarray
-    ) -> Iterator[tuple[Verdict, np.ndarray]]:
+    ) -> Iterator[tuple[LineVerdict, np.ndarray]]:
         """Compare the blocks nearest to some pings; yields the changes with their rows."""
         data = self._blocks.data
         nearest = np.argsort(self._blocks.away(data.xy[chunk]), kind="stable")[: MAX_PINGS // BLOCK]
@@ -157,7 +157,7 @@ class LineVerdicts:
                 continue
             whole = self._continued(rows[change], out, rows)
             median = float(np.median(differences)) if len(differences) else float("nan")
-            yield Verdict(data[whole], multiple, len(differences), median), whole
+            yield LineVerdict(data[whole], multiple, len(differences), median), whole
 
     def _slides(self, own: np.ndarray, bottom: np.ndarray) -> bool:
         """Whether the bottom leads to or from pings without a jump, as it does on a slope."""

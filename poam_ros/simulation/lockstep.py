@@ -333,7 +333,7 @@ def run_mission(
     finally:
         # Also after Ctrl-C or a failure, so that no sample is lost.
         samples = mission.session.all_samples()
-        write_refused(folder, mission.session.unmapped)
+        write_refused(folder, mission.session.refused_and_withdrawn)
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))

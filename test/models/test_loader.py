@@ -27,16 +27,18 @@ def test_the_number_of_the_header_is_the_loader_s():
 
 def test_missing_libraries_are_reported(monkeypatch, capsys):
     monkeypatch.setenv("POAM_NATIVE", "0")
-    assert loader.absence().startswith(f"without the compiled {', '.join(loader.LIBRARIES)}: ")
+    assert loader.missing_parts().startswith(
+        f"without the compiled {', '.join(loader.LIBRARIES)}: "
+    )
     loader.announce()
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"WARNING: {loader.absence()}"
+    assert line == f"WARNING: {loader.missing_parts()}"
 
 
 @needs_native
 def test_nothing_is_reported_if_all_libraries_are_there(capsys):
     loader.announce()
-    assert loader.absence() == capsys.readouterr().err == ""
+    assert loader.missing_parts() == capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -84,7 +84,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     values = {row.name: given[row.name] for row in (NODES | VIEWERS)[node] if row.name in given}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
-    content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}
+    content = {name: {"ros__parameters": {**values, **graph.fixed_parameters(node)}}}
     with atomic_write(own) as file:
         file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
     files = [own] if options["params_file"] is None else [options["params_file"], own]

@@ -33,7 +33,7 @@ def load(name: str) -> ctypes.CDLL | None:
     return None
 
 
-def absence() -> str:
+def missing_parts() -> str:
     """A sentence for people if compiled parts are missing; empty if there are all."""
     missing = [name for name in LIBRARIES if load(name) is None]
     if not missing:
@@ -47,7 +47,7 @@ def absence() -> str:
 
 def announce() -> None:
     """Print this sentence, as the first line of a program."""
-    if text := absence():
+    if text := missing_parts():
         sys.stderr.write(f"WARNING: {text}\n")
 
 

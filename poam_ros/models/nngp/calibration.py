@@ -52,7 +52,7 @@ class VarianceCalibration(NamedTuple):
     usual: float = 1.0
 
 
-class LeftOut(NamedTuple):
+class LeftOutSites(NamedTuple):
     """Sites that are predicted from sites away from their stretch: their numbers [n], neighbours
     [n, k] (-1 for none), and stretches [n], in order."""
 
@@ -60,18 +60,18 @@ class LeftOut(NamedTuple):
     near: Tensor
     stretch: Tensor
 
-    def part(self, chosen: Tensor | slice) -> LeftOut:
+    def part(self, chosen: Tensor | slice) -> LeftOutSites:
         """Some of them."""
-        return LeftOut(*(each[chosen].contiguous() for each in self))
+        return LeftOutSites(*(each[chosen].contiguous() for each in self))
 
-    def thinned(self, most: int) -> LeftOut:
+    def thinned(self, most: int) -> LeftOutSites:
         """At most ``most`` of them, evenly."""
         return self.part(slice(None, None, -(-len(self.site) // most)))
 
 
 def left_out(
     sites: TrainingData, stretches: int, k: int, pool: int, apart: float, land: Land | None = None
-) -> LeftOut | None:
+) -> LeftOutSites | None:
     """The left-out sites of this many equally long stretches of the record; None if only one."""
     count = len(sites.x)
     if not 1 < stretches <= count:
@@ -86,10 +86,10 @@ def left_out(
         near = spread_visible(index, sites.x[others], land, x, k, pool, apart=apart)
         near = torch.where(near < 0, near, torch.from_numpy(others)[near])
         parts.append((torch.from_numpy(asked), near, torch.full((len(asked),), number)))
-    return LeftOut(*map(torch.cat, zip(*parts, strict=True)))
+    return LeftOutSites(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOut) -> tuple[Tensor, Tensor]:
+def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> tuple[Tensor, Tensor]:
     """Errors of the predictions of left-out sites [n], and their variances with noise [n].
 
     Raises:
@@ -101,7 +101,7 @@ def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOut) -> tuple[Tenso
     return sites.y[left.site] - found.mean, variance
 
 
-def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOut) -> bool:
+def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> bool:
     """Whether left-out sites tell noise from an uncertain bottom, as where lines cross.
 
     Where lines lie apart and nothing crosses them, every left-out site is far from all others. Then

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .calibration import LeftOut, deviation_of_mean, errors_of, widening
+from .calibration import LeftOutSites, deviation_of_mean, errors_of, widening
 from .conditional import condition, gradient, log_loss
 from .fields import LEAST_NOISE
 from .index import make_index
@@ -72,26 +72,26 @@ class Refit(NamedTuple):
         return replace(kernel, F=F, noise=noise)
 
 
-class Way(NamedTuple):
-    """A way to fit: ``share`` of the fields' departures stays, as in ``Refit``; the error of
-    position is fitted ``alone``, or everything."""
+class Variant(NamedTuple):
+    """A variant of the fit: ``share`` of the fields' departures stays, as in ``Refit``; the error
+    of position is fitted ``alone``, or everything."""
 
     share: float
     alone: bool = False
 
 
 #: The ways that fit everything.
-WAYS = Way(1.0), Way(0.5)
+VARIANTS = Variant(1.0), Variant(0.5)
 
 
 def refit(
-    kernel: Kernel, sites: TrainingData, left: LeftOut, slopes: Tensor, largest: float
+    kernel: Kernel, sites: TrainingData, left: LeftOutSites, slopes: Tensor, largest: float
 ) -> tuple[Refit, Tensor, Tensor] | None:
     """The refit that predicts left-out stretches best; None if the learned kernel does, or with
     fewer than 8 stretches.
 
-    Each way is fitted to every other stretch and predicts those between, and vice versa. The log
-    loss must fall by more than 2.602 times its standard error over the stretches; of the ways that
+    Each variant is fitted to every other stretch and predicts those between, and vice versa. The
+    log loss must fall by more than 2.602 times its standard error over the stretches; of those that
     achieve this, the one with the smallest CRPS is taken. (The log loss counts mostly where
     deviations are small: it would choose varying fields even if errors are larger with them.)
     Otherwise the error of position alone is fitted: it is a single parameter, so any fall is
@@ -118,14 +118,14 @@ def refit(
     none = torch.zeros_like(error)
     before = log_loss(error, none, variance + widening(error, variance, left.stretch).added)
     best, least = None, math.inf
-    for way in WAYS:
-        found = _crossed(kernel, sites, left, slopes, largest, way)
+    for variant in VARIANTS:
+        found = _crossed(kernel, sites, left, slopes, largest, variant)
         gain = before - log_loss(found[0], none, found[1])
         clearly = CLEARLY * deviation_of_mean(gain - gain.mean(), left.stretch)
         if gain.mean() > clearly and (score := crps(*found)) < least:
-            least, best, (error, variance) = score, way, found
+            least, best, (error, variance) = score, variant, found
     if best is None:
-        best = Way(1.0, alone=True)
+        best = Variant(1.0, alone=True)
         error, variance = _crossed(kernel, sites, left, slopes, largest, best)
         if log_loss(error, none, variance).mean() >= before.mean():
             return None
@@ -145,10 +145,10 @@ def crps(error: Tensor, variance: Tensor) -> float:
 def _crossed(
     kernel: Kernel,
     sites: TrainingData,
-    left: LeftOut,
+    left: LeftOutSites,
     slopes: Tensor,
     largest: float,
-    way: Way,
+    variant: Variant,
 ) -> tuple[Tensor, Tensor]:
     """Errors of left-out sites [n] and their variances with noise [n], predicted by fits to the
     other half of the stretches (even or odd)."""
@@ -156,7 +156,7 @@ def _crossed(
     for odd in (0, 1):
         mine = left.stretch % 2 == odd
         fitted = left.part(mine).thinned(MOST // 2)
-        found = _fitted(kernel, sites, fitted, slopes, largest, way)
+        found = _fitted(kernel, sites, fitted, slopes, largest, variant)
         noisy = _noisy(sites, found.position, slopes)
         error[~mine], variance[~mine] = errors_of(found.applied(kernel), noisy, left.part(~mine))
     return error, variance
@@ -171,21 +171,21 @@ def _noisy(sites: TrainingData, position: float, slopes: Tensor) -> TrainingData
 def _fitted(
     kernel: Kernel,
     sites: TrainingData,
-    left: LeftOut,
+    left: LeftOutSites,
     slopes: Tensor,
     largest: float,
-    way: Way,
+    variant: Variant,
 ) -> Refit:
     """The refit with the smallest mean log loss of these left-out sites."""
     from scipy.optimize import minimize
 
     values = np.array([0.0, 0.0, np.log(float(kernel.noise) - LEAST_NOISE)])
-    bounds = [(v, v) for v in values] if way.alone else BOUNDS
+    bounds = [(v, v) for v in values] if variant.alone else BOUNDS
     values = np.clip(values, *np.transpose(bounds))
 
     def made(v: np.ndarray, position: float = 0.0) -> Refit:
         amplitude, length, noise = v.tolist()
-        return Refit(amplitude, length, noise, position, way.share)
+        return Refit(amplitude, length, noise, position, variant.share)
 
     least, best = np.inf, made(values)
     for position in (share * largest for share in TRIED):

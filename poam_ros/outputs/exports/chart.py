@@ -367,7 +367,7 @@ def _provenance(
         "title": title_of(folder),
         "software": f"poam_ros {__version__}",
         "samples": str(count),
-        "map_time": clock_time(drawn.stamp_ns),
+        **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
         "vertical_datum": f"EPSG:{datum.code} {datum.name}"
         if datum
@@ -381,8 +381,6 @@ def _provenance(
         "density": "pings per cell; cells with 0 are interpolated",
         "settings": json.dumps(settings_of(folder) or None, default=str),
     }
-    if not drawn.stamp_ns:
-        del texts["map_time"]
     if is_simulated(folder):
         texts["title"] = f"SIMULATED: {texts['title']}"
         texts["simulated"] = SIMULATED

@@ -61,7 +61,9 @@ class MapTopics:
         limits the rate."""
         known, self._known = self._known, (session.ledger.refused.version, session.withdrawn)
         if known is None or known[0] != self._known[0] or known[1] is not self._known[1]:
-            self._refused.publish(write_refused(session.unmapped, stamp_ns, self._frame_id))
+            self._refused.publish(
+                write_refused(session.refused_and_withdrawn, stamp_ns, self._frame_id)
+            )
 
     def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
         """Publish a map on every topic, with its stamp.

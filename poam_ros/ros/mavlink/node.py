@@ -46,7 +46,7 @@ NOBODY = "nobody has started or resumed the mission since the link began"
 
 
 @dataclass
-class Wanted:
+class RequestedGoal:
     """The planner's goal or place to hold station: ``goal_pose`` does not tell them apart."""
 
     goal: np.ndarray | None = None
@@ -101,7 +101,7 @@ class MavlinkNode(ManagedNode):
     def activate(self) -> None:
         """Listen to the vehicle and to the planner."""
         super().activate()
-        self._wanted, self._goal_s, self._z = Wanted(), -math.inf, 0.0
+        self._wanted, self._goal_s, self._z = RequestedGoal(), -math.inf, 0.0
         self._position: np.ndarray | None = None
         self._reason = NOBODY  # of the last take-over
         self._driving_s = math.inf  # when the planner began to drive; infinite: it does not

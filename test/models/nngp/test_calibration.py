@@ -203,7 +203,7 @@ def test_intervals_come_from_fits_to_other_stretches():
     slopes = refit.squared_slopes(kernel, store, *how)
     _, error, variance = refit.refit(kernel, store.sites, left, slopes, 0.1)
     even = left.stretch % 2 == 0
-    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, refit.Way(1.0))
+    found = refit._fitted(kernel, store.sites, left.part(~even), slopes, 0.1, refit.Variant(1.0))
     sites = refit._noisy(store.sites, found.position, slopes)
     expected = errors_of(found.applied(kernel), sites, left.part(even))
     assert torch.equal(error[even], expected[0]) and torch.equal(variance[even], expected[1])
