@@ -9,9 +9,6 @@ from tempfile import gettempdir
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import Kept, settings
 from read_only import read_only
 

@@ -9,9 +9,6 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import Echoing, rows, settings
 
 from poam_ros.app.cli import main

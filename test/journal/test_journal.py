@@ -7,9 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import POAM, full, rebuilt, rows, surveys
 
 from poam_ros.core.errors import InputError

@@ -10,10 +10,6 @@ import subprocess
 import time
 
 import numpy as np
-import pytest
-
-pytest.importorskip("torch")
-
 from kept import rebuilt, rows
 
 KILLS = 1

@@ -6,9 +6,6 @@ import subprocess
 import time
 
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import Kept, compare, full, of_log
 
 from poam_ros.app.cli import main

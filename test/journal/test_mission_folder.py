@@ -8,9 +8,6 @@ import sys
 from contextlib import closing
 
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import SMALL, Kept, rebuilt, rows, settings
 from read_only import read_only
 

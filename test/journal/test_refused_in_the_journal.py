@@ -5,9 +5,6 @@ import threading
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import DEPTH, Kept, full, rows, surveys
 
 from poam_ros.core.clock import SECOND

@@ -10,9 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import Echoing, rows, surveys
 
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested

@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import POAM, Crossed, Reinstated, Shifted, rows, surveys
 
 from poam_ros.core.clock import SECOND

@@ -35,7 +35,6 @@ def foxglove():
 def offered():
     """Kind and QoS of every topic that the nodes publish, by name without the leading slash."""
     rclpy = pytest.importorskip("rclpy")
-    pytest.importorskip("torch")
     from poam_ros.ros.mapper.node import MapperNode
     from poam_ros.ros.planner.node import PlannerNode
     from poam_ros.ros.simulator.node import SimulatorNode

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from feeder import Feeder

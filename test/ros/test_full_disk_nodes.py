@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from disks import mounted

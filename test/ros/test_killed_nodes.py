@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from feeder import Surveyor
 from geometry_msgs.msg import PoseStamped

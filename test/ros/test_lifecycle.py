@@ -6,7 +6,6 @@ import sys
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from feeder import Feeder
 from heard import Listener

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Transform

@@ -3,7 +3,6 @@
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 import numpy as np
 from rclpy.parameter import Parameter

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from feeder import Feeder
 from nav_msgs.msg import OccupancyGrid

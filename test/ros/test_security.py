@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from rclpy.node import Node
 from rclpy.parameter import Parameter

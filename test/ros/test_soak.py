@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from feeder import Feeder
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 from feeder import Surveyor
 from kept import SMALL, Crossed

@@ -8,9 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 import yaml
-
-pytest.importorskip("torch")
-
 from toy import Toy, ToyOptions
 
 from poam_ros.core.geometry import Extent, Grid, squared_distance_to

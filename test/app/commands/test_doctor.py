@@ -5,9 +5,6 @@ import subprocess
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 from kept import Kept
 from launched import PARAMS
 

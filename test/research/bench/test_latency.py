@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("torch")
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
