@@ -130,6 +130,20 @@ def test_a_kml_has_a_folder_of_each_kind(lake):
     assert lon == pytest.approx(25, abs=1e-3) and lat == pytest.approx(60, abs=1e-3)
 
 
+def test_gdal_reads_the_layers_of_a_kml(lake):
+    pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
+    pytest.importorskip("rasterio")
+    (path,) = export(lake, lake / "c.kml", ExportSettings(**PLACE, contour_interval=2.0))
+    shape = {LINE: "LineString", AREA: "Polygon", BAND: "Polygon"}
+    for layer, kind in shape.items():
+        meta, _, geometries, _ = pyogrio.raw.read(path, layer=layer)
+        found = [shapely.from_wkb(bytes(each)) for each in geometries]
+        assert meta["crs"] == "EPSG:4326" and found
+        assert all(each.is_valid and each.geom_type.endswith(kind) for each in found)
+        west, south, east, north = shapely.total_bounds(found)
+        assert 24.999 < west < east < 25.001 and 59.999 < south < north < 60.001
+
+
 def test_levels():
     assert levels_of(np.array([-8.2, -0.3]), 0.0) == [-8, -7, -6, -5, -4, -3, -2, -1]
     assert levels_of(np.array([1.0, 3.0]), 1.0) == [2.0]
