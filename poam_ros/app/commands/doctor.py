@@ -54,7 +54,7 @@ REASONS = {
     "overload": "the model is too slow for so many pings",
     "low_confidence": "the driver's confidence is low: lower sonar.min_confidence, or repair the "
     "sonar",
-    "duplicate": "two publishers on the sonar's topic, or a bag played twice",
+    "duplicate": "two publishers on the sonar's topic, or a recording played twice",
     "no_mount": "tf2 has no transform of the sonar's frame, or the beam does not point down: "
     "publish it, or leave sonar.base_frame empty",
     "water_level_stale": "nobody publishes water_level: start its source, or set "

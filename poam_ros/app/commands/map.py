@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...outputs.held_out import Validation
 
 SINGLE_HELD_OUT = (
-    "note: single soundings were held out, but not their neighbours on the track, so these figures "
+    "note: single soundings were held out, but not their neighbours on the track, so these results "
     "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
     "without such a column those found in the track."
 )
