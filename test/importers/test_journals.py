@@ -259,7 +259,7 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     lines = ["--nngp.first-steps", "25", "--by", "line", "--hold-out", "0.2"]
     assert main(["map", log, *lines, *level]) == 0
     said = capsys.readouterr().out
-    assert "so these figures are too good" not in said and "lines found in the track" in said
+    assert "so these results are too good" not in said and "lines found in the track" in said
     for options, words in (
         (["--sonar.tilt", "0.1 0"], "--sonar.tilt: for recordings only"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (lines found in the track), as "),

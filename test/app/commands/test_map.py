@@ -50,7 +50,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
     assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
-    assert "so these figures are too good" not in said
+    assert "so these results are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
     held = read_table(out / "held_out.csv", ("row", "z"))
@@ -144,7 +144,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         == 0
     )
     said = capsys.readouterr().out
-    assert "so these figures are too good. Give --by line" in said
+    assert "so these results are too good. Give --by line" in said
     for name in ("maps.png", "validation.png"):
         assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
 
