@@ -167,7 +167,7 @@ class _Sweep:
             near = _blurred(nearest, scale * ROWS / self._length, scale * COLUMNS / self._width)
             left = near > 0.7 * spacing / share
             left &= left.mean(0) > 0.5  # no lines for single places
-            self._falling = self._begins_high(np.where(left, density ** (EXPONENT + 1), 0.0), u)
+            self._falling = self._begins_high(np.where(left, rough.reshape(ROWS, COLUMNS), 0.0), u)
         else:
             self._falling = empty[0] > empty[1]
             left = sides[0] if self._falling else sides[1]
@@ -183,8 +183,8 @@ class _Sweep:
             far: which of them are far from all tracks [ROWS, COLUMNS].
             count: number of those in the area.
         """
-        reachable = self._situation.reachable(points[far.ravel()])
-        return int(reachable.sum()) <= FAR_SHARE * count
+        few = FAR_SHARE * count
+        return far.sum() <= few or self._situation.reachable(points[far.ravel()]).sum() <= few
 
     def _begins_high(self, rough: np.ndarray, u: np.ndarray) -> bool:
         """Whether the sweep begins at the highest u: on the vehicle's side, or on the rougher one.
