@@ -1,10 +1,11 @@
 """The planner ``budget``: survey lines that are closer where the bottom is rougher. Numpy only.
 
-One sweep across the area spends what is left. The error between two lines a distance s apart is
-a s^g, where a is the roughness and g an exponent; its sum over an area is smallest, for a given
-length of lines, if their density is proportional to a^(1 / (g + 1)). Lines from border to border
-that bend towards rough places come near that density and need no more turns than even lines. But
-they cannot be dense in one small place alone: where that costs too much, ``path_entropy`` plans.
+``path_entropy`` plans until no large gap is left. Then one sweep across the area spends the rest.
+The error between two lines a distance s apart is a s^g, where a is the roughness and g an exponent;
+its sum over an area is smallest, for a given length of lines, if their density is proportional to
+a^(1 / (g + 1)). Lines from border to border that bend towards rough places come near that density
+and need no more turns than even lines. But they cannot be dense in one small place alone: where
+that costs too much, ``path_entropy`` plans.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ LINES = 2
 #: density, and goes on up to the second number. Learned where lines win (docs/results.md): 1.02 to
 #: 1.45, near the end of a sweep 1.6; on corner 1.7 to 2.2 after the pilot survey, then up to 2.6.
 MAX_WASTE, MAX_WASTE_UNDER_WAY = 1.55, 2.0
+#: The area is explored if at most this share of it is far from all tracks: farther than
+#: ``exploration_distance``, and than this many spacings of the lines.
+FAR_SHARE, FAR_SPACINGS = 0.05, 4.0
+#: A sweep begins on the farther side of the area if this share of the roughness is in that half.
+ROUGHER = 0.6
 #: Lines of a mission without a budget.
 UNLIMITED = 30
 
@@ -54,6 +60,12 @@ class BudgetOptions(Settings):
         "with the smallest error if the roughness were known exactly", minimum=0.0, maximum=2.0,
         mutable=True,
     )  # fmt: skip
+    exploration_distance: float = setting(
+        0.17, "Explore as path-entropy, and begin the lines when hardly any place is farther than "
+        "this from all tracks, as a share of the side of a square of the workspace's area. Shorter "
+        "distances make better maps on the way, and a poorer one at the end. 1 or more: no "
+        "exploration", minimum=0.01, maximum=10.0, mutable=True,
+    )  # fmt: skip
 
 
 def budget(
@@ -63,9 +75,10 @@ def budget(
 
     The whole rest of the sweep is planned each time, with as many lines as ``distance_left``
     allows. Lines run along the workspace's longer side. The first is at the corner nearest to the
-    vehicle, each further one beside the last line in ``recent_track``. Where roughness is too
-    concentrated for such lines (``MAX_WASTE``), and when no line fits into what is left, it is the
-    next leg of ``path-entropy``.
+    vehicle, or on the other side if that is rougher, each further one beside the last line in
+    ``recent_track``. Before the area is explored, where roughness is too concentrated for such
+    lines (``MAX_WASTE``), and when no line fits into what is left, it is the next leg of
+    ``path-entropy``.
 
     Raises:
         InputError: no place has a usable variance, or no path is allowed.
@@ -73,7 +86,7 @@ def budget(
     sweep = _Sweep(view, situation, options)
     low, high = 0, sweep.most() + 1
     found: list[list[np.ndarray]] = []
-    while high - low > 1 and sweep.open and sweep.suitable:
+    while high - low > 1 and sweep.explored and sweep.open and sweep.suitable:
         middle = (low + high) // 2
         lines = sweep.lines(middle)
         if way_length(_parts(lines), situation) <= situation.distance_left:
@@ -107,6 +120,7 @@ class _Sweep:
     v runs along the lines, u across them, from the workspace's lower corner, in m.
 
     Attributes:
+        explored: whether there are no large gaps between the tracks.
         open: whether any part is left.
         suitable: whether roughness is so spread that lines from border to border suit it.
     """
@@ -134,6 +148,9 @@ class _Sweep:
         inside, density = inside.reshape(ROWS, COLUMNS), density.reshape(ROWS, COLUMNS)
         waste = _waste(density, inside)
         nearest = np.sqrt(squared_distance_to(points, situation.visited)).reshape(ROWS, COLUMNS)
+        side = math.sqrt(self._length * self._width)
+        limit = max(options.exploration_distance * side, FAR_SPACINGS * spacing)
+        self.explored = self._explored(points, inside & (nearest > limit), int(inside.sum()))
         self._here = situation.position - workspace.lower
         self._last = self._last_line(inside)
         empty = [0.0, 0.0]
@@ -150,13 +167,35 @@ class _Sweep:
             near = _blurred(nearest, scale * ROWS / self._length, scale * COLUMNS / self._width)
             left = near > 0.7 * spacing / share
             left &= left.mean(0) > 0.5  # no lines for single places
-            self._falling = self._here[1 - along] > self._width / 2
+            self._falling = self._begins_high(np.where(left, rough.reshape(ROWS, COLUMNS), 0.0), u)
         else:
             self._falling = empty[0] > empty[1]
             left = sides[0] if self._falling else sides[1]
         self.open = bool((left & inside).any())
         self._left_share = float((left & inside).mean() / max(inside.mean(), 1e-12))
         self._density = np.where(left, density, 1e-6 * density.min())
+
+    def _explored(self, points: np.ndarray, far: np.ndarray, count: int) -> bool:
+        """Whether few of ``count`` places are far from all tracks and can be reached.
+
+        Args:
+            points: of the raster [ROWS * COLUMNS, 2], in m.
+            far: which of them are far from all tracks [ROWS, COLUMNS].
+            count: number of those in the area.
+        """
+        few = FAR_SHARE * count
+        return far.sum() <= few or self._situation.reachable(points[far.ravel()]).sum() <= few
+
+    def _begins_high(self, rough: np.ndarray, u: np.ndarray) -> bool:
+        """Whether the sweep begins at the highest u: on the vehicle's side, or on the rougher one.
+
+        The rougher half first lowers the error soon.
+        """
+        high = self._here[1 - self._along] > self._width / 2
+        share = float(rough[:, u > self._width / 2].sum() / max(rough.sum(), 1e-300))
+        if max(share, 1 - share) > ROUGHER:
+            high = share > 0.5
+        return bool(high)
 
     def most(self) -> int:
         """No more lines than these can fit; without a budget, the lines to drive."""

@@ -33,9 +33,9 @@ LIVE_DRAWS = 40
 #: Expected pace of a mission under way relative to the second half of its track so far (about 1.35
 #: with path-entropy, 1 on even lines), and the standard deviation of its logarithm.
 LIVE_PACE = 1.2
-LIVE_DEVIATION = 0.4
+LIVE_DEVIATION = 0.5
 #: Smallest share within the TVU for which there is a forecast during a mission.
-MIN_SHARE = 0.2
+MIN_SHARE = 0.3
 #: Maximum number of cells of a map that are used; of a larger map, every Nth.
 MAX_CELLS = 20_000
 #: Standard deviation of log slope in addition to that between blocks: another survey learns another
@@ -242,7 +242,7 @@ def distance_left(
         reached: distance travelled in m and share within the TVU of each map, oldest first.
         workspace: of the mission.
     """
-    way, shares = np.transpose([entry for entry in reached if entry[0] >= reached[-1][0] / 2])
+    way, shares = np.transpose(reached)
     if not MIN_SHARE <= shares[-1] < share:
         return None
     area, lines = float(workspace.size.prod()), way[-1] * np.geomspace(0.05, 50.0, 40)
@@ -250,8 +250,10 @@ def distance_left(
     for _ in range(LIVE_DRAWS):
         one = bottom.drawn(rng)
         after = np.maximum.accumulate(one.shares(area / lines, order))
-        first, now, end = np.interp((shares[0], shares[-1], share), after, lines)
-        gained = (now - first) / (way[-1] - way[0]) if way[-1] > way[0] else 0.0
+        *known, end = np.interp((*shares, share), after, lines)
+        # Before the first map, the length is assumed to have grown evenly.
+        half, now = np.interp((way[-1] / 2, way[-1]), (0.0, *way), (0.0, *known))
+        gained = (now - half) / (way[-1] / 2)
         gained = max(gained, now / way[-1] / 2)  # the share may have fallen
         factor = math.exp(LIVE_DEVIATION * rng.standard_normal()) / LIVE_PACE
         rest = (end - now) / gained * factor if after[-1] >= share else math.inf

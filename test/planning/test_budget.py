@@ -27,7 +27,14 @@ class Bottom:
         return Predicted(np.zeros(len(xy)), variance)
 
 
-def plan(track=CORNER[None], left=1500.0, rough=None, unevenness=1.0, recent=None, **situation):
+#: An ``exploration_distance`` that begins lines at once.
+AT_ONCE = 10.0
+
+
+def plan(
+    track=CORNER[None], left=1500.0, rough=None, unevenness=1.0, recent=None, explored=AT_ONCE,
+    **situation,
+):  # fmt: skip
     """The next waypoints after straight legs along ``track`` [K, 2]."""
     visited = driven(track)
     recent = visited[-800:] if recent is None else recent
@@ -35,7 +42,7 @@ def plan(track=CORNER[None], left=1500.0, rough=None, unevenness=1.0, recent=Non
         track[-1], WORKSPACE, distance_left=left, visited=visited, recent_track=recent, **situation
     )
     view = Bottom(visited, *([rough] if rough else []))
-    return budget(view, there, BudgetOptions(unevenness), np.random.default_rng(0))
+    return budget(view, there, BudgetOptions(unevenness, explored), np.random.default_rng(0))
 
 
 def driven(track):
@@ -100,6 +107,39 @@ def test_the_nearest_corner_comes_first(corner):
     path = plan(np.array([corner], dtype=float))
     assert (np.sign(path[0]) == np.sign(corner)).all()
     assert abs(path[0, 0]) > 18 and abs(path[0, 1]) > 28
+
+
+def test_path_entropy_explores_until_hardly_any_place_is_far_from_all_tracks():
+    """A sixth of the root of 40 m x 60 m is 8.2 m."""
+    wide, close = (
+        np.array([(x, y) for x in columns for y in (-30.0, 30.0)])
+        for columns in ((20, -20), (20, 10, 0, -10, -20))
+    )
+    explored = BudgetOptions().exploration_distance
+    assert plan(wide, explored=explored).shape == (1, 2)
+    assert len(plan(wide)) > 2
+    assert len(plan(close, explored=explored)) > 2
+    # 2 % of the places are far: in one corner, which is left to the lines.
+    assert len(plan(np.vstack((close[:-2], [(-15, 0)])), explored=explored)) > 2
+    # Lines 10 m apart would be all: nothing is left to explore with.
+    assert len(plan(wide, left=240.0, explored=explored)) > 2
+
+
+def test_places_that_no_route_reaches_are_not_explored():
+    wall = np.array([(-1, -31), (1, -31), (1, 31), (-1, 31)], dtype=float)
+    routes = Routes(NavigableArea(WORKSPACE, keep_outs=(wall,)))
+    track = np.array([(18, -28), (18, 28), (10, 28), (10, -28), (4, -28), (4, 28)], dtype=float)
+    explored = BudgetOptions().exploration_distance
+    assert plan(track, explored=explored).shape == (1, 2)
+    assert len(plan(track, explored=explored, routes=routes)) > 2
+
+
+def test_the_rougher_side_comes_first():
+    pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30)], dtype=float)
+    for factor, west in ((1.2, False), (4.0, True)):
+        path = plan(pilot, rough=lambda xy, f=factor: np.where(xy[:, 0] < 0, f, 1.0))
+        assert (path[0, 0] < 0) == west
+        assert path[0, 1] < -25  # the end of the line that is nearest
 
 
 def test_the_plan_of_two_lines_fits_into_the_distance_left():

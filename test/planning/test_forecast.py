@@ -128,10 +128,17 @@ def test_the_distance_left_follows_from_the_share_so_far():
 
 
 def test_the_distance_left_follows_from_the_pace_of_the_second_half():
-    """A slow beginning does not count: 0.2 in 200 m, as far again for as much."""
-    late = [(100.0, 0.02), (800.0, 0.25), (980.0, 0.43), (1000.0, 0.45)]
+    """A slow beginning does not count: 0.4 in the last 500 m."""
+    late = [(100.0, 0.02), (500.0, 0.05), (800.0, 0.3), (980.0, 0.44), (1000.0, 0.45)]
     left = distance_left(EVEN, "1b", 0.9, late, LAKE)
-    assert left.expected == pytest.approx(450 / LIVE_PACE, rel=0.25)
+    assert left.expected == pytest.approx(0.45 / 0.4 * 500 / LIVE_PACE, rel=0.25)
+
+
+@pytest.mark.parametrize("latest", [[], [(505.0, 0.45)]])
+def test_the_first_forecast_goes_by_the_whole_way(latest):
+    """Two maps that are close together say nothing of the pace."""
+    left = distance_left(EVEN, "1b", 0.9, [(500.0, 0.45), *latest], LAKE)
+    assert left.expected == pytest.approx(500 / LIVE_PACE, rel=0.15)
 
 
 def test_the_mission_ends_at_a_map():
@@ -140,7 +147,7 @@ def test_the_mission_ends_at_a_map():
     assert left.expected > 30 and 80 < left.high < 120
 
 
-@pytest.mark.parametrize("share", [0.1, 0.95])
+@pytest.mark.parametrize("share", [0.25, 0.95])
 def test_there_is_no_forecast_too_early_or_after_the_target(share):
     assert distance_left(EVEN, "1b", 0.9, [(500.0, share)], LAKE) is None
 
