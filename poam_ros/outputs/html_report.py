@@ -26,7 +26,7 @@ from .exports.chart import (
     recorded,
     settings_of,
 )
-from .folder import LEFT_OUT, read_records
+from .folder import read_records
 from .held_out import FILE as SCORES
 from .held_out import Validation
 from .html import SIMULATED, figure, section, write_page
@@ -87,7 +87,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         *_held_out(folder),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
-        *section("Soundings", _lines_figure(folder, chart), table(_soundings(chart, config))),
+        *section("Soundings", _lines_figure(chart), table(_soundings(chart, config))),
         *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         "<details><summary>All settings</summary>"
         f"<pre>{escape(_dumped(_without_folders(config)))}</pre></details>",
@@ -302,21 +302,16 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def screened_out(folder: Path, chart: Chart) -> np.ndarray:
+def screened_out(chart: Chart) -> np.ndarray:
     """Places [N, 2] of the soundings that screening left out: all of those of a log, the newest of
     a mission's."""
-    if not (folder / LEFT_OUT).exists():
-        refused = chart.unmapped.refused.placed
-        return refused.xyz[refused.reason == FALSE_ECHO, :2]
-    rows = read_records(folder / LEFT_OUT, ("x", "y", "reason"))
-    places = [(row["x"], row["y"]) for row in rows if row["reason"] == FALSE_ECHO and row["x"]]
-    found = np.array(places, dtype=float).reshape(-1, 2)
-    return found if chart.place is None else chart.place.to_projected(found)
+    refused = chart.unmapped.refused.placed
+    return refused.xyz[refused.reason == FALSE_ECHO, :2]
 
 
-def _lines_figure(folder: Path, chart: Chart) -> str:
+def _lines_figure(chart: Chart) -> str:
     """The survey lines and what screening left out; empty if neither is known."""
-    lines, out = survey_lines(chart), screened_out(folder, chart)
+    lines, out = survey_lines(chart), screened_out(chart)
     if not lines and not len(out):
         return ""
     caption = "Soundings in the map"

@@ -90,6 +90,9 @@ def test_each_row_of_tables_is_in_the_map_or_listed_once(tmp_path):
     assert said["monday.csv", 130]["why"] == "neither bottom nor multiple"
     assert said["uncle.csv", 12]["reason"] == "repeated"
     assert said["uncle.csv", 12]["why"] == "also in monday.csv"
+    times = sorted(row["time"] for row in rows if row["time"])
+    first, last = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())["measured"]
+    assert "2025-01-17T16:03" in first and first < times[-1] and first < last < "2025-01-17T16:07"
     found = Counter(row["reason"] for row in rows)
     assert found["outside_workspace"] and found["no_water_level"] and found["excluded"] > 60
     of_lines = {row["line"] for row in rows if row["reason"] == "no_water_level"}

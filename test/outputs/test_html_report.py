@@ -237,7 +237,7 @@ def test_crossings_are_drawn_over_the_soundings_by_their_difference(run, monkeyp
 
 def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     chart = named_lines(run)
-    out = screened_out(run, chart)
+    out = screened_out(chart)
     axis = drawn_by(monkeypatch, plates.lines_plate, chart, out).axes[0]
     labels = {text.get_text(): text.get_position() for text in axis.texts}
     assert labels["L1"][1] == 9 and labels["a line of a ver\u2026"][1] == 29
@@ -249,11 +249,14 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
 
 def test_all_false_echoes_of_a_log_are_drawn(run):
     """refused.csv has the newest 1,000: those of one end of a large survey."""
-    chart = named_lines(run)
-    rows = [(20.0 + n / 100, 20.0, "false_echo") for n in range(1500)]
-    rows += [("", "", "false_echo"), (30.0, 20.0, "no_reading")]
-    files.write_table(run / files.LEFT_OUT, ("x", "y", "reason"), rows)
-    np.testing.assert_allclose(screened_out(run, chart), [row[:2] for row in rows[:1500]])
+    named_lines(run)
+    places = np.column_stack((20 + np.arange(1500) / 100, np.full(1500, 20.0), np.full(1500, -9.0)))
+    write_refused(run, RefusedPings.none().more("false_echo", np.zeros(1500, dtype=int), places))
+    rows = [("", *place, "false_echo") for place in places.tolist()]
+    rows.append(("", 30.0, 20.0, "", "no_reading"))
+    files.write_table(run / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
+    chart = read_chart(run, ExportSettings())
+    np.testing.assert_allclose(screened_out(chart), places[:, :2])
     _, words = read(write_report(run))
     assert "1500 soundings left out as false" in words
 

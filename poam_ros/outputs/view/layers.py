@@ -39,6 +39,7 @@ class PageLayer:
         values: [rows, columns]; NaN where there is none.
         colours: as `#rrggbb`, from ``low`` to ``high``; lower values are transparent.
         labels: of the integers from 0; empty if values are numbers.
+        downward: whether its colour bar has the largest value at the bottom.
     """
 
     key: str
@@ -48,13 +49,16 @@ class PageLayer:
     low: float
     high: float
     labels: tuple[str, ...] = ()
+    downward: bool = False
 
 
 def layers(chart: Chart) -> list[PageLayer]:
     """The layers of a map that have any value, in the order of their buttons."""
-    relief = RELIEF[::-1] if chart.settings.depth else RELIEF
+    depth = chart.settings.depth
+    height = f"{chart.height_name.capitalize()} (m)"
+    relief = _scaled("height", height, chart.height, RELIEF[::-1] if depth else RELIEF)
     found = [
-        _scaled("height", f"{chart.height_name.capitalize()} (m)", chart.height, relief),
+        replace(relief, downward=depth),
         _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, UNCERTAINTY, 0.0),
         _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
         PageLayer(

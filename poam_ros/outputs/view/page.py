@@ -67,7 +67,9 @@ NARROW = "@media (max-width: 800px){{:host{{{}}}}}"
 _WHOLE = "width:100% !important;flex:none !important;align-self:auto !important;"
 NARROW_PAGE = NARROW.format("height:auto !important")
 NARROW_ROW = NARROW.format(f"flex-direction:column !important;height:auto !important;{_WHOLE}")
-NARROW_MAP = NARROW.format(f"height:88vh !important;box-sizing:border-box;{_WHOLE}")
+NARROW_MAP = "height:min(88vh,{}) !important;box-sizing:border-box;" + _WHOLE
+#: px, about: what is beside the map on a phone, what is above and below it, and the lowest it gets.
+BESIDE, ABOVE, LOWEST = 180, 310, 450
 NARROW_SIDE = NARROW.format(f"height:auto !important;{_WHOLE}")
 #: Style of the page, as blocks of Bokeh's template.
 TEMPLATE = (
@@ -115,9 +117,10 @@ class Page:
         self._curves = column(
             self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
         )
+        self._narrow = InlineStyleSheet(css=NARROW.format(NARROW_MAP.format("88vh")))
         chart = column(
             self._choice, self.picture.figure, self._waiting, sizing_mode="stretch_both",
-            styles=_CARD, stylesheets=[NARROW_MAP],
+            styles=_CARD, stylesheets=[self._narrow],
         )  # fmt: skip
         parts = [self._remarks, self._curves, self._numbers, self._provenance]
         self.editing = None
@@ -154,6 +157,11 @@ class Page:
             _set_text(self._numbers, "" if chart is None else texts.map_numbers(chart))
             _set_text(self._provenance, "" if chart is None else texts.provenance(chart))
             self._choice.visible = chart is not None
+            if chart is not None:  # no higher than the map needs
+                width, height = chart.grid.borders.size
+                own = f"calc((100vw - {BESIDE}px)*{height / width:.3f} + {ABOVE}px)"
+                need = f"max({LOWEST}px,{own})"
+                self._narrow.css = NARROW.format(NARROW_MAP.format(need))
         _set_text(self._waiting, "" if chart is not None else texts.waiting(scene))
         anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:

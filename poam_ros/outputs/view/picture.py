@@ -1,4 +1,4 @@
-"""The map of a page: an image for each layer, the hillshade, and overlays. Needs bokeh."""
+"""The map of a page: an image for each layer, and the hillshade. Needs bokeh."""
 
 from __future__ import annotations
 
@@ -9,144 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..exports.chart import Chart
-from ..exports.contours import levels_of
 from . import texts
 from .layers import NOTHING, PageLayer, layers, scaled_hillshade, shade, thinned
-from .scene import Scene, drawn_of
-
-#: Overlays by name: fields of a scene, and how they are drawn.
-MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "contours": ("line", {"line_color": "#16283c", "line_alpha": 0.7, "line_width": 0.7}),
-    "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
-    "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
-    "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
-        "marker": "diamond"}),
-    "crossings": ("scatter", {"size": 6, "line_color": "#16283c", "fill_color": "#ffd23f",
-        "line_width": 0.6, "marker": "square"}),
-    "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
-    "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
-    "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
-    "goal": ("scatter", {"size": 15, "color": "#d6006c", "line_color": "#ffffff",
-        "marker": "star"}),
-    "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
-        "marker": "triangle", "angle": "heading"}),
-}  # fmt: skip
-#: Names in the legend.
-NAMES = {
-    "contours": "contours", "track": "track", "crossings": "crossings", "pings": "pings",
-    "support": "support points",
-    "held": "pings held", "refused": "pings refused", "plan": "plan",
-    "goal": "goal", "vehicle": "vehicle",
-}  # fmt: skip
-#: Columns besides x and y.
-MORE = {
-    "pings": ("line",),
-    "vehicle": ("heading",),
-    "crossings": ("lines", "difference", "depths"),
-    "refused": ("reason", "height", "time"),
-}
-#: Not places of a scene that are drawn as they are.
-OTHERS = ("support", "contours", *MORE)
-#: Of more pings, dots are smaller and the track is fainter.
-FEW = 4000
-#: Hidden until chosen in the legend.
-HIDDEN = ("support", "crossings")
-#: May be far from the map: excluded from the initial view, unless there is nothing else.
-OFTEN_FAR = ("refused",)
-
-
-class MapOverlays:
-    """Drawn on a figure, after its images.
-
-    Attributes:
-        sources: a data source for each of ``MARKS``.
-        items, drawn: of the legend, and renderers, likewise.
-    """
-
-    def __init__(self, figure: Any) -> None:
-        from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem
-
-        self.sources = {
-            name: ColumnDataSource({key: [] for key in ("x", "y", *MORE.get(name, ()))})
-            for name in MARKS
-        }
-        self.items = {}
-        drawn: dict[str, Any] = {}
-        self.drawn = drawn
-        for name, (way, style) in MARKS.items():
-            mark = getattr(figure, way)("x", "y", source=self.sources[name], **style)
-            mark.visible = name not in HIDDEN
-            drawn[name] = mark
-            self.items[name] = LegendItem(label=NAMES[name], renderers=[mark], visible=False)
-        far = [drawn[name] for name in OFTEN_FAR]
-        self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
-        self._near = [mark for mark in self._all if mark not in far]
-        # Below or above the pointer: the cell's tooltip is beside it.
-        tip = HoverTool(renderers=[drawn["refused"]], tooltips=texts.REFUSED_HOVER,
-            attachment="vertical", description="refused pings")  # fmt: skip
-        figure.add_tools(tip)
-        figure.add_tools(HoverTool(renderers=[drawn["crossings"]], tooltips=texts.CROSSING_HOVER,
-            attachment="vertical", description="crossings"))  # fmt: skip
-        legend = Legend(items=list(self.items.values()), orientation="horizontal",
-            click_policy="hide", border_line_color=None, background_fill_alpha=0,
-            inactive_fill_color="#ffffff", location="left", margin=0, ncols=3)  # fmt: skip
-        figure.add_layout(legend, "below")
-
-    def show(self, scene: Scene) -> None:
-        """Show the overlays of a scene; unchanged data are not sent again."""
-        renderers = self._near if scene.somewhere else self._all
-        for side in self._sides:
-            if side.renderers != renderers:
-                side.renderers = renderers
-        found = {name: getattr(scene, name) for name in MARKS if name not in OTHERS}
-        if scene.chart is not None:
-            found["support"] = scene.chart.support
-            self._show("contours", _contours(scene.chart))
-            self._show("crossings", texts.crossings(scene.chart.crossings))
-        for name, places in found.items():
-            self._show(name, {"x": places[:, 0], "y": places[:, 1]})
-        line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
-        self._show("pings", {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line})
-        many = min(1.0, (FEW / max(1, len(scene.pings))) ** 0.5)  # they would hide the map
-        self.drawn["pings"].glyph.size = max(1.0, many * MARKS["pings"][1]["size"])
-        self.drawn["track"].glyph.line_alpha = many * MARKS["track"][1]["line_alpha"]
-        if scene.vehicle is not None:
-            x, y, heading = scene.vehicle
-            # The triangle points up where a heading of 0 points east.
-            self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
-        refused = drawn_of(scene.refused)
-        x, y, _ = refused.xyz.T
-        height, time = texts.heights(refused, scene.chart), texts.times(refused)
-        columns = {"reason": refused.reason, "height": height, "time": time}
-        self._show("refused", {"x": x, "y": y, **columns})
-
-    def _show(self, name: str, data: dict[str, Any]) -> None:
-        source = self.sources[name]
-        if not all(_same(source.data[key], data[key]) for key in data):
-            source.data = data
-            self.items[name].visible = len(data["x"]) > 0
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two columns are the same, places of NaN included."""
-    one, other = np.asarray(one), np.asarray(other)
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
-
-
-def _contours(chart: Chart) -> dict[str, np.ndarray]:
-    """Contours at round levels as one line, with NaN between them."""
-    from contourpy import LineType, contour_generator
-
-    grid, height = chart.grid, np.ma.masked_invalid(chart.height)
-    lines = [np.empty((0, 2))]
-    if height.count():
-        found: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
-        known, interval = height.compressed(), chart.settings.contour_interval
-        for level in levels_of(known, interval):
-            lines += [np.vstack((line, [np.nan, np.nan])) for line in found.lines(level)]
-    x, y = np.concatenate(lines).T
-    return {"x": x, "y": y}
-
+from .overlays import MapOverlays
+from .scene import Scene
 
 _SELECT = """
 for (const key in images) {
@@ -159,6 +25,43 @@ const relief = buttons.tags[buttons.active] == "height"
 shading.disabled = !relief
 lit.visible = relief && shading.active.length > 0
 """
+#: A tooltip beside the pointer would leave a narrow screen at its sides.
+_ATTACH = """
+const view = Bokeh.index.find_one(figure)
+tip.attachment = window.innerWidth > 800 ? 'horizontal' : 'vertical'
+for (const box of view?.tool_views.get(tip)?.ttmodels.values() ?? []) {
+    box.attachment = tip.attachment
+}
+"""
+#: A finger does not hover: a tap tells of the nearest mark within its reach, or else of the cell.
+_TAP = """
+const view = Bokeh.index.find_one(figure)
+const {sx, sy} = cb_obj
+let near = {reach: 15, tip: cell, sx, sy}
+for (const [name, tip] of Object.entries(tips)) {
+    const {x, y} = marks[name].data_source.data
+    for (let i = 0; marks[name].visible && i < x.length; i++) {
+        const [px, py] = [view.frame.x_scale.compute(x[i]), view.frame.y_scale.compute(y[i])]
+        const reach = Math.hypot(px - sx, py - sy)
+        if (reach < near.reach) {
+            near = {reach, tip, sx: px, sy: py}
+        }
+    }
+}
+// After the finger has left, which removes them.
+setTimeout(() => {
+    for (const tip of [cell, ...Object.values(tips)]) {
+        const tool = view.tool_views.get(tip)
+        if (tip === near.tip) {
+            tool._move({sx: near.sx, sy: near.sy})
+        } else {
+            tool._move_exit()
+        }
+    }
+}, 50)
+"""
+#: Label of a tick of a colour bar whose values are the negative ones.
+_DOWNWARD = "return String(Number((-tick).toPrecision(6)))"
 #: Layers of integers, in which values below the lowest colour are shown as a word.
 COUNTS = {"tvu", "density"}
 KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
@@ -170,7 +73,7 @@ class MapPicture:
     Attributes:
         figure, buttons, shading: Bokeh's models.
         cells: the data source of all layers: one row, a column for each.
-        marks: a data source for each of ``marks.MARKS``.
+        marks: a data source for each of ``overlays.MARKS``.
     """
 
     def __init__(self) -> None:
@@ -197,6 +100,11 @@ class MapPicture:
         self._images = {key: self._image(key) for key in KEYS}
         self._bars = {key: self._bar(image) for key, image in self._images.items()}
         lit = self.figure.image_rgba("shade", "x", "y", "width", "height_m", source=self.cells)
+        self.figure.add_layout(
+            ScaleBar(range=self.figure.x_range, unit="m", location="top_left",
+                bar_length=0.2, background_fill_alpha=0, border_line_color=None, padding=0),
+            "below",  # inside, it would hide the map
+        )  # fmt: skip
         self._hover = HoverTool(
             renderers=list(self._images.values()), formatters=_formatters(), tooltips=None
         )
@@ -206,15 +114,16 @@ class MapPicture:
         self.buttons = RadioButtonGroup(labels=[], active=None, name="layers",
             stylesheets=[".bk-btn-group{flex-wrap:wrap}"])  # fmt: skip
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
-        self.figure.add_layout(
-            ScaleBar(range=self.figure.x_range, unit="m", location="bottom_left",
-                bar_length=0.2, background_fill_alpha=0.6, border_line_color=None)
-        )  # fmt: skip
         parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
             "shading": self.shading, "lit": lit}  # fmt: skip
         select = CustomJS(args=parts, code=_SELECT)
         for chosen in (self.buttons, self.shading):
             chosen.js_on_change("active", select)
+        tips = {"figure": self.figure, "cell": self._hover, "tips": self._marks.tips}
+        told = {name: self._marks.drawn[name] for name in self._marks.tips}
+        self.figure.js_on_event("tap", CustomJS(args=tips | {"marks": told}, code=_TAP))
+        attach = CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
+        self.figure.js_on_change("inner_width", attach)
         self._chart: Chart | None = None
         self._thinned: Chart | None = None
 
@@ -310,7 +219,7 @@ class MapPicture:
             self._images[key].visible = self._bars[key].visible = key == chosen
 
     def _colour(self, layer: PageLayer) -> None:
-        from bokeh.models import FixedTicker
+        from bokeh.models import CustomJSTickFormatter, FixedTicker, LinearColorMapper
 
         mapper, bar = self._images[layer.key].glyph.color_mapper, self._bars[layer.key]
         if mapper.palette != list(layer.colours):
@@ -320,6 +229,11 @@ class MapPicture:
                 bar.major_label_overrides = dict(enumerate(layer.labels))
         # As the values are sent: lower ones are transparent.
         mapper.update(low=float(np.float32(layer.low)), high=layer.high)
+        if layer.downward:
+            bar.color_mapper = LinearColorMapper(
+                palette=mapper.palette[::-1], low=-mapper.high, high=-mapper.low
+            )
+            bar.formatter = CustomJSTickFormatter(code=_DOWNWARD)
 
     def _image(self, key: str) -> Any:
         from bokeh.models import LinearColorMapper

@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import socket
+import time
 import urllib.request
 from urllib.parse import urljoin, urlsplit
 
@@ -212,6 +213,39 @@ def test_a_cell_of_an_island_has_no_numbers(browser, tmp_path):
     assert "elevation none 95 % none lengthscale none TVU within none pings none" in text
     assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m (1 σ) 95 % ± 0.49 m" in hover(browser, 3, 4)
     assert not browser.failed
+
+
+@pytest.mark.parametrize("at", [(29, 1), (29, 19), (15, 10), (1, 10)])
+def test_on_a_phone_a_tap_tells_of_a_cell_or_a_refused_ping_and_nothing_is_cut(tmp_path, at):
+    pytest.importorskip("bokeh")
+    if (program := found_browser()) is None:
+        pytest.skip("needs a Chromium")
+    page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
+    place = np.array([[*at, -9.125]], dtype=float)
+    write_refused(folder, RefusedPings.none().more("false_echo", np.array([5 * 10**9]), place))
+    assert main(["export", str(folder), "--to", str(page)]) == 0
+    whole = """(boxes => boxes.length > 0 && boxes.every(
+        b => b.left >= 0 && b.right <= innerWidth && b.top >= 0 && b.bottom <= innerHeight
+    ))(deep(document, '.bk-Tooltip').map(e => e.getBoundingClientRect()))"""
+    with Browser(program, tmp_path / "profile", (390, 844)) as browser:
+        browser.tell("Emulation.setTouchEmulationEnabled", enabled=True)
+        browser.open(page.as_uri())
+        browser.until(READY, "the page comes up")
+
+        def tap(x, y, off=0.0):
+            x, y = browser.evaluate(PIXEL.format(x=x, y=y))
+            point = {"x": x + off, "y": y + off}
+            browser.tell("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
+            browser.tell("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            time.sleep(0.5)  # two taps within 0.3 s are another gesture
+
+        x, y = GRID.points[GRID.shape[1] * at[1] + (at[0] + 8) % 30]
+        browser.until(f"{HOVERED}.includes('elevation') && {PING} == ''", "", lambda: tap(x, y))
+        assert browser.evaluate(whole)
+        refused = f"{PING}.includes('false_echo') && {HOVERED} == ''"
+        browser.until(refused, "the ping near the finger", lambda: tap(*at, off=-5.0))
+        assert browser.evaluate(whole) and not browser.failed
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_the_exported_page_works_as_a_single_file(browser, tmp_path):

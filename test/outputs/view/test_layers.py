@@ -41,6 +41,7 @@ def test_depths_are_named_and_coloured_as_depths(chart):
     deep, shallow = layers.layers(chart(depth=True))[0], layers.layers(chart())[0]
     assert deep.title == "Depth (m)" and shallow.title == "Elevation (m)"
     assert deep.high == 60.0 and deep.colours == shallow.colours[::-1]
+    assert deep.downward and not shallow.downward
 
 
 def test_a_hillshade_is_bright_where_the_ground_faces_north_west():

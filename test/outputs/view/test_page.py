@@ -266,6 +266,29 @@ def test_marks_of_a_live_survey(page):
     assert not page.picture._marks.items["held"].visible
 
 
+@pytest.mark.parametrize("depth", [False, True])
+def test_the_deepest_is_at_the_bottom_of_the_colour_bar(page, tmp_path, depth):
+    settings = ExportSettings(depth=depth)
+    page.show(FolderView(write_run(tmp_path / "lake"), settings).scene())
+    bar = page.picture._bars["height"].color_mapper
+    image = page.picture._images["height"].glyph.color_mapper
+    assert (bar.low, bar.high) == pytest.approx((-60.0, -0.1))
+    assert bar.palette == (image.palette[::-1] if depth else image.palette)
+    assert (image.high == 60.0) is depth
+
+
+def test_many_marks_are_small(page, tmp_path):
+    folder = write_run(tmp_path / "lake")
+    places = np.full((900, 3), 5.0)
+    sizes = []
+    for count in (9, 900):
+        refused = echoes().more("too_close", np.arange(1, 1 + count), places[:count])
+        write_refused(folder, refused)
+        page.show(FolderView(folder, ExportSettings()).scene())
+        sizes.append(page.picture._marks.drawn["refused"].glyph.size)
+    assert sizes == [8.0, 4.0]
+
+
 def test_crossings_are_a_layer_that_is_off_at_first(page, tmp_path):
     names = np.array([["L1", "L7"]], dtype=object)
     where, depth = np.array([[2.0, 3.0]]), np.array([[4.0, 4.25]])
