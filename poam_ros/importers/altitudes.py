@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from .cells import UNITS
-from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name
+from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, as_option, plain_column_name
 from .no_readings import no_readings
 
 #: Names of depths and elevations that are the water's or the ground's, whatever stands beside.
@@ -100,8 +100,8 @@ def _is_above_ground(
     raise InputError(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "
         f"ground, or an antenna's above the sea. If the ground lies at the two together: --columns "
-        f"{upward}={name} altitude={beside}; if {name} is that of the ground: --columns "
-        f"{columns.height_option}"
+        f"{as_option(**{upward: name, 'altitude': beside})}; if {name} is that of the ground: "
+        f"--columns {columns.height_option}"
     )
 
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 import numpy as np
 
@@ -128,11 +129,11 @@ class Columns:
         place = _first([p for p in PLACES if all(m in known for m in p)], given)
         height = _first([(m,) for m in HEIGHTS if m in known], given)
         if place is None or height is None:
+            names = header[0], header[min(1, len(header) - 1)], header[-1]
+            example = dict(zip(("latitude", "longitude", "depth"), names, strict=True))
             raise InputError(
                 f"{where}: expected columns x,y,z or latitude,longitude,depth; got "
-                f"{_named(header)}. Name them, as in --columns latitude={shown(header[0], 20)} "
-                f"longitude={shown(header[min(1, len(header) - 1)], 20)} "
-                f"depth={shown(header[-1], 20)}"
+                f"{_named(header)}. Name them, as in --columns {as_option(**example)}"
             )
         name = known[height[0]]
         beside, own = (_unit_beside(name, header, units), unit_of(name))
@@ -160,13 +161,13 @@ class Columns:
     @property
     def place_option(self) -> str:
         """The words of --columns that confirm the columns of places."""
-        one, two = PLACES[self.degrees]
-        return f"{one}={self.first} {two}={self.second}"
+        places = self.first, self.second
+        return as_option(**dict(zip(PLACES[self.degrees], places, strict=True)))
 
     @property
     def height_option(self) -> str:
         """The word of --columns that confirms the column of depths or elevations."""
-        return f"{HEIGHTS[self.down]}={self.height}"
+        return as_option(**{HEIGHTS[self.down]: self.height})
 
     @property
     def description(self) -> str:
@@ -182,6 +183,11 @@ class Columns:
             height = "ground"
             column += f" {'+' if self.down else '-'} {self.altitude}"
         return f"{where}, {height} = {column} ({self.unit}){when}"
+
+
+def as_option(**names: str) -> str:
+    """The words of --columns for columns of these names by meaning, as a shell takes them."""
+    return " ".join(quote(f"{meaning}={shown(name)}") for meaning, name in names.items())
 
 
 def _check_given(given: Mapping[str, str], header: Sequence[str], where: str) -> None:
@@ -248,8 +254,8 @@ def guess(
         raise InputError(
             f"{where}: no header, and the values do not say which column is what. Columns {first} "
             f"and {second} look like a place in degrees. If the first is the latitude: --columns "
-            f"latitude={first} longitude={second} depth={fewer[0]}; if not: --columns "
-            f"latitude={second} longitude={first} depth={fewer[0]}"
+            f"{as_option(latitude=first, longitude=second, depth=fewer[0])}; if not: --columns "
+            f"{as_option(latitude=second, longitude=first, depth=fewer[0])}"
             + (f" (or depth={', '.join(fewer[1:])})" if fewer[1:] else "")
         )
     if not fine and len(values) == 3 and len(dialect.header) == 3:
@@ -308,7 +314,8 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: a word is not such a pair.
     """
-    pairs = [part.partition("=") for word in words for part in word.split(",") if part]
+    parts = [part for word in words for part in re.split(r",(?=\w+=)", word) if part]
+    pairs = [part.partition("=") for part in parts]
     for meaning, equals, name in pairs:
         if not (meaning and equals and name):
             raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import in_area_of_use, is_in_feet, rough_metres
 from .cells import UNITS
-from .columns import PLACES, Columns
+from .columns import PLACES, Columns, as_option
 
 #: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
@@ -39,8 +39,8 @@ def check_heights(columns: Columns, both: np.ndarray, where: str) -> None:
         name, beside = columns.height, columns.depth_beside
         raise InputError(
             f"{where}: column {name} does not fall where column {beside} rises. If {name} is the "
-            f"antenna's or the water's: --columns depth={beside}; if it is the bottom's: "
-            f"--columns z={name}{_altitude_too(columns)}"
+            f"antenna's or the water's: --columns {as_option(depth=beside)}; if it is the "
+            f"bottom's: --columns {as_option(z=name)}{_altitude_too(columns)}"
         )
 
 
@@ -94,7 +94,8 @@ def _altitude_too(columns: Columns) -> str:
     """What an answer that names depths or elevations needs besides, so that altitudes count."""
     if not columns.altitude:
         return ""
-    return f" (and altitude={columns.altitude}, if that is a vehicle's above the ground)"
+    word = as_option(altitude=columns.altitude)
+    return f" (and {word}, if that is a vehicle's above the ground)"
 
 
 def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs: str) -> str:
@@ -107,22 +108,22 @@ def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs
     if small and min(decimals[:2]) >= 4:
         return (
             f"columns {first}, {second} look like degrees, not metres. If so: --columns "
-            f"longitude={first} latitude={second} (or the other way round); if they are "
+            f"{as_option(longitude=first, latitude=second)} (or the other way round); if they are "
             f"metres: --columns {columns.place_option}"
         )
     if around.max() > EARTH:
         return (
             f"columns {first}, {second} reach {around.max():.3g} m, farther than any place "
-            f"on the Earth. If they are degrees times 10,000,000: --columns longitude={first} "
-            f"latitude={second} (or the other way round)"
+            f"on the Earth. If they are degrees times 10,000,000: --columns "
+            f"{as_option(longitude=first, latitude=second)} (or the other way round)"
         )
     if crs:
         middle = np.median(place, axis=0)
         if in_area_of_use(crs, middle[::-1]) and not in_area_of_use(crs, middle):
             return (
                 f"columns {first}, {second} lie outside the area that {crs} is for, and inside it "
-                f"if they are swapped. If so: --columns x={second} y={first}; if not: --columns "
-                f"{columns.place_option}"
+                f"if they are swapped. If so: --columns {as_option(x=second, y=first)}; if not: "
+                f"--columns {columns.place_option}"
             )
     return ""
 
@@ -210,14 +211,15 @@ def _of_signs(columns: Columns, height: np.ndarray) -> str:
     if not columns.down and "z" not in columns.given and (height > 0).mean() > 0.95:
         return (
             f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
-            f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
-            f"z={name} and --water-level, the elevation of the water (in feet: also --units ft)"
+            f"is a depth: --columns {as_option(depth=name)}; if it is ground above the datum: "
+            f"--columns {as_option(z=name)} and --water-level, the elevation of the water (in "
+            "feet: also --units ft)"
         )
     if columns.down and "depth" not in columns.given and (height < 0).mean() > 0.95:
         return (
             f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
-            f"is an elevation: --columns z={name}; if it is a depth with a minus: --columns "
-            f"depth={name}"
+            f"is an elevation: --columns {as_option(z=name)}; if it is a depth with a minus: "
+            f"--columns {as_option(depth=name)}"
         )
     return ""
 
@@ -289,7 +291,8 @@ def _of_shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
         return (
             f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
             f"the same height ({height.min():g} to {height.max():g}): columns {first}, {second}, "
-            f"{name} may be swapped. Name them, as in --columns {columns.place_option} depth={name}"
+            f"{name} may be swapped. Name them, as in --columns {columns.place_option} "
+            f"{as_option(depth=name)}"
         )
     if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
         return ""

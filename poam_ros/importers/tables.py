@@ -23,7 +23,7 @@ from ..mapping.soundings import LINE, Labels
 from .altitudes import with_altitudes
 from .angles import Angles
 from .cells import UNITS, Times, angle, number
-from .columns import Columns, guess, unit_in_column, unit_of
+from .columns import Columns, as_option, guess, unit_in_column, unit_of
 from .dialect import Dialect, layout_text, sniff, wide_text
 from .questions import check_heights, check_unit, question
 from .raw import RawSoundings, ReadOptions
@@ -184,7 +184,7 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         if columns.degrees and refused["impossible_place"]:
             hint = (
                 f". If {columns.first}, {columns.second} are northings and eastings: --columns "
-                f"x={columns.second} y={columns.first} --crs EPSG:CODE"
+                f"{as_option(x=columns.second, y=columns.first)} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
     row, place, heights, group, stamp_ns, *codes = rows.joined()

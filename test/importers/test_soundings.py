@@ -1,5 +1,6 @@
 """CSV files of soundings: columns, units, groups, what is refused, and degrees to metres."""
 
+import shlex
 from collections import Counter
 
 import numpy as np
@@ -102,6 +103,24 @@ def test_columns_that_are_said_decide():
     assert Columns.of(header, {}, "f") == Columns("x", "y", "z", False, False)
     given = read_mapping(["latitude=latitude,depth=H"])
     assert Columns.of(header, given, "f") == Columns("latitude", "longitude", "H", True, True)
+
+
+@pytest.mark.parametrize(
+    ("header", "answer"),
+    [
+        ("Lat [deg];Long, deg;It's (m)", "latitude longitude depth"),
+        ("Lat [deg];Longitude (deg);Depth (m)", "depth"),  # of negative depths, or elevations
+    ],
+)
+def test_an_answer_can_be_pasted_into_a_shell(csv_file, header, answer):
+    rows = "".join(f"{52 + i / 1e4};{13 + i % 7 / 1e4};{-3 - i % 5}\n" for i in range(60))
+    path = csv_file(f"{header}\n{rows}")
+    with pytest.raises(InputError, match="--columns") as asked:
+        read_soundings(path)
+    given = read_mapping(shlex.split(str(asked.value).rpartition("--columns ")[2]))
+    names = header.split(";")
+    assert given == dict(zip(answer.split(), names[-len(given) :], strict=True))
+    assert read_soundings(path, ReadOptions(given)).z[0] == 3
 
 
 @pytest.mark.parametrize(
