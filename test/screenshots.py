@@ -12,6 +12,7 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 
 #: By the picture's name: the layer, and the cell under the pointer as parts of the map's sides.
 SHOTS = {"view.png": ("Elevation", (0.62, 0.4)), "view-uncertainty.png": ("Uncertainty", None)}
+PHONE, PHONE_SIZE = "view-phone.png", (412, 892)
 SETTLING_S = 2.0  # until everything is drawn
 CORNER = "(d => [d.x[0] + {} * d.width[0], d.y[0] + {} * d.height_m[0]])({}.data)"
 CELLS = "Bokeh.documents[0].get_model_by_name('cells')"
@@ -25,19 +26,26 @@ def shoot(run: Path, docs: Path, options: list[str]) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         served(dict(os.environ), run, "--port", "0", *options) as address,
-        Browser(program, Path(folder)) as browser,
+        Browser(program, Path(folder, "wide")) as browser,
+        Browser(program, Path(folder, "phone"), PHONE_SIZE) as phone,
     ):
-        browser.open(address)
-        browser.until(READY, "the page comes up")
+        for each in (browser, phone):
+            each.open(address)
+            each.until(READY, "the page comes up")
         for name, (layer, part) in SHOTS.items():
             browser.press(*browser.evaluate(CHOOSE.format(layer)))
             if part is not None:
                 x, y = browser.evaluate(CORNER.format(*part, CELLS))
                 browser.point(*browser.evaluate(PIXEL.format(x=x, y=y)))
                 browser.until(f"{HOVERED} != ''", "the pointer's words")
-            time.sleep(SETTLING_S)
-            (docs / name).write_bytes(browser.screenshot())
-            print(docs / name)
+            _write(docs / name, browser)
+        _write(docs / PHONE, phone)
+
+
+def _write(path: Path, browser: Browser) -> None:
+    time.sleep(SETTLING_S)
+    path.write_bytes(browser.screenshot())
+    print(path)
 
 
 if __name__ == "__main__":

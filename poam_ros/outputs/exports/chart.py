@@ -362,17 +362,16 @@ def _provenance(
 ) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
     place = settings.place
-    level = f"{round(settings.water_level, 3):g} m above the datum"
     texts = {
         "title": title_of(folder),
         "software": f"poam_ros {__version__}",
         "samples": str(count),
         **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
-        "vertical_datum": f"EPSG:{datum.code} {datum.name}"
-        if datum
-        else "not given: that of the soundings",
-        "water_level": level,
+        "vertical_datum": "not given: that of the soundings"
+        if datum is None
+        else f"EPSG:{datum.code} {datum.name}",
+        "water_level": f"{round(settings.water_level, 3):g} m above the datum",
         "origin": "not given: coordinates of the map frame"
         if place is None
         else f"{place.latitude:.12g} {place.longitude:.12g} (WGS 84), heading {place.heading:g}",
