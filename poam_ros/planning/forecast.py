@@ -28,6 +28,8 @@ MIN_CELLS = 12
 DISTANCES = (np.arange(24) + 0.5) / 24
 #: Number of draws of the bottom, and the probability with which a survey must meet its target.
 DRAWS, SURE = 200, 0.9
+#: Standard deviation of the logarithm of the length of surveys of a known bottom.
+LENGTH_DEVIATION = 0.08
 #: Number of draws for a forecast during a mission, which is made with every map.
 LIVE_DRAWS = 40
 #: Expected pace of a mission under way relative to the second half of its track so far (about 1.35
@@ -162,7 +164,8 @@ def forecast(
 
     The share within the TVU starts at that of the pilot survey, which counts as even lines of the
     same length, and grows with the lines driven. If it is below the target at the end of the
-    survey, the distance is extended in proportion.
+    survey, the distance is extended in proportion. The interval also holds how far surveys of a
+    known bottom differ (``LENGTH_DEVIATION``).
 
     Args:
         bottom: what is known of the bottom.
@@ -196,6 +199,12 @@ def forecast(
     begun = np.array([one.share(area / before, order) if before else 0.0 for one in drawn])
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
     low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))
+    # 1.645 standard deviations of a normal distribution limit its middle 90 %.
+    shorter, longer = (
+        math.exp(math.hypot(math.log(limit / length), 1.645 * LENGTH_DEVIATION))
+        for limit in (low, high)
+    )
+    low, high = length / shorter, length * longer
     return Forecast(lines, across / lines, path, length, low, high)
 
 
