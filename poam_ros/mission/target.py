@@ -17,7 +17,7 @@ from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
 from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
 from ..planning import gaps as coverage
-from ..planning.forecast import Bottom, Left, distance_left
+from ..planning.forecast import Bottom, RemainingForecast, distance_left
 from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
@@ -228,7 +228,7 @@ class MapTarget:
     def forget(self) -> None:
         """Forget the map: it was cleared, or another mission began."""
         self.status: TargetStatus | None = None
-        self.left: Left | None = None
+        self.left: RemainingForecast | None = None
         self._reached: list[tuple[float, float]] = []  # way in m and share, by map
         self.closing_gaps = self._met = False
         self._drawn: ElevationMap | None = None  # the assessed map
@@ -362,7 +362,9 @@ class MapTarget:
         """The gaps, counting places visited since the map as pings."""
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
-    def _forecast(self, mission: Mission, drawn: ElevationMap, now: float) -> Left | None:
+    def _forecast(
+        self, mission: Mission, drawn: ElevationMap, now: float
+    ) -> RemainingForecast | None:
         """The time left at the mean speed so far; None: unknown, or the target is met."""
         budget, driven, settings = mission.budget, mission.track.length, self.settings
         began, since = budget.start_time_s, driven - budget.driven_at_start

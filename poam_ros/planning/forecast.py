@@ -209,7 +209,7 @@ def forecast(
 
 
 @dataclass(frozen=True)
-class Left:
+class RemainingForecast:
     """What is left until a target is met, in m or s, with the limits of the 90 % interval.
 
     ``reached``: the present share within the TVU.
@@ -225,9 +225,11 @@ class Left:
         minutes, low, high = (round(s / 60) for s in (self.expected, self.low, self.high))
         return f"{int(100 * self.reached)} %, {minutes} min left (90 %: {low} to {high})"
 
-    def times(self, factor: float) -> Left:
+    def times(self, factor: float) -> RemainingForecast:
         """The same, multiplied by a factor."""
-        return Left(self.reached, *(factor * v for v in (self.expected, self.low, self.high)))
+        return RemainingForecast(
+            self.reached, *(factor * v for v in (self.expected, self.low, self.high))
+        )
 
 
 def distance_left(
@@ -236,7 +238,7 @@ def distance_left(
     share: float,
     reached: Sequence[tuple[float, float]],
     workspace: Extent,
-) -> Left | None:
+) -> RemainingForecast | None:
     """The distance that a mission under way still needs, in m; None if it cannot be estimated.
 
     A share within the TVU is converted to the length of the even lines that would reach it on this
@@ -268,7 +270,7 @@ def distance_left(
         rest = (end - now) / gained * factor if after[-1] >= share else math.inf
         left.append(rest + rng.uniform() * (way[-1] - way[-2] if len(way) > 1 else 0.0))
     limits = [float(limit) for limit in np.quantile(left, (0.5, 0.05, 0.95), method="nearest")]
-    return Left(shares[-1], *limits) if math.isfinite(max(limits)) else None
+    return RemainingForecast(shares[-1], *limits) if math.isfinite(max(limits)) else None
 
 
 def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:

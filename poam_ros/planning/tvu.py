@@ -60,7 +60,7 @@ def within(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     return (depth > 0) & (CONFIDENCE_95 * deviation <= allowed(order, depth))
 
 
-def used(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def tvu_ratio(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """The 95 % uncertainty divided by an order's TVU: within it up to 1; NaN for dry places.
 
     The arguments are those of ``within``.

@@ -9,7 +9,14 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.planning.boustrophedon import path_cost
-from poam_ros.planning.forecast import DRAWS, LIVE_PACE, Bottom, Left, distance_left, forecast
+from poam_ros.planning.forecast import (
+    DRAWS,
+    LIVE_PACE,
+    Bottom,
+    RemainingForecast,
+    distance_left,
+    forecast,
+)
 from poam_ros.planning.situation import Situation
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
@@ -165,4 +172,7 @@ def test_a_share_that_does_not_grow_still_gives_a_forecast():
 
 
 def test_the_time_left_is_shown_in_minutes():
-    assert str(Left(0.826, 100.0, 80.0, 130.0).times(9.0)) == "82 %, 15 min left (90 %: 12 to 20)"
+    assert (
+        str(RemainingForecast(0.826, 100.0, 80.0, 130.0).times(9.0))
+        == "82 %, 15 min left (90 %: 12 to 20)"
+    )

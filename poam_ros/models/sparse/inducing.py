@@ -175,14 +175,14 @@ def random_from_old_and_new(given: SelectionInput) -> Inducing:
     return Inducing(candidates, given.random(len(candidates.X), given.num_inducing))
 
 
-def kept(given: SelectionInput) -> Inducing:
+def keep_old_inputs(given: SelectionInput) -> Inducing:
     """The old ones, filled up to M with random new data."""
     candidates = given.old_and_new()
     return Inducing(candidates, _filled(given))
 
 
-def resampled(given: SelectionInput) -> Inducing:
-    """As ``kept``, but with M of them, random ones move to random new data (Bui et al., 2017)."""
+def move_random_inputs(given: SelectionInput) -> Inducing:
+    """As ``keep_old_inputs``, but random ones move to random new data (Bui et al., 2017)."""
     index = _filled(given)
     if len(given.Z_old) == given.num_inducing:
         moving = min(max(1, round(RESAMPLED * len(index))), len(given.X_new))

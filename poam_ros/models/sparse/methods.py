@@ -120,10 +120,15 @@ METHODS: dict[str, Method] = {
         constant_time=False,
     ),
     # Everything by gradient
-    "svgp": Method("kept", "keep_learned", "whitened_elbo", learns=_ZQ),
+    "svgp": Method("keep_old_inputs", "keep_learned", "whitened_elbo", learns=_ZQ),
     # Online baselines, as they were published and improved (++)
     "ssgp": Method(
-        "resampled", "update_ssgp", "online_elbo", train="lbfgs", learns=_Z, train_first=True
+        "move_random_inputs",
+        "update_ssgp",
+        "online_elbo",
+        train="lbfgs",
+        learns=_Z,
+        train_first=True,
     ),
     "ssgp++": Method("pivoted_from_old_and_new", "update_ssgp", "online_elbo"),
     "ovc": Method("pivoted_from_old_and_new", "update_ovc", learns=_Z),
@@ -131,7 +136,7 @@ METHODS: dict[str, Method] = {
     # Where the authors' released code differs from the paper
     "poam-authors": Method("pivoted_and_padded", "update_poam_first_twice"),
     # Ablations of POAM
-    "poam-z-opt": Method("kept", "update_poam", learns=_Z),
+    "poam-z-opt": Method("keep_old_inputs", "update_poam", learns=_Z),
     "poam-z-rand": Method("random_from_old_and_new", "update_poam"),
     "poam-var-opt": Method("pivoted_from_old_and_new", "keep_learned", "whitened_elbo", learns=_Q),
     "poam-var-ssgp": Method("pivoted_from_old_and_new", "update_ssgp"),

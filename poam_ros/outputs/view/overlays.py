@@ -9,7 +9,7 @@ import numpy as np
 from ..exports.chart import Chart
 from ..exports.contours import levels_of
 from . import texts
-from .scene import Scene, drawn_of
+from .scene import Scene, thinned_refused_pings
 
 #: Overlays by name: fields of a scene, and how they are drawn.
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -121,7 +121,7 @@ class MapOverlays:
             x, y, heading = scene.vehicle
             # The triangle points up where a heading of 0 points east.
             self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
-        refused = drawn_of(scene.refused)
+        refused = thinned_refused_pings(scene.refused)
         self._shrink("refused", len(refused), FEW_REFUSED)
         x, y, _ = refused.xyz.T
         height, time = texts.heights(refused, scene.chart), texts.times(refused)

@@ -127,19 +127,19 @@ def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, 
     title, track, others = chart.provenance["title"], chart.track, chart.unmapped
     some = slice(None, None, max(1, -(-len(track) // MAX_PLACES)))
     return Scene(
-        title, chart, samples=len(track), pings=track[some], track=torn(track[some]),
+        title, chart, samples=len(track), pings=track[some], track=track_with_breaks(track[some]),
         line=chart.line[some], held=others.held, refused=others.refused,
         curves=curves or Curves(), remarks=remarks,
     )  # fmt: skip
 
 
-def drawn_of(refused: RefusedPings) -> RefusedPings:
+def thinned_refused_pings(refused: RefusedPings) -> RefusedPings:
     """The refused pings that a page draws: those with places, of many every Nth."""
     placed = refused.placed
     return placed[np.arange(0, len(placed), max(1, -(-len(placed) // MAX_PLACES)))]
 
 
-def torn(track: np.ndarray) -> np.ndarray:
+def track_with_breaks(track: np.ndarray) -> np.ndarray:
     """A track [N, 2] with a place of NaN in each step that is ``JUMP`` times the usual one: there
     it goes on from one line, or day, to the next."""
     steps = np.hypot(*np.diff(track, axis=0).T)

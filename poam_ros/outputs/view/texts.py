@@ -14,7 +14,7 @@ from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
 from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
 from .layers import NOTHING, stride
-from .scene import BAD, GOOD, NOTE, Notice, Scene, drawn_of
+from .scene import BAD, GOOD, NOTE, Notice, Scene, thinned_refused_pings
 
 #: Font of the page. System fonts only: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
@@ -229,7 +229,7 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
     if not counts:
         return ()
     reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
-    drawn, total = len(drawn_of(pings)), sum(counts.values())
+    drawn, total = len(thinned_refused_pings(pings)), sum(counts.values())
     details = f"{drawn:,} of them are drawn at their places"
     if len(pings) < total and max(counts.values()) > MAX_PER_REASON:
         details += f"; only the newest {MAX_PER_REASON:,} of each reason are known"

@@ -12,7 +12,7 @@ from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
 from ...learning.session import SurveySession
-from ...planning.tvu import used
+from ...planning.tvu import tvu_ratio
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from ..common.markers import write_support
 from ..common.qos import LATCHED
@@ -84,7 +84,7 @@ class MapTopics:
         self.bounds = bounds
         part = None
         if order and level is not None:
-            part = used(order, level - drawn.mean, np.sqrt(drawn.variance))
+            part = tvu_ratio(order, level - drawn.mean, np.sqrt(drawn.variance))
         self._tvu.publish(write_tvu(drawn.grid, part, drawn.stamp_ns, self._frame_id))
         # Above the highest cell, so that viewers show them.
         height = float(drawn.mean.max())
