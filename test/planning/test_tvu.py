@@ -29,9 +29,9 @@ def test_within_is_at_95_percent_and_under_water():
     np.testing.assert_array_equal(within("1b", depth, deviation), [True] + [False] * 4)
 
 
-def test_used_is_the_part_of_the_tvu():
+def test_the_tvu_ratio_is_the_uncertainty_over_the_tvu():
     depth, limit = np.array([10.0, 10.0, -1.0, np.nan]), allowed("special", np.array(10.0))
-    part = tvu.used("special", depth, np.array([0.5, 2.0, 1.0, 1.0]) * limit / CONFIDENCE_95)
+    part = tvu.tvu_ratio("special", depth, np.array([0.5, 2.0, 1.0, 1.0]) * limit / CONFIDENCE_95)
     np.testing.assert_allclose(part, [0.5, 2.0, np.nan, np.nan])
 
 
