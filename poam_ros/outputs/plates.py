@@ -153,7 +153,7 @@ def crossings_plate(chart: Chart) -> bytes:
 def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     """The survey lines with their names, and the soundings that screening left out, at ``out``
     [N, 2], as PNG."""
-    figure, axis = _page(chart, 0.75)
+    figure, axis = _page(chart, 0.75, bar=False)
     for number, (_, places) in enumerate(survey_lines(chart) or [("", chart.track)]):
         axis.plot(*places.T, ".", color=f"C{number % 10}", markersize=1.8, markeredgewidth=0)
     size = float(np.clip(4 * np.sqrt(300 / max(1, len(out))), 2.0, 4))  # points
@@ -238,11 +238,13 @@ def _colour_bar(figure: Any, drawn: Any, label: str, extend: str = "neither") ->
     return bar
 
 
-def _page(chart: Chart, part: float = 1.0) -> tuple[Any, Any]:
-    """A figure that fits the page and ``part`` of its height, and its axis."""
+def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
+    """A figure that fits the page and ``part`` of its height, with room for a colour bar if there
+    is one, and its axis."""
     width, height = chart.grid.borders.size
     wide = width > BELOW * height
-    inches = (WIDTH - (0.5 if wide else 1.2)) * height / width + (1.2 if wide else 0.6)
+    beside, above = (0.5, 1.2) if wide and bar else (1.2, 0.6) if bar else (0.5, 0.6)
+    inches = (WIDTH - beside) * height / width + above
     figure = blank_figure((WIDTH, float(np.clip(inches, 2.0, HEIGHT * part))))
     axis = figure.subplots()
     axis.set_aspect("equal")

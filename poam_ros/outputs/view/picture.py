@@ -94,7 +94,7 @@ class MapPicture:
         )  # fmt: skip
         self.figure.toolbar.logo = None
         self.figure.grid.grid_line_color = "#e3e9ee"
-        place = ("x", "y", "width", "height_m")
+        place = ("x", "y", "width", "height_m", "degrees")
         columns: dict[str, list[Any]] = {name: [] for name in (*place, *KEYS, "sigma", "shade")}
         self.cells = ColumnDataSource(columns, name="cells")
         self._images = {key: self._image(key) for key in KEYS}
@@ -193,20 +193,21 @@ class MapPicture:
             key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
         }
         columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.cell))]
-        columns |= {"x": [low.xmin], "y": [low.ymin]}
+        degrees = texts.degrees_within(chart)
+        columns |= {"x": [low.xmin], "y": [low.ymin], "degrees": [degrees]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
         for layer in found:
             self._colour(layer)
-        self._offer(found, chart)
+        self._offer(found, chart, degrees)
         self.cells.data = columns
 
-    def _offer(self, found: list[PageLayer], chart: Chart) -> None:
+    def _offer(self, found: list[PageLayer], chart: Chart, degrees: str) -> None:
         """A button for each layer; the chosen one stays chosen if it still exists."""
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
         if (keys, labels) != (self.buttons.tags, self.buttons.labels):
-            self._hover.tooltips = texts.hover(keys, chart.height_name)
+            self._hover.tooltips = texts.hover(keys, chart.height_name, bool(degrees))
             self._choose(keys, labels)
 
     def _choose(self, keys: list[str], labels: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import quantity
+from ...core.errors import InputError, quantity
 from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
 from ..crossings import CrossingTable
@@ -160,12 +160,13 @@ def provenance(chart: Chart) -> str:
     return f"<h2>Provenance</h2><details><summary>show</summary>{table(values)}</details>"
 
 
-def hover(layers: Iterable[str], height: str) -> str:
+def hover(layers: Iterable[str], height: str, placed: bool = False) -> str:
     """The tooltip of the cell under the pointer.
 
     Args:
         layers: keys of the layers of the map.
         height: name of the height.
+        placed: whether the place in degrees is known.
     """
     rows = {
         "height": (height, "<b>@height{custom}</b>@sigma{custom}"),
@@ -174,7 +175,8 @@ def hover(layers: Iterable[str], height: str) -> str:
         "tvu": ("TVU within", "@tvu{custom}"),
         "density": ("pings", "@density{custom}"),
     }
-    lines = [("x, y", "$x{0.0}, $y{0.0} m"), *(rows[key] for key in layers)]
+    degrees = [("lat, lon", "@degrees{custom}")] if placed else []
+    lines = [("x, y", "$x{0.0}, $y{0.0} m"), *degrees, *(rows[key] for key in layers)]
     cells = "".join(
         f'<tr><td style="color:#5b6b7b;padding-right:10px">{escape(name)}</td><td>{text}</td></tr>'
         for name, text in lines
@@ -210,6 +212,20 @@ def crossings(table: CrossingTable) -> dict[str, Any]:
     }
 
 
+def degrees_within(chart: Chart) -> str:
+    """Places of a map in degrees, for ``SPELT``: the map's lower left corner, width and height in
+    m, and latitude and longitude at 3 x 3 places, from south to north; empty if unknown."""
+    if chart.place is None:
+        return ""
+    low, high = np.reshape(chart.grid.borders.bounds, (2, 2)).T
+    y, x = np.meshgrid(*(np.linspace(low[i], high[i], 3) for i in (1, 0)), indexing="ij")
+    try:
+        found = chart.place.degrees(np.column_stack((x.ravel(), y.ravel())))[:, ::-1]
+    except InputError:  # pyproj is not installed
+        return ""
+    return " ".join(map(repr, [*low.tolist(), *(high - low).tolist(), *found.ravel().tolist()]))
+
+
 def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
     """The elevation of each ping, or its depth if the chart shows depths."""
     name, z = "elevation", pings.xyz[:, 2]
@@ -238,6 +254,16 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
 
 #: Values that are shown as words, as JavaScript of ``value``.
 SPELT = {
+    "@degrees": """
+        const known = value.split(' ').map(Number)
+        const [x, y, width, height] = known.splice(0, 4)
+        // Quadratic between the places.
+        const three = t => [2 * (t - 0.5) * (t - 1), 4 * t * (1 - t), 2 * t * (t - 0.5)]
+        const across = three((special_vars.x - x) / width)
+        const up = three((special_vars.y - y) / height)
+        const sum = k => up.reduce((all, part, i) => all + part * across.reduce(
+            (row, share, j) => row + share * known[6 * i + 2 * j + k], 0), 0)
+        return `${sum(0).toFixed(6)}, ${sum(1).toFixed(6)}`""",
     "@height": f"return value <= {NOTHING} ? 'none' : value.toFixed(2)",
     "@sigma": "return value < 0 ? '' : ` ± ${value.toFixed(2)} m (1 σ)`",
     "@uncertainty": "return value < 0 ? 'none' : `± ${value.toFixed(2)} m`",

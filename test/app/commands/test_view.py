@@ -6,6 +6,7 @@ import re
 import socket
 import time
 import urllib.request
+from dataclasses import replace
 from urllib.parse import urljoin, urlsplit
 
 import numpy as np
@@ -14,8 +15,10 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
+from poam_ros.core.geometry import Extent, Grid
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.results import write_refused
 
 PING = "deep(document, 'table.ping').map(e => e.innerText).join('|')"
@@ -246,6 +249,31 @@ def test_on_a_phone_a_tap_tells_of_a_cell_or_a_refused_ping_and_nothing_is_cut(t
         browser.until(refused, "the ping near the finger", lambda: tap(*at, off=-5.0))
         assert browser.evaluate(whole) and not browser.failed
         assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_place_under_the_pointer_is_told_in_degrees(browser, tmp_path):
+    pytest.importorskip("bokeh")
+    pytest.importorskip("rasterio")
+    settings = ExportSettings(origin=(60.0, 25.0), utm=True)
+    page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
+    grid = Grid.cells(Extent(0, 60_000, 0, 40_000), 2000.0)
+    files.write_map(folder / "map.npz", replace(drawn(), grid=grid))
+    assert main(["export", str(folder), "--to", str(page), "--origin", "60", "25", "--utm"]) == 0
+    chart = read_chart(folder, settings)
+    browser.open(page.as_uri())
+    browser.until(READY, "the page comes up")
+    for row, column in ((3, 4), (15, 25)):
+        x, y = chart.grid.x[column], chart.grid.y[row]
+        pixel = PIXEL.format(x=x, y=y)
+        known = f"{HOVERED}.includes('lat, lon') && {HOVERED}"
+        text = browser.until(known, "", lambda p=pixel: browser.point(*browser.evaluate(p)))
+        told = re.search(r"x, y ([-\d.]+), ([-\d.]+) m lat, lon ([-\d.]+), ([-\d.]+)", text)
+        x, y, latitude, longitude = map(float, told.groups())
+        expected = chart.place.degrees(np.array([[x, y]]))[0]
+        assert (longitude, latitude) == pytest.approx(expected, abs=1e-5)  # 1 m of 60 km
+        browser.point(2, 2)
+        browser.until(f"{HOVERED} == ''")
+    assert not browser.failed
 
 
 def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
