@@ -50,6 +50,7 @@ from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
 from .left_out_file import left_out, time_text, write_left_out
 from .outline import Outline
+from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import surveyed
 
@@ -105,7 +106,8 @@ def learn(
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew no land
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, settings.prior)
+    prior = settings.prior or shore_prior(land, samples.xy, samples.z)
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, prior)
     # The batches are those of the record: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:
@@ -296,10 +298,10 @@ def map_soundings(
         config["outline"] = outline.described
         outline.write(folder)
     sentences = crossed.sentences(order)
-    if settings.prior is not None:
-        if not is_journal(folder):  # a mission's folder has its prior
-            settings.prior.write(folder)
-        config["prior_trust"] = round(mapper.trust, 3)
+    if settings.prior is not None and not is_journal(folder):  # a mission's folder has its prior
+        settings.prior.write(folder)
+    if mapper.prior is not None:
+        config["shore_trust" if settings.prior is None else "prior_trust"] = round(mapper.trust, 3)
         sentences.append(mapper.trust_said)
     config["order"] = order
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}

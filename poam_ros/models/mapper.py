@@ -181,9 +181,10 @@ class BathymetricMapper:
     @property
     def trust_said(self) -> str:
         """The same as a sentence."""
+        name = "prior" if self.prior is None else self.prior.name
         if not self._trust:
-            return "prior: trust 0 of 1: the pings do not confirm it"
-        return f"prior: trust {self._trust:.2f} of 1"
+            return f"{name}: trust 0 of 1: the pings do not confirm it"
+        return f"{name}: trust {self._trust:.2f} of 1"
 
     def _drift(self, xy: np.ndarray) -> np.ndarray | float:
         """The prior's contribution at xy [N, 2], in m [N]; 0 without a prior."""

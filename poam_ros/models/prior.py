@@ -50,11 +50,13 @@ class PriorMap:
         grid: over the workspace.
         mean: elevation [rows, columns], in m.
         deviation: its standard deviation [rows, columns], in m; 0 where it is unknown.
+        name: in messages.
     """
 
     grid: Grid
     mean: np.ndarray
     deviation: np.ndarray
+    name: str = "prior"
 
     @cached_property
     def _drift(self) -> np.ndarray:

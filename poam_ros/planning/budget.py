@@ -44,6 +44,9 @@ MAX_WASTE, MAX_WASTE_UNDER_WAY = 1.25, 2.0
 #: The area is explored if at most this share of it is far from all tracks: farther than
 #: ``exploration_distance``, and than this many spacings of the lines.
 FAR_SHARE, FAR_SPACINGS = 0.05, 4.0
+#: No sweep begins, or goes on, whose lines would be farther apart than these shares of the side of
+#: a square of the workspace's area: path-entropy makes better maps then (docs/results.md).
+WIDEST, WIDEST_UNDER_WAY = 1 / 12, 1 / 8
 #: A sweep begins on the farther side of the area if this share of the roughness is in that half.
 ROUGHER = 0.6
 #: Lines of a mission without a budget.
@@ -160,7 +163,8 @@ class _Sweep:
             empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
             if min(empty) > spacing:  # a leg across the middle begins no sweep
                 self._last = None
-        self.suitable = waste <= (MAX_WASTE if self._last is None else MAX_WASTE_UNDER_WAY)
+        under_way = self._last is not None
+        self.suitable = waste <= (MAX_WASTE_UNDER_WAY if under_way else MAX_WASTE)
         if self._last is None:
             # After an interruption: what is as dense as lines there would be is surveyed.
             share = density / density[inside].mean() if inside.any() else density
@@ -174,6 +178,8 @@ class _Sweep:
             left = sides[0] if self._falling else sides[1]
         self.open = bool((left & inside).any())
         self._left_share = float((left & inside).mean() / max(inside.mean(), 1e-12))
+        widest = side * (WIDEST_UNDER_WAY if under_way else WIDEST)
+        self.suitable &= spacing * self._left_share <= widest
         self._density = np.where(left, density, 1e-6 * density.min())
 
     def _explored(self, points: np.ndarray, far: np.ndarray, count: int) -> bool:
