@@ -101,11 +101,11 @@ def test_a_report_is_complete_in_its_file(run):
 def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     config |= {
-        "log": "/srv/surveys/my survey/monday.csv",
-        "files": [{"file": f"/srv/surveys/my survey/{day}.csv"} for day in ("monday", "tuesday")],
+        "log": "/srv/maps/my survey/monday.csv",
+        "files": [{"file": f"/srv/maps/my survey/{day}.csv"} for day in ("monday", "tuesday")],
         "measured": ["2025-01-17T16:03:35Z", "2025-01-18T09:00:00Z"],
-        "outline": {"file": "/srv/surveys/shore.geojson", "area": 494577.4},
-        "command": "poam map '/srv/surveys/my survey/monday.csv' --outline /srv/surveys/shore.geojson",
+        "outline": {"file": "/srv/maps/shore.geojson", "area": 494577.4},
+        "command": "poam map '/srv/maps/my survey/monday.csv' --outline /srv/maps/shore.geojson",
     }
     files.write_config(run / "config.yaml", config)
     _, words = read(write_report(run))
