@@ -34,8 +34,9 @@ from .receivers import (
 )
 
 WANTED = frozenset((*FIXES, *DEPTHS, *DATES))
-#: Where depths count from, if that is not the surface.
-BELOW_SONAR = " below the transducer; --draught adds its depth"
+#: How late depths are taken to be after a position, in s, if that is reported: where a logger
+#: writes both at once, it is a latency, which ``--calibrate`` finds.
+LATE = 0.2
 #: A receiver's quality or mode: no position, dead reckoning, typed in by hand.
 NO_FIX = {0, 6, 7, "0", "6", "7", "N", "E", "M", ""}
 CHUNK = 1 << 20
@@ -122,12 +123,16 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     time = np.interp(at, number, seconds, left=np.nan, right=np.nan)
     timed = (time >= 0) & (time < LAST)
     steps = np.append(np.diff(seconds), 0.0)  # to the next position
-    step = steps[np.maximum(np.searchsorted(number, at) - 1, 0)]
+    last = np.maximum(np.searchsorted(number, at) - 1, 0)
+    step = steps[last]
+    after = (time - seconds[last])[timed & (step > 0)]
+    late = float(np.median(after)) if len(after) else 0.0
+    when = f", {late:.2g} s after a position by their lines" if late >= LATE else ""
     found = RawSoundings(
         place, depth + np.maximum(offset, 0.0),
         stamp_ns=np.round(np.where(timed, time, 0) * SECOND).astype(np.int64), fixed=True,
-        understood=f"positions {receiver}, depths {sonar} (m{'' if surface else BELOW_SONAR}), "
-        f"time UTC{'' if dated else ' of day without a date'}",
+        understood=f"positions {receiver}, depths {sonar} (m{_begin(surface, options.draught)}), "
+        f"time UTC{'' if dated else ' of day without a date'}{when}",
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
         question=partial(question_of_depths, options.units),
     )  # fmt: skip
@@ -155,6 +160,14 @@ def _nothing(path: Path, log: NmeaLog) -> str:
         f"{path}: expected {' and '.join(missing)}, got none; the file has "
         f"{heard or 'no sentence'}" + (f" (left out: {refused})" if refused else "")
     )
+
+
+def _begin(surface: bool, draught: float) -> str:
+    """Where depths count from, as text; empty: from the surface."""
+    if surface:
+        return ""
+    added = f"{draught:g} m of draught added" if draught else "--draught adds its depth"
+    return f" below the transducer; {added}"
 
 
 def _read(path: Path) -> NmeaLog:

@@ -262,6 +262,8 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         }
     if projection is not None:
         source |= projection.georeference
+    if options.draught:
+        source["draught"] = options.draught
     found = Soundings(
         row, np.concatenate(places), np.concatenate(z), group, names, refused, pings, source,
         projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,

@@ -31,6 +31,8 @@ LEFT_OUT = {
     OTHER_ECHO: "other false echoes, {} left out",
     1: "{} " + WITHDRAWN,
 }
+#: If fewer than this share of a line's soundings are left out, the line itself is judged, too.
+FEW = 0.1
 #: Number of the largest offsets of lines that are reported.
 WORST = 8
 DAY = "day"
@@ -102,19 +104,32 @@ class Crossed:
             factors = self.found.multiple[(self.line.code == number) & self.refused]
             counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
             parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
-            yield bias, int(out[number]), "; ".join(parts) or _verdict(bias, LINE)
+            if name not in self._spoilt:
+                parts = [_verdict(bias, LINE), *parts]
+            yield bias, int(out[number]), "; ".join(parts)
+
+    @property
+    def _spoilt(self) -> set[str]:
+        """The lines of which ``FEW`` or more of the soundings are left out."""
+        code, every = self.line.code, len(self.line.names)
+        out, count = (np.bincount(of, minlength=every) for of in (code[self.refused], code))
+        return {self.line.names[i] for i in np.flatnonzero(out >= np.maximum(FEW * count, 1))}
 
     def sentences(self, order: str) -> list[str]:
         """The survey's statistics, then sentences on lines with soundings left out, on offsets of
         days, files and boats, and on the largest offsets of lines."""
         if not len(self.found.row):
             return []
-        lines = list(self._lines())
-        told = set(self.line.code[self.refused & (self.found.multiple != OTHER_ECHO)].tolist())
-        names = {self.line.names[code] for code in told}
+        lines, spoilt = list(self._lines()), self._spoilt
+        multiples = self.line.code[self.refused & (self.found.multiple != OTHER_ECHO)].tolist()
+        names = [self.line.names[code] for code in multiples]
         said = [statistics_text(table_statistics(self.table, order), order)]
-        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in names]
-        offsets = [(LINE, bias) for bias, out, _ in lines if bias.offset and not out]
+        told = spoilt & set(names)
+        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in told]
+        if single := [name for name in names if name not in spoilt]:
+            many, of = quantity(len(single), "multiple"), quantity(len(set(single)), "other line")
+            said.append(f"{many} of {of} left out: see lines.csv")
+        offsets = [(LINE, bias) for bias, _, _ in lines if bias.offset and bias.name not in spoilt]
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
             _sentence(kind, bias, _verdict(bias, kind), 2)

@@ -118,7 +118,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if known.any():
         depth, half = chart.depth[known], chart.uncertainty[known]
         found["depth"] = (
-            f"{depth.min():.2f} to {depth.max():.2f} m below a water level of "
+            f"{max(depth.min(), 0.0):.2f} to {depth.max():.2f} m below a water level of "
             f"{round(chart.settings.water_level, 3):g} m"
         )
         found["uncertainty (95 %)"] = (
@@ -266,6 +266,8 @@ def _volume_table(water: WaterBelow, level: float) -> str:
     chosen, step = np.ones(count, dtype=bool), -(-count // ROWS)
     if step > 1:  # round numbers: multiples of the levels' spacing
         chosen = np.round(water.level / np.median(np.diff(water.level))) % step == 0
+    if (below := water.level <= level).sum() > 1:  # above it, the outline is no shore
+        chosen &= below
     chosen[now] = True
     shown = np.flatnonzero(chosen)[::-1].tolist()
     rows: list[list[Cell]] = []
@@ -293,6 +295,8 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         found["file"] = PurePath(str(config["log"])).name
     told = {"understood": "columns or messages", "layout": "layout"}
     found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
+    if draught := config.get("draught"):
+        found["draught"] = f"{draught:g} m, added to all depths"
     if measured := config.get("measured"):
         found["measured"] = " to ".join(map(str, measured))
     for name, count in dict(config.get("samples") or {}).items():
@@ -348,6 +352,8 @@ def _words(name: str) -> str:
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     words = {k: v for k, v in chart.provenance.items() if k not in SAID_ELSEWHERE}
     found = {key.replace("_", " "): text for key, text in words.items()}
+    if corrections := config.get("calibration"):
+        found["corrections"] = "; ".join(map(str, corrections))
     model = config.get("model")
     if isinstance(model, Mapping):
         found["model"] = f"{model.get('method')}, seed {config.get('seed')}"

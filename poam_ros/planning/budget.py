@@ -178,8 +178,10 @@ class _Sweep:
             left = sides[0] if self._falling else sides[1]
         self.open = bool((left & inside).any())
         self._left_share = float((left & inside).mean() / max(inside.mean(), 1e-12))
-        widest = side * (WIDEST_UNDER_WAY if under_way else WIDEST)
-        self.suitable &= spacing * self._left_share <= widest
+        apart, widest = (
+            (spacing * self._left_share, WIDEST_UNDER_WAY) if under_way else (spacing, WIDEST)
+        )
+        self.suitable &= apart <= widest * side
         self._density = np.where(left, density, 1e-6 * density.min())
 
     def _explored(self, points: np.ndarray, far: np.ndarray, count: int) -> bool:

@@ -301,7 +301,12 @@ def test_offsets_of_dpt(offset, tmp_path):
     )
     found = read_soundings(tmp_path / "log.nmea")
     check(found, offset=max(0.0, float(offset or 0)))
-    assert ("below the transducer" in found.source["understood"]) == (offset != "0.5")
+    said = found.source["understood"]
+    assert ("below the transducer" in said) == (offset != "0.5")
+    assert "0.33 s after a position by their lines" in said  # the second of three sentences
+    deeper = read_soundings(tmp_path / "log.nmea", ReadOptions(draught=0.2))
+    assert ("transducer; 0.2 m of draught added" in deeper.source["understood"]) == (offset != "0.5")
+    assert deeper.source["draught"] == 0.2 and np.allclose(deeper.z, found.z - 0.2)
 
 
 def test_depths_without_the_offset_of_the_others_are_left_out(tmp_path):

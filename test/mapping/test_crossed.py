@@ -48,6 +48,22 @@ def lake(doubles: bool = True) -> Soundings:
     return Soundings(np.arange(len(z)), xy, z, group, names, stamp_ns=stamps)
 
 
+def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
+    survey = lake(doubles=False)
+    few = np.flatnonzero(survey.group == FALSE)[30:35]
+    survey.z[few] *= 2
+    found = cross(survey, SETTINGS)
+    assert found.refused[few].all() and found.refused.sum() == 5
+    found.write(tmp_path, "1a")
+    verdicts = {
+        row["line"]: row["verdict"] for row in read_records(tmp_path / "lines.csv", ("verdict",))
+    }
+    agrees = "agrees with the lines it crosses"
+    assert verdicts.pop("L3") == f"{agrees}; double echoes, 5 soundings left out"
+    assert set(verdicts.values()) == {agrees}
+    assert found.sentences("1a")[1:] == ["5 multiples of 1 other line left out: see lines.csv"]
+
+
 def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     survey = lake()
     workspace = survey.workspace()

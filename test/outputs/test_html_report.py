@@ -109,12 +109,23 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
     }
     files.write_config(run / "config.yaml", config)
     _, words = read(write_report(run))
-    assert "/home" not in words and "my survey" not in words
+    assert "/srv" not in words and "my survey" not in words
     assert "monday.csv, tuesday.csv" in words and "shore.geojson (494,577 m\u00b2)" in words
     assert "command: poam map monday.csv --outline shore.geojson" in words
     assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
     files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
     assert "Measured 2025-01-17. Report" in read(write_report(run))[1]
+
+
+def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(run):
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    config |= {"title": "Lake <One>", "draught": 0.35, "calibration": ["latency: +0.65 s"]}
+    files.write_config(run / "config.yaml", config)
+    path = write_report(run)
+    _, words = read(path)
+    assert "<h1>Lake &lt;One&gt;</h1>" in path.read_text() and "Bathymetry of" not in words
+    assert re.search(r"draught\s+0.35 m, added to all depths", words)
+    assert re.search(r"corrections\s+latency: \+0.65 s", words)
 
 
 def test_held_out_errors_are_in_the_report(run):
@@ -339,6 +350,7 @@ def test_levels_of_the_volume_table_are_round_and_have_the_water_s(tmp_path, lev
     water = WaterBelow(table, *np.ones((3, 3, len(table))))
     shown = re.findall(r"<tr[^>]*><td class=number>([-.\d]+)</td>", _volume_table(water, level))
     values = np.array(shown, dtype=float)
+    assert values.max() == round(level, 2)  # above it the water would leave the outline
     assert f"{level:.2f}" in shown and len(values) <= ROWS + 2 and (np.diff(values) < 0).all()
     others = np.delete(values, shown.index(f"{level:.2f}"))
     assert np.allclose(others % np.diff(others[::-1]).min(), 0)

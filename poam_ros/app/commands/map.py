@@ -129,6 +129,9 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Also fill the map where all soundings are too far away to tell the depth "
         "(default: only within an outline).")  # fmt: skip
+    group.add_argument("--title", default="", metavar="TEXT",
+        help="Title of the report, the page and the exports (default: Bathymetry of the log's "
+        "name).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
         help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
         "(default: 1a).")  # fmt: skip
@@ -175,6 +178,8 @@ def run(args: argparse.Namespace) -> int:
     survey, outline = _with_outline(args, survey)
     survey = _with_prior(survey)
     source = {**survey.soundings.source, "command": args.given}
+    if args.title:
+        source["title"] = args.title
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)

@@ -261,7 +261,9 @@ class NeighbourGP:
         if level > self._logged:
             self._logged = level
             if count:
-                log.log(level, "%d soundings contradict those around them and count less", count)
+                log.log(
+                    level, "soundings that contradict those around them and count less: %d", count
+                )
             if limited:
                 # Without their number: a map is predicted in tiles, and this is one of them.
                 log.warning(

@@ -69,8 +69,10 @@ def recorded(folder: Path) -> dict[str, Any]:
 
 
 def title_of(folder: Path) -> str:
-    """The title of a run's map. `poam map` calls a folder map-LOG, unless it is given a name."""
-    return f"Bathymetry of {folder.resolve().name.removeprefix('map-')}"
+    """The title of a run's map: the one given to `poam map`, or else one with the folder's name,
+    which is map-LOG unless another was given."""
+    default = f"Bathymetry of {folder.resolve().name.removeprefix('map-')}"
+    return str(settings_of(folder).get("title") or default)
 
 
 def is_simulated(folder: Path) -> bool:
