@@ -305,7 +305,8 @@ def test_offsets_of_dpt(offset, tmp_path):
     assert ("below the transducer" in said) == (offset != "0.5")
     assert "0.33 s after a position by their lines" in said  # the second of three sentences
     deeper = read_soundings(tmp_path / "log.nmea", ReadOptions(draught=0.2))
-    assert ("transducer; 0.2 m of draught added" in deeper.source["understood"]) == (offset != "0.5")
+    added = "transducer; 0.2 m of draught added" in deeper.source["understood"]
+    assert added == (offset != "0.5")
     assert deeper.source["draught"] == 0.2 and np.allclose(deeper.z, found.z - 0.2)
 
 
