@@ -21,7 +21,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.exports.chart import is_simulated, read_config
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.planning.tvu import used
+from poam_ros.planning.tvu import tvu_ratio
 from poam_ros.ros.common.clouds import read_map_cloud
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper import saving
@@ -221,7 +221,7 @@ def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):
 
     cloud, layer = eventually(pair)[-1]
     drawn, shown = read_map_cloud(cloud), np.array(layer.data).reshape(12, 12)
-    part = used("2", -drawn.mean, np.sqrt(drawn.variance))
+    part = tvu_ratio("2", -drawn.mean, np.sqrt(drawn.variance))
     assert drawn.density.sum() > 0  # and says where its pings are
     assert (shown[part > 1 + 1e-6] > 50).all() and (shown[part < 1 - 1e-6] <= 50).all()
     np.testing.assert_allclose(shown, np.clip(50 * part, 0, 100), atol=1.01)
