@@ -114,7 +114,10 @@ def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
         np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
         assert file.read(3).sum() == samples
         assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
-        assert folder.name.removeprefix("map-") in file.tags()["title"] and "save.formats" in file.tags()["settings"]
+        assert (
+            folder.name.removeprefix("map-") in file.tags()["title"]
+            and "save.formats" in file.tags()["settings"]
+        )
     level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water.level"]
     assert level == 1.5
 
