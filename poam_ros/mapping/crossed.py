@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ class Crossed:
                 parts = [_verdict(bias, LINE), *parts]
             yield bias, int(out[number]), "; ".join(parts)
 
-    @property
+    @cached_property
     def _spoilt(self) -> set[str]:
         """The lines of which ``FEW`` or more of the soundings are left out."""
         code, every = self.line.code, len(self.line.names)
@@ -124,8 +125,7 @@ class Crossed:
         multiples = self.line.code[self.refused & (self.found.multiple != OTHER_ECHO)].tolist()
         names = [self.line.names[code] for code in multiples]
         said = [statistics_text(table_statistics(self.table, order), order)]
-        told = spoilt & set(names)
-        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in told]
+        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in spoilt]
         if single := [name for name in names if name not in spoilt]:
             many, of = quantity(len(single), "multiple"), quantity(len(set(single)), "other line")
             said.append(f"{many} of {of} left out: see lines.csv")

@@ -60,6 +60,7 @@ NO_READINGS = 0.01  # rate at which a run of these begins
 #: A piece of a line between gaps is none of the bottom if it is deeper by this ratio than all that
 #: other lines confirm, and shorter than this many times its depth.
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
+OBJECT_LENGTH = 60.0  # m: a wreck or a rock is no longer
 BIN = 0.1  # width of the classes of ranges, in their logarithm
 PRIOR = 20  # soundings for which a uniform density of the ranges of nonsense stands
 
@@ -270,7 +271,7 @@ class _Paths:
         away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
         variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
         density = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
-        falls = (below >= 0) & (now > self.r[near])
+        falls = (below >= 0) & (now > self.r[near]) & (away < OBJECT_LENGTH)
         return np.where(falls, np.log(RETURNS) + density, -np.inf)
 
     def _nonsense(self, rows: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -299,10 +300,8 @@ def _beside_object(
         ends = ranges[[first, last]]
         if np.hypot(*(xy[last] - xy[first])) < LONE_LENGTH * ends.max():
             between = np.arange(first + 1, last)
-            as_deep = (ranges[between] > (1 - GRAIN) * ends.min()) & (
-                ranges[between] < (1 + GRAIN) * ends.max()
-            )
-            rows.append(between[(found[between] < 0) & as_deep])
+            as_deep = np.abs(ranges[between, None] - ends) <= GRAIN * ends
+            rows.append(between[(found[between] < 0) & as_deep.any(1)])
     return np.concatenate(rows)
 
 

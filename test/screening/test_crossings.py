@@ -248,6 +248,18 @@ def test_bottom_behind_a_wreck_of_half_the_depth_is_no_double_echo_of_it():
     assert (found.multiple == 1).all()
 
 
+def test_double_echoes_behind_a_step_up_are_refused():
+    """Far behind it, the bottom below the step is no bottom that an object stands on."""
+    rng = np.random.default_rng(0)
+    along = np.arange(0, 900, 1.4)
+    depth = np.where(along < 200, 10.0, 6.0) + 0.3 * np.sin(along / 30)
+    depth *= 1 + 0.005 * rng.normal(size=len(along))
+    false = along > 700
+    depth[false] *= 2
+    found = find_crossings(np.c_[along, 0 * along], -depth, np.zeros(len(along), dtype=int), depth)
+    np.testing.assert_array_equal(found.multiple, 1 + false)
+
+
 @pytest.mark.parametrize("kind", ["terraces", "rough"])
 def test_true_soundings_in_a_school_of_fish_stay(kind):
     """Most of the fish stay, too, as a shoal would; a map of them alone would be worse."""
