@@ -187,7 +187,7 @@ class Columns:
 
 def as_option(**names: str) -> str:
     """The words of --columns for columns of these names by meaning, as a shell takes them."""
-    return " ".join(quote(f"{meaning}={shown(name)}") for meaning, name in names.items())
+    return " ".join(quote(f"{meaning}={name}") for meaning, name in names.items())
 
 
 def _check_given(given: Mapping[str, str], header: Sequence[str], where: str) -> None:
@@ -314,7 +314,7 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: a word is not such a pair.
     """
-    parts = [part for word in words for part in re.split(r",(?=\w+=)", word) if part]
+    parts = [part for word in words for part in re.split(r",(?=\w+=|$)", word) if part]
     pairs = [part.partition("=") for part in parts]
     for meaning, equals, name in pairs:
         if not (meaning and equals and name):

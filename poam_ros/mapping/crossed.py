@@ -21,7 +21,7 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
-from ..screening.hypotheses import OTHER_ECHO
+from ..screening.hypotheses import MULTIPLES, OTHER_ECHO
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
@@ -122,13 +122,13 @@ class Crossed:
         if not len(self.found.row):
             return []
         lines, spoilt = list(self._lines()), self._spoilt
-        multiples = self.line.code[self.refused & (self.found.multiple != OTHER_ECHO)].tolist()
-        names = [self.line.names[code] for code in multiples]
+        multiples = self.line.code[self.refused & np.isin(self.found.multiple, MULTIPLES)]
+        names = [self.line.names[code] for code in multiples.tolist()]
         said = [statistics_text(table_statistics(self.table, order), order)]
         said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in spoilt]
         if single := [name for name in names if name not in spoilt]:
-            many, of = quantity(len(single), "multiple"), quantity(len(set(single)), "other line")
-            said.append(f"{many} of {of} left out: see lines.csv")
+            many, of = quantity(len(single), "single multiple"), quantity(len(set(single)), "line")
+            said.append(f"{many} on {of} left out: see lines.csv")
         offsets = [(LINE, bias) for bias, _, _ in lines if bias.offset and bias.name not in spoilt]
         offsets.sort(key=lambda each: -abs(each[1].median))
         said += [
@@ -141,7 +141,7 @@ class Crossed:
 
 
 def _verdict(bias: Bias, kind: str) -> str:
-    """The verdict on a line, day, file or boat without soundings left out."""
+    """The verdict on a line, day, file or boat by its crossings alone."""
     others = "the lines it crosses" if kind == LINE else f"the other {kind}s"
     if not bias.crossings:
         return "crosses no other line"

@@ -44,6 +44,7 @@ class Survey:
         workspace: of the model.
         settings: of the map.
         place: its georeference; None if unknown.
+        shore: whether the run had a prior of the distance from the shore.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class Survey:
     workspace: Extent
     settings: SoundingMapSettings
     place: GeoReference | None
+    shore: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> Survey:
@@ -71,7 +73,7 @@ class Survey:
                 f"package, got {shown(method)}"
             )
         row = np.arange(len(table["z"]))
-        land = Land(mapped.grid, np.isfinite(mapped.mean)) if "outline.file" in values else None
+        land = _land(mapped) if "outline.file" in values else None
         known = recorded(folder)
         settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
         if settings.model.prior and settings.prior is None:
@@ -83,16 +85,25 @@ class Survey:
             Extent.of(bounds),
             settings,
             GeoReference.given(known.get("origin"), known.get("heading")),
+            "shore_trust" in values,
         )
 
     def learn(self, on_progress: OnProgress) -> BathymetricMapper:
         """Learn the soundings again. Raises as ``mapping.learn``."""
-        return learn(self.soundings, self.workspace, self.settings, on_progress)[0]
+        return learn(self.soundings, self.workspace, self.settings, on_progress, shore=self.shore)[
+            0
+        ]
 
     def covers(self, xy: np.ndarray) -> np.ndarray:
         """Which places [N, 2] have a value in the map; boolean [N]."""
         grid = self.mapped.grid
         return grid.borders.contains(xy) & np.isfinite(grid.interpolate(self.mapped.mean, xy))
+
+
+def _land(mapped: ElevationMap) -> Land:
+    """Land where a map has no value, and around it."""
+    x, y = (np.r_[2 * a[0] - a[1], a, 2 * a[-1] - a[-2]] for a in (mapped.grid.x, mapped.grid.y))
+    return Land(Grid(x, y), np.pad(np.isfinite(mapped.mean), 1))
 
 
 def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:

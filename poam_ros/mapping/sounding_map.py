@@ -71,6 +71,7 @@ def learn(
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
     crossed: Crossed | None = None,
+    shore: bool = True,
 ) -> tuple[BathymetricMapper, Samples, Samples]:
     """Learn soundings; returns the mapper, those refused as false echoes, and those withdrawn.
 
@@ -84,6 +85,7 @@ def learn(
         settings: of the map.
         on_progress: called with the number of soundings processed so far.
         crossed: the crossings of exactly these soundings; None: found here if needed.
+        shore: whether a table with land, and without a prior, has one of the distance from land.
 
     Raises:
         InputError: they do not make a map.
@@ -106,7 +108,9 @@ def learn(
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew no land
-    prior = settings.prior or shore_prior(land, samples.xy, samples.z)
+    prior = settings.prior
+    if prior is None and shore and soundings.is_table:
+        prior = shore_prior(land, samples.xy, samples.z)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, prior)
     # The batches are those of the record: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)

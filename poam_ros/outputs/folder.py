@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ ROWS = 10_000
 BLOCK = 500_000
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Settings that are paths.
+PATHS = frozenset(("log", "file", "prior", "model"))
 
 
 @dataclass(frozen=True)
@@ -317,3 +320,25 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """Write a resolved configuration as YAML."""
     with atomic_write(path) as file:
         file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
+
+
+def without_folders(value: Any) -> Any:
+    """Settings with the names of files in place of their paths: a client needs no more."""
+    if isinstance(value, list):
+        return [without_folders(own) for own in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {key: without_folders(own) for key, own in value.items()}
+    for key in PATHS & found.keys():
+        if isinstance(path := found[key], str) and PurePath(path).is_absolute():
+            found[key] = PurePath(path).name
+    if isinstance(command := value.get("command"), str):
+        with suppress(ValueError):  # quotes that do not match
+            found["command"] = shlex.join(map(_name_alone, shlex.split(command)))
+    return found
+
+
+def _name_alone(word: str) -> str:
+    """A word of a command: of a path, also after =, the name."""
+    option, equals, path = word.rpartition("=")
+    return f"{option}{equals}{PurePath(path).name}" if PurePath(path).is_absolute() else word

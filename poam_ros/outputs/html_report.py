@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path, PurePath
@@ -26,7 +25,7 @@ from .exports.chart import (
     recorded,
     settings_of,
 )
-from .folder import read_records
+from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
 from .html import SIMULATED, figure, section, write_page
@@ -90,7 +89,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         *section("Soundings", _lines_figure(chart), table(_soundings(chart, config))),
         *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         "<details><summary>All settings</summary>"
-        f"<pre>{escape(_dumped(_without_folders(config)))}</pre></details>",
+        f"<pre>{escape(_dumped(without_folders(config)))}</pre></details>",
     ]
     return write_page(folder / FILE, chart.provenance["title"], parts)
 
@@ -263,11 +262,12 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
 
 def _volume_table(water: WaterBelow, level: float) -> str:
     count, now = len(water.level), int(np.abs(water.level - level).argmin())
-    chosen, step = np.ones(count, dtype=bool), -(-count // ROWS)
+    chosen = water.level <= level  # above it, the outline is no shore
+    if chosen.sum() < 2:
+        chosen = np.ones(count, dtype=bool)
+    step = -(-int(chosen.sum()) // ROWS)
     if step > 1:  # round numbers: multiples of the levels' spacing
-        chosen = np.round(water.level / np.median(np.diff(water.level))) % step == 0
-    if (below := water.level <= level).sum() > 1:  # above it, the outline is no shore
-        chosen &= below
+        chosen &= np.round(water.level / np.median(np.diff(water.level))) % step == 0
     chosen[now] = True
     shown = np.flatnonzero(chosen)[::-1].tolist()
     rows: list[list[Cell]] = []
@@ -361,19 +361,6 @@ def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         name = PurePath(str(outline.get("file"))).name
         found["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"
     return found | {"cells": numbers(chart)["cells"]}
-
-
-def _without_folders(value: Any) -> Any:
-    """Settings with the names of files in place of their paths: a client needs no more."""
-    if isinstance(value, Mapping):
-        found = {key: _without_folders(own) for key, own in value.items()}
-        if isinstance(command := value.get("command"), str):
-            found["command"] = shlex.join(map(_without_folders, shlex.split(command)))
-        return found
-    if isinstance(value, list):
-        return [_without_folders(own) for own in value]
-    absolute = isinstance(value, str) and PurePath(value).is_absolute()
-    return PurePath(value).name if absolute else value
 
 
 def _dumped(config: Any) -> str:

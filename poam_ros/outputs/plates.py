@@ -184,7 +184,7 @@ def common_beginning(names: Sequence[str]) -> str:
     found = low[: same.index(False) if False in same else len(same)]
     if len(set(map(len, names))) > 1:
         found = found[: 1 + max(map(found.rfind, " _-"))]
-    return found
+    return found if len(found) < min(map(len, names)) else ""
 
 
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:

@@ -67,7 +67,7 @@ class BudgetOptions(Settings):
     exploration_distance: float = setting(
         0.17, "Explore as path-entropy, and begin the lines when hardly any place is farther than "
         "this from all tracks, as a share of the side of a square of the workspace's area. Shorter "
-        "distances make better maps on the way, and a poorer one at the end. 1 or more: no "
+        "distances make better maps on the way, and a poorer one at the end. 10: no "
         "exploration", minimum=0.01, maximum=10.0, mutable=True,
     )  # fmt: skip
 
@@ -81,8 +81,8 @@ def budget(
     allows. Lines run along the workspace's longer side. The first is at the corner nearest to the
     vehicle, or on the other side if that is rougher, each further one beside the last line in
     ``recent_track``. Before the area is explored, where roughness is too concentrated for such
-    lines (``MAX_WASTE``), and when no line fits into what is left, it is the next leg of
-    ``path-entropy``.
+    lines (``MAX_WASTE``) or they would be far apart (``WIDEST``), and when no line fits into what
+    is left, it is the next leg of ``path-entropy``.
 
     Raises:
         InputError: no place has a usable variance, or no path is allowed.
@@ -126,7 +126,8 @@ class _Sweep:
     Attributes:
         explored: whether there are no large gaps between the tracks.
         open: whether any part is left.
-        suitable: whether roughness is so spread that lines from border to border suit it.
+        suitable: whether roughness is so spread that lines from border to border suit it, and what
+            is left allows enough of them.
     """
 
     def __init__(self, view: MapView, situation: Situation, options: BudgetOptions) -> None:

@@ -204,7 +204,7 @@ def forecast(
         math.exp(math.hypot(math.log(limit / length), 1.645 * LENGTH_DEVIATION))
         for limit in (low, high)
     )
-    low, high = length / shorter, length * longer
+    low, high = max(length / shorter, before), length * longer
     return Forecast(lines, across / lines, path, length, low, high)
 
 

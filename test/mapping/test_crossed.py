@@ -61,7 +61,7 @@ def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
     agrees = "agrees with the lines it crosses"
     assert verdicts.pop("L3") == f"{agrees}; double echoes, 5 soundings left out"
     assert set(verdicts.values()) == {agrees}
-    assert found.sentences("1a")[1:] == ["5 multiples of 1 other line left out: see lines.csv"]
+    assert found.sentences("1a")[1:] == ["5 single multiples on 1 line left out: see lines.csv"]
 
 
 def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):

@@ -71,7 +71,7 @@ def test_none_without_land_or_with_few_soundings():
     assert shore_prior(LAND, xy[:127], bottom(xy[:127])) is None
 
 
-def learned(land, prior=None):
+def learned(land, prior=None, shore=True, **also):
     xy = track()
     z = bottom(xy) + 0.05 * np.random.default_rng(1).normal(size=len(xy))
     settings = SoundingMapSettings(
@@ -79,7 +79,14 @@ def learned(land, prior=None):
         model=ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": 30}),
     )  # fmt: skip
     row = np.arange(len(xy))
-    return learn(Soundings(row, xy, z, row, land=land), EXTENT, settings)[0]
+    soundings = Soundings(row, xy, z, row, land=land, **also)
+    return learn(soundings, EXTENT, settings, shore=shore)[0]
+
+
+def test_recordings_and_runs_without_it_have_no_prior():
+    assert learned(LAND).prior is not None
+    assert learned(LAND, shore=False).prior is None
+    assert learned(LAND, batch=np.arange(len(track())) // 60).prior is None
 
 
 def test_a_bay_that_nobody_sounded_is_shallow():

@@ -105,13 +105,15 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
         "files": [{"file": f"/srv/maps/my survey/{day}.csv"} for day in ("monday", "tuesday")],
         "measured": ["2025-01-17T16:03:35Z", "2025-01-18T09:00:00Z"],
         "outline": {"file": "/srv/maps/shore.geojson", "area": 494577.4},
-        "command": "poam map '/srv/maps/my survey/monday.csv' --outline /srv/maps/shore.geojson",
+        "command": "poam map '/srv/maps/my survey/monday.csv' --outline=/srv/maps/shore.geojson",
+        "odometry_topic": "/boat/odom",
     }
     files.write_config(run / "config.yaml", config)
     _, words = read(write_report(run))
     assert "/srv" not in words and "my survey" not in words
     assert "monday.csv, tuesday.csv" in words and "shore.geojson (494,577 m\u00b2)" in words
-    assert "command: poam map monday.csv --outline shore.geojson" in words
+    assert "command: poam map monday.csv --outline=shore.geojson" in words
+    assert "odometry_topic: /boat/odom" in words
     assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
     files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
     assert "Measured 2025-01-17. Report" in read(write_report(run))[1]

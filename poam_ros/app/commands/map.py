@@ -130,8 +130,8 @@ def _add_chart(group: Any) -> None:
         help="Also fill the map where all soundings are too far away to tell the depth "
         "(default: only within an outline).")  # fmt: skip
     group.add_argument("--title", default="", metavar="TEXT",
-        help="Title of the report, the page and the exports (default: Bathymetry of the log's "
-        "name).")  # fmt: skip
+        help="Title of the report, the page and the exports (default: Bathymetry of the output "
+        "folder, by its name without map-).")  # fmt: skip
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
         help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
         "(default: 1a).")  # fmt: skip

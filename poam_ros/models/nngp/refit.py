@@ -80,7 +80,7 @@ class Variant(NamedTuple):
     alone: bool = False
 
 
-#: The ways that fit everything.
+#: The variants that fit everything.
 VARIANTS = Variant(1.0), Variant(0.5)
 
 

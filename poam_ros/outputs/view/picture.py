@@ -206,8 +206,10 @@ class MapPicture:
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
+        tooltips = texts.hover(keys, chart.height_name, bool(degrees))
+        if tooltips != self._hover.tooltips:
+            self._hover.tooltips = tooltips
         if (keys, labels) != (self.buttons.tags, self.buttons.labels):
-            self._hover.tooltips = texts.hover(keys, chart.height_name, bool(degrees))
             self._choose(keys, labels)
 
     def _choose(self, keys: list[str], labels: list[str]) -> None:
