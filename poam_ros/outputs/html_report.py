@@ -105,8 +105,9 @@ UNCERTAINTY_CAPTION = (
     "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
 )
 CROSSINGS_CAPTION = (
-    "Crossings, coloured by the difference of the two depths. Grey: soundings in the map, with the "
-    "names of the survey lines where there is room{}."
+    "Crossings, coloured by the difference of the two depths; red crosses: one of the two is left "
+    "out as a false echo. Grey: soundings in the map, with the names of the survey lines where "
+    "there is room{}."
 )
 
 

@@ -21,6 +21,7 @@ TEXT, SMALL = 9, 7.5
 #: Width over height from which the colour bar is below the map.
 BELOW = 1.2
 INK = "#16283c"
+FALSE_COLOUR = "#c8102e"  # of false echoes
 #: Opacity of the soundings under contours.
 FAINT = 0.5
 #: Minimum distance of two labels of one depth, and of a label from the map's edge, as shares of the
@@ -131,16 +132,18 @@ def uncertainty_plate(chart: Chart) -> bytes:
 
 
 def crossings_plate(chart: Chart) -> bytes:
-    """The crossings of survey lines, coloured by their difference, over the lines, as PNG."""
+    """The crossings of survey lines, coloured by their difference, over the lines, as PNG; crosses
+    where one of the two soundings is left out."""
     figure, axis = _page(chart, 0.75)
     axis.plot(*chart.track.T, ".", color="#9aa7b2", markersize=1.2, markeredgewidth=0)
     crossings = chart.crossings
-    amount = np.abs(crossings.difference)
+    kept = ~crossings.left_out
+    xy, amount = crossings.xy[kept], np.abs(crossings.difference[kept])
     order = np.argsort(amount, kind="stable")  # the largest on top
-    kept = amount[~crossings.left_out]
-    high = float(np.quantile(kept, 0.98)) if len(kept) else 1.0
+    high = float(np.quantile(amount, 0.98)) if kept.any() else 1.0
+    axis.plot(*crossings.xy[~kept].T, "x", color=FALSE_COLOUR, markersize=5, zorder=3)
     drawn = axis.scatter(
-        *crossings.xy[order].T, s=26, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
+        *xy[order].T, s=26, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
         vmax=max(high, 1e-3), edgecolors=INK, linewidths=0.4, zorder=3,
     )  # fmt: skip
     _shore(axis, chart)
@@ -157,7 +160,9 @@ def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     for number, (_, places) in enumerate(survey_lines(chart) or [("", chart.track)]):
         axis.plot(*places.T, ".", color=f"C{number % 10}", markersize=1.8, markeredgewidth=0)
     size = float(np.clip(4 * np.sqrt(300 / max(1, len(out))), 2.0, 4))  # points
-    axis.plot(*out.T, "x", color="#c8102e", markersize=size, markeredgewidth=0.2 * size, zorder=2.5)
+    axis.plot(
+        *out.T, "x", color=FALSE_COLOUR, markersize=size, markeredgewidth=0.2 * size, zorder=2.5
+    )
     _shore(axis, chart)
     _draw_decorations(axis, chart)
     _label_lines(figure, axis, chart)

@@ -244,8 +244,17 @@ def test_crossings_are_drawn_over_the_soundings_by_their_difference(run, monkeyp
     axis, bar = drawn_by(monkeypatch, plates.crossings_plate, chart).axes
     (dots,) = [c for c in axis.collections if len(c.get_offsets()) == 3]
     assert np.allclose(dots.get_array(), [0.1, 0.9, 5.0])
-    assert all(dots.get_zorder() > line.get_zorder() for line in axis.lines)
+    crosses = [line for line in axis.lines if line.get_marker() == "x"]
+    assert all(dots.get_zorder() > line.get_zorder() for line in axis.lines if line not in crosses)
+    assert not sum(len(line.get_xdata()) for line in crosses)
     assert "(m)" in bar.get_xlabel() + bar.get_ylabel()
+    crossings(left_out=True).write(run)
+    chart = read_chart(run, ExportSettings(water_level=1.0, depth=True))
+    axis, _ = drawn_by(monkeypatch, plates.crossings_plate, chart).axes
+    (dots,) = [c for c in axis.collections if len(c.get_offsets()) == 2]
+    assert np.allclose(dots.get_array(), [0.1, 0.9])
+    (cross,) = [line for line in axis.lines if line.get_marker() == "x"]
+    assert cross.get_xydata().tolist() == [[40.0, 30.0]]
 
 
 def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
