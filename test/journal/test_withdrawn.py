@@ -92,7 +92,8 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
         whole.close()
     assert [change for change, *_ in rows(tmp_path / "m", CHANGES)] == changes
     everything, last = whole.session.all_samples(), images[-1]
-    some = draw.sample(images[:-1], 4) + [last]
+    # On a busy machine the disk takes many pings at a time: there are fewer moments then.
+    some = draw.sample(images[:-1], min(4, len(images) - 1)) + [last]
     shutil.copytree(last, bare := tmp_path / "bare")
     (bare / "checkpoint.npz").unlink(missing_ok=True)
     for at in [*some, bare]:
