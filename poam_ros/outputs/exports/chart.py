@@ -68,11 +68,11 @@ def recorded(folder: Path) -> dict[str, Any]:
     return found
 
 
-def title_of(folder: Path) -> str:
-    """The title of a run's map: the one given to `poam map`, or else one with the folder's name,
-    which is map-LOG unless another was given."""
+def title_of(folder: Path, config: Mapping[str, Any]) -> str:
+    """The title of a run's map: the one given to `poam map`, as ``config`` has it, or else one with
+    the folder's name, which is map-LOG unless another was given."""
     default = f"Bathymetry of {folder.resolve().name.removeprefix('map-')}"
-    return str(settings_of(folder).get("title") or default)
+    return str(config.get("title") or default)
 
 
 def is_simulated(folder: Path) -> bool:
@@ -363,9 +363,9 @@ def _provenance(
     folder: Path, drawn: ElevationMap, count: int, settings: ExportSettings, datum: Any
 ) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
-    place = settings.place
+    place, config = settings.place, settings_of(folder)
     texts = {
-        "title": title_of(folder),
+        "title": title_of(folder, config),
         "software": f"poam_ros {__version__}",
         "samples": str(count),
         **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
@@ -380,7 +380,7 @@ def _provenance(
         "uncertainty": "predictive, of a Gaussian process, noise included; 95 %: 1.96 sigma; "
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
-        "settings": json.dumps(settings_of(folder) or None, default=str),
+        "settings": json.dumps(config or None, default=str),
     }
     if is_simulated(folder):
         texts["title"] = f"SIMULATED: {texts['title']}"

@@ -15,7 +15,7 @@ from ...core.errors import InputError, quantity
 from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
-from ..exports.chart import ExportSettings, read_chart, title_of
+from ..exports.chart import ExportSettings, read_chart, settings_of, title_of
 from ..figures import CURVES
 from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
@@ -78,7 +78,8 @@ class FolderView:
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
-            return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
+            title = before.title or title_of(folder, {})
+            return replace(before, title=title, waiting=str(error), remarks=(remark,))
         provenance = {
             k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")
         }
@@ -90,15 +91,12 @@ class FolderView:
         if len(pings):
             text += f"; {quantity(len(pings), 'ping')} so far"
         others = read_unmapped(self._folder, live=True)
+        title = title_of(self._folder, settings_of(self._folder))
         return Scene(
-            self._title, waiting=f"waiting for the first map: {text}", samples=len(pings),
+            title, waiting=f"waiting for the first map: {text}", samples=len(pings),
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip
-
-    @property
-    def _title(self) -> str:
-        return title_of(self._folder)
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

@@ -242,6 +242,21 @@ def test_a_broken_map_is_reported_and_the_last_good_one_stays(page, tmp_path):
         FolderView(tmp_path, ExportSettings())
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_broken_configuration_is_reported(page, tmp_path, before):
+    """It has the title: the last one stays, or the folder's name is one."""
+    folder = write_run(tmp_path / "map-lake")
+    files.write_config(folder / "config.yaml", {"title": "Lake One"})
+    view = FolderView(folder, ExportSettings())
+    if before:
+        assert view.scene().title == "Lake One"
+    (folder / "config.yaml").write_text("title: [")
+    scene = view.scene()
+    assert scene.title == ("Lake One" if before else "Bathymetry of lake")
+    page.show(scene)
+    assert "config.yaml" in said(page, "remarks")
+
+
 def test_external_text_is_escaped(page):
     """Reasons and statuses come over the network."""
     evil = "<img src=x onerror=alert(1)>"
