@@ -28,6 +28,8 @@ MIN_CELLS = 12
 DISTANCES = (np.arange(24) + 0.5) / 24
 #: Number of draws of the bottom, and the probability with which a survey must meet its target.
 DRAWS, SURE = 200, 0.9
+#: Half the width of the middle 90 % of a normal distribution, in standard deviations.
+MIDDLE_90 = 1.645
 #: Standard deviation of the logarithm of the length of surveys of a known bottom.
 LENGTH_DEVIATION = 0.08
 #: Number of draws for a forecast during a mission, which is made with every map.
@@ -75,7 +77,7 @@ class Bottom:
         """
         if not 0 < low <= high < math.inf:
             raise InputError(f"expected 0 < LOW <= HIGH, in m, got {low:g} {high:g}")
-        spread = 2 * math.log(high / low) / (2 * 1.645)
+        spread = 2 * math.log(high / low) / (2 * MIDDLE_90)
         return cls(np.array([low * high]), np.array([depth]), STATED_EXPONENT, noise, spread)
 
     @classmethod
@@ -199,9 +201,8 @@ def forecast(
     begun = np.array([one.share(area / before, order) if before else 0.0 for one in drawn])
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
     low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))
-    # 1.645 standard deviations of a normal distribution limit its middle 90 %.
     shorter, longer = (
-        math.exp(math.hypot(math.log(limit / length), 1.645 * LENGTH_DEVIATION))
+        math.exp(math.hypot(math.log(limit / length), MIDDLE_90 * LENGTH_DEVIATION))
         for limit in (low, high)
     )
     low, high = max(length / shorter, before), length * longer

@@ -191,11 +191,9 @@ class _Paths:
                 origin[:active, t] = np.where(better, first * states + which, -1)
                 jumped[:active, t] = better & leap[:, 0]
                 k, state = np.divmod(which[:, 0], states)
-                past = rows + before[k] - t
-                here = np.where(leap[:, 0, 0], past, below[np.arange(active), before[k]])
-                rise = self.r[past] / self.r[rows]
-                on_object = ~leap[:, 0, 0] | ((rise > 1) & ~_is_multiple(rise))
-                below[:active, t] = np.where(better[:, 0] & (state == 0) & on_object, here, -1)
+                known = below[np.arange(active), before[k]]
+                found = self._below(rows, rows + before[k] - t, leap[:, 0, 0], known)
+                below[:active, t] = np.where(better[:, 0] & (state == 0), found, -1)
                 skipped[:active, first:t] += self._nonsense(rows, before - t)
             cost[:active, t] = best - self.evidence[rows]
             lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
@@ -250,7 +248,7 @@ class _Paths:
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
         variance = grain**2 + steps / FACTORS**2
-        smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
+        smooth = _log_normal_density(now - past, variance)
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
         jump[..., 0, 0] = np.logaddexp(jump[..., 0, 0], self._returns(rows, near, below))
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
@@ -264,14 +262,29 @@ class _Paths:
         jumps = (jump > smooth) & same & ~gap
         return -(np.logaddexp(smooth - np.log(FACTORS), jump) + change), jumps
 
+    def _below(
+        self, rows: np.ndarray, past: np.ndarray, jumped: np.ndarray, known: np.ndarray
+    ) -> np.ndarray:
+        """The row before the bottom jumped up to where it is at rows [A]; -1: none.
+
+        Args:
+            rows: of the bottom [A].
+            past: of that before it [A].
+            jumped: whether it jumped between them [A].
+            known: the same for ``past`` [A].
+        """
+        rise = self.r[past] / self.r[rows]
+        up = (rise > 1) & ~_is_multiple(rise)  # two or three times as deep: an echo has ended
+        return np.where(jumped, np.where(up, past, -1), known)
+
     def _returns(self, rows: np.ndarray, near: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Log density of the bottom at rows [A] if it falls from an object, with the rows ``near``,
         to the bottom before it, with the rows ``below`` [A, K]."""
         now, past = self.r[rows, None], self.r[below]
         away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
         variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
-        density = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
         falls = (below >= 0) & (now > self.r[near]) & (away < OBJECT_LENGTH)
+        density = _log_normal_density(now - past, variance)
         return np.where(falls, np.log(RETURNS) + density, -np.inf)
 
     def _nonsense(self, rows: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -323,6 +336,10 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     found, on_bank = np.logaddexp(found, np.log(UNSEEN)), np.logaddexp(on_bank, np.log(UNSEEN))
     found[:, RUN] = np.minimum(found[:, 0] - on_bank[:, 0], 0.0)
     return weight * found
+
+
+def _log_normal_density(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return -0.5 * (error**2 / variance + np.log(2 * np.pi * variance))
 
 
 def _is_multiple(ratio: np.ndarray) -> np.ndarray:
