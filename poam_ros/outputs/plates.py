@@ -141,7 +141,7 @@ def crossings_plate(chart: Chart) -> bytes:
     xy, amount = crossings.xy[kept], np.abs(crossings.difference[kept])
     order = np.argsort(amount, kind="stable")  # the largest on top
     high = float(np.quantile(amount, 0.98)) if kept.any() else 1.0
-    axis.plot(*crossings.xy[~kept].T, "x", color=FALSE_COLOUR, markersize=5, zorder=3)
+    axis.plot(*crossings.xy[~kept].T, "x", color=FALSE_COLOUR, markersize=5, zorder=2.9)
     drawn = axis.scatter(
         *xy[order].T, s=26, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
         vmax=max(high, 1e-3), edgecolors=INK, linewidths=0.4, zorder=3,
