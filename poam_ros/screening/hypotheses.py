@@ -7,8 +7,8 @@ its range continues the bottom. What other lines predict counts in proportion to
 in distances to them, because the errors of a prediction are correlated over such a distance.
 
 So nothing is refused because it is unlikely as bottom; another hypothesis must be much likelier.
-The density of ranges that are nonsense is learned from the record: a sounder that hears itself ring
-says the same range again and again. Metres everywhere.
+The density of false ranges is learned from the record: a sounder that hears itself ring, or a
+layer below the boat, says the same range again and again. Metres everywhere.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those 
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
+RUNS = 1e-6, 1e-5  # the same of smooth runs of something else
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
@@ -47,9 +48,9 @@ NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
 #: true line that is lost is worse than a false one that stays, which a person sees.
 CHANGES = np.log(
     [
-        [1.0, 1e-4, 1e-4, 1e-9],
-        [0.01, 1.0, 1e-4, 1e-9],
-        [0.01, 1e-4, 1.0, 1e-9],
+        [1.0, 1e-4, 1e-4, RUNS[0]],
+        [0.01, 1.0, 1e-4, RUNS[0]],
+        [0.01, 1e-4, 1.0, RUNS[0]],
         [0.01, 1e-4, 1e-4, 1.0],
     ]
 )
@@ -62,7 +63,7 @@ NO_READINGS = 0.01  # rate at which a run of these begins
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 OBJECT_LENGTH = 60.0  # m: a wreck or a rock is no longer
 BIN = 0.1  # width of the classes of ranges, in their logarithm
-PRIOR = 20  # soundings for which a uniform density of the ranges of nonsense stands
+PRIOR = 20  # soundings for which a uniform density of false ranges stands
 
 
 class Forecast(NamedTuple):
@@ -76,13 +77,15 @@ class Forecast(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Of nonsense, cliffs and begins of multiples, per sounding; ranges that were nonsense, and
-    bottom, in m."""
+    """Of nonsense, cliffs, and begins of multiples and of runs of something else, per sounding; the
+    ranges that were nonsense, such runs, and bottom, in m."""
 
     nonsense: float
     cliffs: float
     multiples: float
+    runs: float
     nonsense_ranges: np.ndarray
+    run_ranges: np.ndarray
     bottom_ranges: np.ndarray
 
 
@@ -149,7 +152,10 @@ class _Paths:
         self.usual = usual_step(step)
         self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
-        self.as_nonsense = -np.log(_nonsense_density(rates, ranges, np.exp(-self.wide)))  # [N]
+        self.as_nonsense, self.as_run = (
+            -np.log(_density(false, rates.bottom_ranges, ranges, np.exp(-self.wide)))
+            for false in (rates.nonsense_ranges, rates.run_ranges)
+        )  # [N]
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
         more = np.zeros(len(FACTORS))  # multiples beyond the least rate
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
@@ -160,6 +166,7 @@ class _Paths:
         )
         self.changes = CHANGES.copy()
         self.changes[0] += more
+        self.changes[:RUN, RUN] = np.log(rates.runs)
 
     def find(self) -> tuple[np.ndarray, np.ndarray, Rates]:
         """Hypotheses [N], which soundings the bottom jumped to [N], and rates."""
@@ -177,6 +184,7 @@ class _Paths:
             best = np.full((active, states), np.inf)
             if t < MAX_SKIPPED:
                 best = lead[:active, None] - self.begins + self.wide
+                best[:, RUN] += self.as_run[rows] - self.wide
                 best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
             if t > first:
                 before = np.arange(first, t)
@@ -218,6 +226,8 @@ class _Paths:
         begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
         begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
         starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
+        run = (found == RUN) & (self.r > NO_READING)
+        runs = run & np.r_[True, ~run[:-1]]
         return (
             found,
             cliffs,
@@ -225,7 +235,9 @@ class _Paths:
                 float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
                 float(np.clip((cliffs.sum() + 0.5) / (used + 1000), *CLIFFS)),
                 float(np.clip(begun / (used + 1000), *ECHOES)),
+                float(np.clip(runs.sum() / (used + 1000), *RUNS)),
                 self.r[found < 0],
+                self.r[run],
                 self.r[found == 0],
             ),
         )
@@ -253,8 +265,8 @@ class _Paths:
         jump[..., 0, 0] = np.logaddexp(jump[..., 0, 0], self._returns(rows, near, below))
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
-        jump[..., :RUN, RUN] = (beside - self.wide)[..., :RUN, RUN]
-        jump[..., RUN, RUN] += CHANGES[0, RUN] - self.logs[2]  # another run
+        jump[..., :RUN, RUN] = beside[..., :RUN, RUN] - self.as_run[rows, None, None]
+        jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
         change = np.where(gap, np.maximum(self.changes, self.after_gap), self.changes)
         none = self.r[rows] <= NO_READING
@@ -347,14 +359,16 @@ def _is_multiple(ratio: np.ndarray) -> np.ndarray:
     return (np.abs(ratio[:, None] / np.array(MULTIPLES) - 1) <= MULTIPLE_WITHIN).any(1)
 
 
-def _nonsense_density(rates: Rates, ranges: np.ndarray, uniform: float) -> np.ndarray:
-    """Density of ranges as nonsense, per m [N]: uniform, and more where the record's own ranges
-    are nonsense more often than bottom, by a smoothed histogram."""
+def _density(
+    false: np.ndarray, bottom: np.ndarray, ranges: np.ndarray, uniform: float
+) -> np.ndarray:
+    """Density of ranges that are false, per m [N]: uniform, and more where the record's own ranges
+    are false more often than bottom, by a smoothed histogram."""
     bins = np.arange(np.log(MIN_RANGE_M) - 1.5 * BIN, np.log(ranges.max()) + 2 * BIN, BIN)
-    nonsense, bottom = (
+    false, bottom = (
         np.convolve(np.histogram(np.log(of), bins)[0], (0.25, 0.5, 0.25), mode="same")
-        for of in (rates.nonsense_ranges, rates.bottom_ranges)
+        for of in (false, bottom)
     )
-    share = np.where(nonsense > bottom, nonsense, 0.0) / (PRIOR + nonsense.sum())
+    share = np.where(false > bottom, false, 0.0) / (PRIOR + false.sum())
     found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
     return np.maximum(found / (BIN * ranges), uniform)

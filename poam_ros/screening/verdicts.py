@@ -20,7 +20,7 @@ from ..core.samples import Samples
 from .blocks import BLOCK, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
-from .hypotheses import MULTIPLES
+from .hypotheses import MULTIPLES, OTHER_ECHO
 from .lines import STRIDE, find_lines
 from .track import MIN_NEIGHBOURHOOD
 
@@ -31,7 +31,7 @@ AGREE = 0.25  # share of the crossing lines that agree with pings that are reins
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
-ECHOES = {2: "double echoes", 3: "triple echoes"}
+ECHOES = {2: "double echoes", 3: "triple echoes", OTHER_ECHO: "other false echoes"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class LineVerdict:
 
     Attributes:
         pings: the pings, in order of acceptance.
-        multiple: 2 or 3 if they are double or triple echoes and are withdrawn; 1 if they are
-            bottom and are reinstated.
+        multiple: 2 or 3 if they are double or triple echoes, 0 if they are a smooth run of
+            something else, and are withdrawn; 1 if they are bottom and are reinstated.
         crossings: number of crossings with other lines that are in use.
         difference: median difference of elevation from these lines, in m.
     """
@@ -55,9 +55,11 @@ class LineVerdict:
     def sentence(self) -> str:
         """The verdict in words."""
         ends = (f"({x:.0f}, {y:.0f})" for x, y in self.pings.xy[[0, -1]].tolist())
-        text = f"line from {' to '.join(ends)}: {quantity(self.crossings, 'crossing')}"
+        text = f"line from {' to '.join(ends)}"
         if self.crossings:
-            text += f", median {self.difference:+.1f} m"
+            text += f": {quantity(self.crossings, 'crossing')}, median {self.difference:+.1f} m"
+        else:
+            text += ", by the lines beside it"
         if self.multiple == 1:
             return f"{text}: bottom after all, {quantity(len(self.pings), 'ping')} reinstated"
         return f"{text}: {ECHOES[self.multiple]}, {quantity(len(self.pings), 'ping')} withdrawn"
@@ -97,7 +99,7 @@ class LineVerdicts:
             chunk = chunk[np.isfinite(data.range[chunk])]
             if len(chunk) and self._questioned(chunk, out):
                 for verdict, rows in self._decide_around(chunk, out):
-                    out[rows] = verdict.multiple > 1
+                    out[rows] = verdict.multiple != 1
                     verdicts.append(verdict)
         return verdicts
 
@@ -144,12 +146,14 @@ class LineVerdicts:
         found = find_crossings(xy, data.z[rows], line, data.range[rows], distance=distance)
         # The longest first: what is left of a line at its ends continues it.
         long_first = np.argsort(-np.bincount(line, minlength=count), kind="stable")
-        for number, multiple in product(long_first.tolist(), (1, *MULTIPLES)):
+        for number, multiple in product(long_first.tolist(), (1, *MULTIPLES, OTHER_ECHO)):
             own = (line == number) & (found.multiple == multiple)
-            change = own & (out[rows] != (multiple > 1))
-            if not change.any() or (multiple > 1 and own.sum() < MIN_KNOWN):
+            if multiple == OTHER_ECHO:  # single ones are refused along the track, or unknown
+                own = _runs(own)
+            change = own & (out[rows] != (multiple != 1))
+            if not change.any() or (multiple != 1 and own.sum() < MIN_KNOWN):
                 continue
-            if multiple > 1 and self._slides(rows[own], rows[found.multiple == 1]):
+            if multiple != 1 and self._slides(rows[own], rows[found.multiple == 1]):
                 continue
             about = change if multiple == 1 else own
             differences, agree = _differences(found, about, data.range[rows])
@@ -189,6 +193,13 @@ class LineVerdicts:
                 beyond = beyond[: known.argmax()]
             parts.append(beyond)
         return np.sort(np.concatenate(parts))
+
+
+def _runs(which: np.ndarray) -> np.ndarray:
+    """Those of the pings [N], boolean, that are in runs of ``MIN_KNOWN`` or more."""
+    begin = np.r_[0, np.flatnonzero(np.diff(which)) + 1]
+    length = np.diff(np.r_[begin, len(which)])
+    return which & np.repeat(length >= MIN_KNOWN, length)
 
 
 def _differences(found: Crossings, about: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, int]:

@@ -93,6 +93,19 @@ def test_a_range_that_comes_again_and_again_is_refused():
     assert refused[false].mean() > 0.99 and refused[~false].mean() < 0.005
 
 
+def test_runs_of_a_shallow_reflector_are_refused_where_lines_cross_them():
+    xy, z, line = lake()
+    crossed = np.isin(line, [2, 5]) & (abs(xy[:, 1] - 95) < 35)
+    another = (line == 6) & (abs(xy[:, 1] - 150) < 20)  # no line crosses it
+    noise = 0.03 * np.random.default_rng(0).normal(size=len(z))
+    for false in (crossed, crossed | another):  # its depth is known by then
+        measured = np.where(false, -1.2 + noise, z)
+        found = find_crossings(xy, measured, line, -measured)
+        np.testing.assert_array_equal(found.multiple == 0, false)
+    shoal = np.where(another, -1.2 + noise, z)
+    assert (find_crossings(xy, shoal, line, -shoal).multiple == 1).all()
+
+
 @pytest.mark.parametrize("depth", [0.6, 8.0])
 def test_a_flat_lake_is_no_range_that_comes_again_and_again(depth):
     xy, z, line = lake()

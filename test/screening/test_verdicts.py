@@ -58,6 +58,20 @@ def test_a_line_of_multiples_is_withdrawn_once_others_cross_it(factor, false):
         ]
 
 
+def test_a_run_of_a_shallow_reflector_is_withdrawn_once_others_cross_it():
+    xy, z, line = lake()
+    false = np.isin(line, [2, 5]) & (abs(xy[:, 1] - 95) < 35)
+    z[false] = -1.2 + 0.03 * np.random.default_rng(0).normal(size=false.sum())
+    mission = Mission(xy, z).run()
+    np.testing.assert_array_equal(mission.withdrawn, np.flatnonzero(false))
+    assert mission.sentences == [
+        "line from (73, 128) to (77, 62), by the lines beside it: other false echoes, 23 pings "
+        "withdrawn",
+        "line from (167, 63) to (163, 129), by the lines beside it: other false echoes, 23 pings "
+        "withdrawn",
+    ]
+
+
 @pytest.mark.parametrize("ground", ["clean", "pit", "terrace", "offsets"])
 def test_bottom_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
     xy, z, line = lake()
