@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from ..core.errors import quantity
 from ..core.samples import Samples
-from .blocks import BLOCK, PingBlocks
+from .blocks import BLOCK, LiveCrossings, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
 from .hypotheses import MULTIPLES
@@ -32,6 +32,7 @@ STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
 ECHOES = {2: "double echoes", 3: "triple echoes"}
+NEWEST = 8  # withdrawn lines that are reported
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class LineVerdict:
 
     Attributes:
         pings: the pings, in order of acceptance.
-        multiple: 2 or 3 if they are double or triple echoes and are withdrawn; 1 if they are
-            bottom and are reinstated.
+        multiple: 2 or 3 if they are double or triple echoes and are withdrawn, 0 if they are
+            withdrawn and no crossing tells which; 1 if they are bottom and are reinstated.
         crossings: number of crossings with other lines that are in use.
         difference: median difference of elevation from these lines, in m.
     """
@@ -60,7 +61,8 @@ class LineVerdict:
             text += f", median {self.difference:+.1f} m"
         if self.multiple == 1:
             return f"{text}: bottom after all, {quantity(len(self.pings), 'ping')} reinstated"
-        return f"{text}: {ECHOES[self.multiple]}, {quantity(len(self.pings), 'ping')} withdrawn"
+        echoes = ECHOES.get(self.multiple, "multiples")
+        return f"{text}: {echoes}, {quantity(len(self.pings), 'ping')} withdrawn"
 
 
 class LineVerdicts:
@@ -189,6 +191,47 @@ class LineVerdicts:
                 beyond = beyond[: known.argmax()]
             parts.append(beyond)
         return np.sort(np.concatenate(parts))
+
+
+def withdrawn_lines(
+    withdrawn: Samples, crossings: LiveCrossings, stride: float
+) -> list[LineVerdict]:
+    """The lines that are withdrawn, by all their crossings with others so far.
+
+    This depends on the present state alone, so that it is the same after a restart.
+
+    Args:
+        withdrawn: the withdrawn pings, in the order in which they were withdrawn.
+        crossings: all so far.
+        stride: distance over which courses are taken, in m.
+
+    Returns:
+        The ``NEWEST``, the last withdrawn first.
+    """
+    order, numbers = np.argsort(withdrawn.number, kind="stable"), withdrawn.number
+    pieces = np.split(order, np.flatnonzero(np.diff(numbers[order]) > MIN_KNOWN) + 1)
+    lines = [
+        part
+        for piece in pieces
+        if len(piece)
+        for turn in [find_lines(withdrawn.xy[piece], stride)]
+        for part in np.split(piece, np.flatnonzero(np.diff(turn)) + 1)
+    ]
+    newest = sorted(lines, key=max, reverse=True)[:NEWEST]
+    return [_of_line(withdrawn[part], crossings, numbers) for part in newest]
+
+
+def _of_line(pings: Samples, crossings: LiveCrossings, withdrawn: np.ndarray) -> LineVerdict:
+    """What the crossings with lines in use say of withdrawn pings."""
+    ends = np.stack([crossings.late, crossings.early])
+    own, use = np.isin(ends, pings.number), ~np.isin(ends, withdrawn)
+    (side, row), other = np.nonzero(own & use[::-1]), crossings.ranges.T[::-1]
+    if not len(row):
+        return LineVerdict(pings, 0, 0, float("nan"))
+    differences = np.where(side == 0, 1, -1) * crossings.difference[row]
+    ratio = float(np.median(crossings.ranges.T[side, row] / other[side, row]))
+    multiple = min(MULTIPLES, key=lambda times: abs(ratio - times))
+    return LineVerdict(pings, multiple, len(row), float(np.median(differences)))
 
 
 def _differences(found: Crossings, about: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, int]:
