@@ -1,6 +1,8 @@
 """The planted missions through a real mapper node, which is killed on the way; and in lock-step.
 
-``python test/planted_nodes.py FIRST LAST [FAULT ...]`` prints a line for each seed and fault.
+``python test/planted_nodes.py FIRST LAST RATE [FAULT ...]`` prints a line for each seed and fault.
+RATE: pings a second; the vehicle waits for nothing, and what it sends while there is no mapper is
+lost. 0: each batch waits until the one before it is screened, so that they are those of lock-step.
 """
 
 from __future__ import annotations
@@ -36,8 +38,6 @@ from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.common.messages import write_odometry, write_range
 
 LIMIT = 300.0  # s, for what must happen
-Wait = Callable[..., Any]
-Fly = Callable[[Planted, Path, int], None]
 
 
 def mapper_process(folder: Path, env: dict[str, str], **settings: Any) -> subprocess.Popen[bytes]:
@@ -50,14 +50,11 @@ def mapper_process(folder: Path, env: dict[str, str], **settings: Any) -> subpro
 
 
 class Sender(Feeder):
-    """Sends the odometry and pings of a planted mission.
-
-    A batch is sent when the one before it has been screened, as in lock-step.
-    """
+    """Sends the odometry and pings of a planted mission."""
 
     def __init__(self, mission: Planted, folder: Path) -> None:
         super().__init__()
-        self._mission, self._folder = mission, folder
+        self.mission, self._folder = mission, folder
         self._greeted: int | None = None
 
     def reaches(self) -> bool:
@@ -72,15 +69,15 @@ class Sender(Feeder):
         self._greeted = None
         return False
 
-    def send(self, until: int) -> None:
-        """The pings up to this one."""
+    def send(self, until: int, rate: float) -> None:
+        """The pings up to this one, so many a second; 0: fast."""
         while self.sent < until:
-            (x, y), distance = self._mission.xy[self.sent].tolist(), self._mission.ranges[self.sent]
+            (x, y), distance = self.mission.xy[self.sent].tolist(), self.mission.ranges[self.sent]
             self.sent += 1
             ns = self.sent * SECOND // 10
             self._odom.publish(write_odometry(VehicleState(ns, (x, y, 0.0))))
             self._range.publish(write_range(RawPing(ns, float(distance), 0.1, 100.0)))
-            time.sleep(0.002)
+            time.sleep(1 / rate if rate else 0.002)
 
     @property
     def screened(self) -> int:
@@ -94,18 +91,33 @@ class Sender(Feeder):
 
 
 def fly(
-    mission: Planted, vehicle: Sender, folder: Path, env: dict[str, str], wait: Wait, kill: int
+    vehicle: Sender,
+    folder: Path,
+    env: dict[str, str],
+    wait: Callable[..., Any],
+    kill: int,
+    rate: float = 0.0,
 ) -> None:
     """Send a whole mission through a mapper, which is killed while it works on batch ``kill`` after
-    the pilot survey, and started again."""
-    pilot, batch = mission.changed["pilot_samples"], SMALL["batch.size"]
-    stops = [*range(pilot, mission.pings, batch), mission.pings]
-    mapper = mapper_process(folder, env, **mission.changed)
+    the pilot survey, and started again.
+
+    Args:
+        vehicle: of the mission.
+        folder: of the mapper.
+        env: of its process.
+        wait: for a condition, some seconds at most, else with a text.
+        kill: see above.
+        rate: pings a second; 0: each batch waits until the one before it is screened.
+    """
+    changed, pings = vehicle.mission.changed, vehicle.mission.pings
+    stops = [*range(changed["pilot_samples"], pings, SMALL["batch.size"]), pings]
+    mapper = mapper_process(folder, env, **changed)
     try:
         wait(vehicle.reaches, LIMIT, "no discovery")
         for number, stop in enumerate(stops):
-            vehicle.send(stop)
-            wait(lambda n=stop: vehicle.stored == n, LIMIT, "pings were lost")
+            vehicle.send(stop, rate)
+            if not rate:
+                wait(lambda n=stop: vehicle.stored == n, LIMIT, "pings were lost")
             if number == 0:
                 vehicle.say("exploring")
             if number == kill:
@@ -113,9 +125,10 @@ def fly(
                 mapper.send_signal(signal.SIGKILL)
                 mapper.wait(LIMIT)
                 vehicle.status = {}
-                mapper = mapper_process(folder, env, **mission.changed)
-                wait(vehicle.reaches, LIMIT, "no discovery")
-            if stop < mission.pings:
+                mapper = mapper_process(folder, env, **changed)
+                if not rate:
+                    wait(vehicle.reaches, LIMIT, "no discovery")
+            if not rate and stop < pings:
                 wait(lambda n=stop: vehicle.screened == n, LIMIT, "it does not screen")
         vehicle.say("done")
         wait(lambda: vehicle.reports[-1].finished, LIMIT, "no results")
@@ -158,16 +171,17 @@ def compared(folder: Path, mission: Planted) -> dict[str, bool]:
     }
 
 
-def measure(root: Path, seed: int, fault: str, kill: int, fly: Fly) -> str:
+def measure(root: Path, seed: int, fault: str, rate: float) -> str:
     """What became of a mission through the nodes, in words."""
     mission, folder = Planted(root / "lock-step", seed, fault, True).finish(), root / "nodes"
     mission.close()
-    fly(mission, folder, kill)
+    fly_alone(mission, folder, random.Random(f"{seed} {fault}").randrange(1, 20), rate)
     used, sound = mission.sound[written(folder, mission) * 10 // SECOND - 1], mission.sound
-    unlike = [name for name, same in compared(folder, mission).items() if not same]
+    alike = compared(folder, mission).items()
+    unlike = [name for name, same in alike if not same and (not rate or "replay" in name)]
     return (
         f"SMSE {mission.smse_of(mission.replayed(folder)):.4f}, lock-step {mission.smse:.4f}; "
-        f"false in the map {(~used).sum()}/{(~sound).sum()}, true lost "
+        f"false in the map {(~used).sum()}/{(~sound).sum()}, true not in the map "
         f"{sound.sum() - used.sum()}/{sound.sum()}; {len(decisions(folder)[0])} verdicts; "
         + (f"NOT ALIKE: {', '.join(unlike)}" if unlike else "all alike")
     )
@@ -184,22 +198,10 @@ def eventually(condition: Callable[[], Any], timeout: float, what: str) -> Any:
     raise AssertionError(what)
 
 
-def main(first: str, last: str, *names: str) -> None:
-    rclpy.init()
-    for seed in range(int(first), int(last)):
-        for fault in names or FAULTS:
-            with tempfile.TemporaryDirectory() as root:
-                kill = random.Random(f"{seed} {fault}").randrange(1, 20)
-                text = measure(Path(root), seed, fault, kill, fly_alone)
-                print(f"{seed} {fault:<11}{text}", flush=True)
-    rclpy.shutdown()
-
-
-def fly_alone(mission: Planted, folder: Path, kill: int) -> None:
-    vehicle = Sender(mission, folder)
-    executor = SingleThreadedExecutor()
+def fly_alone(mission: Planted, folder: Path, kill: int, rate: float) -> None:
+    """``fly`` without pytest."""
+    vehicle, executor, ended = Sender(mission, folder), SingleThreadedExecutor(), threading.Event()
     executor.add_node(vehicle)
-    ended = threading.Event()
 
     def spin() -> None:
         while not ended.is_set():
@@ -208,11 +210,21 @@ def fly_alone(mission: Planted, folder: Path, kill: int) -> None:
     thread = threading.Thread(target=spin, daemon=True)
     thread.start()
     try:
-        fly(mission, vehicle, folder, dict(os.environ), eventually, kill)
+        fly(vehicle, folder, dict(os.environ), eventually, kill, rate)
     finally:
         ended.set()
         thread.join()
         vehicle.destroy_node()
+
+
+def main(first: str, last: str, rate: str, *names: str) -> None:
+    rclpy.init()
+    for seed in range(int(first), int(last)):
+        for fault in names or FAULTS:
+            with tempfile.TemporaryDirectory() as root:
+                text = measure(Path(root), seed, fault, float(rate))
+                print(f"{seed} {fault:<11}{text}", flush=True)
+    rclpy.shutdown()
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def test_a_killed_mapper_screens_as_in_lock_step(ros, ros_env, eventually, fault
     """The pilot survey has the fault; the mapper is killed while it works on the batch after it."""
     mission, folder = Planted(tmp_path / "lock-step", 7, fault, True, pings=660), tmp_path / "nodes"
     mission.finish().close()
-    fly(mission, ros(lambda: Sender(mission, folder)), folder, ros_env, eventually, kill=1)
+    fly(ros(lambda: Sender(mission, folder)), folder, ros_env, eventually, kill=1)
     alike = compared(folder, mission)
     assert all(alike.values()), alike
 
