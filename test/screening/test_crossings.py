@@ -221,8 +221,8 @@ def test_the_same_record_gives_the_same_result():
 
 
 def test_how_many_steps_are_weighed_at_once_changes_nothing(monkeypatch):
-    """Of a lake with lines of many lengths, multiples and fish."""
-    survey = random_survey(304)
+    """Of a lake with lines of several lengths, multiples and zeros."""
+    survey = random_survey(305)
     found = multiples_of(survey)
     assert found.any()
     for count in (1, 100):
