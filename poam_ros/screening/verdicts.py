@@ -218,14 +218,15 @@ def withdrawn_lines(
         for part in np.split(piece, np.flatnonzero(np.diff(turn)) + 1)
     ]
     newest = sorted(lines, key=max, reverse=True)[:NEWEST]
-    return [_of_line(withdrawn[part], crossings, numbers) for part in newest]
+    out = np.isin(np.stack([crossings.late, crossings.early]), numbers)
+    once = crossings[np.flatnonzero(out[0] != out[1])]  # with lines in use
+    return [_of_line(withdrawn[part], once) for part in newest]
 
 
-def _of_line(pings: Samples, crossings: LiveCrossings, withdrawn: np.ndarray) -> LineVerdict:
-    """What the crossings with lines in use say of withdrawn pings."""
-    ends = np.stack([crossings.late, crossings.early])
-    own, use = np.isin(ends, pings.number), ~np.isin(ends, withdrawn)
-    (side, row), other = np.nonzero(own & use[::-1]), crossings.ranges.T[::-1]
+def _of_line(pings: Samples, crossings: LiveCrossings) -> LineVerdict:
+    """What crossings with lines in use say of withdrawn pings."""
+    own = np.isin(np.stack([crossings.late, crossings.early]), pings.number)
+    (side, row), other = np.nonzero(own), crossings.ranges.T[::-1]
     if not len(row):
         return LineVerdict(pings, 0, 0, float("nan"))
     differences = np.where(side == 0, 1, -1) * crossings.difference[row]
