@@ -22,8 +22,10 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.reader import read_mission
+from poam_ros.learning.updater import MapModel
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
+from poam_ros.models.mapper import BathymetricMapper
 
 FAULTS = ("none", "leg2", "isolated5", "isolated20", "fish", "shallow", "offset")
 NORTH = 6  # legs north and south; then four across
@@ -87,18 +89,26 @@ def plant(
 
 
 class Planted(Kept):
-    """A mission over a lake with a fault; legs across begin after the pilot survey."""
+    """A mission over a lake with a fault; legs across begin after the pilot survey.
 
-    def __init__(self, folder: Path, seed: int, fault: str, screened: bool) -> None:
+    ``pings``: after which it is done; None: all.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, fault: str, screened: bool, pings: int | None = None
+    ) -> None:
         rng = np.random.default_rng([seed, 3])
         self.xy, leg = track(rng)
+        self.pings, self.folder = pings or len(self.xy), folder
         self.phase = rng.uniform(0, 6, 3)
         true = depth(self.xy, self.phase) + 0.05 * rng.normal(size=len(self.xy))
-        self.ranges, self.sound = plant(true, leg, fault, rng)
-        super().__init__(folder, **{
+        ranges, self.sound = plant(true, leg, fault, rng)
+        self.ranges = ranges.astype(np.float32)  # as messages have them
+        self.changed = {
             "screening.enabled": screened, "pilot_samples": int((leg == NORTH).argmax()),
             "nngp.first_steps": 60,
-        })  # fmt: skip
+        }  # fmt: skip
+        super().__init__(folder, **self.changed)
 
     def ping(self) -> None:
         (x, y), distance = self.xy[self.stamp].tolist(), float(self.ranges[self.stamp])
@@ -109,7 +119,7 @@ class Planted(Kept):
         self.session.handle(Tick(), self.now)
 
     def finish(self) -> Planted:
-        self.until(len(self.xy))
+        self.until(self.pings)
         self.session.handle(MissionStateChanged("done"), self.now)
         self.turn()
         return self
@@ -121,10 +131,22 @@ class Planted(Kept):
 
     @property
     def smse(self) -> float:
+        return self.smse_of(self.session.mapper)
+
+    def smse_of(self, mapper: MapModel) -> float:
         axis = np.linspace(-24, 24, 25)
         at = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
         true = -depth(at, self.phase)
-        return float(((self.session.mapper.predict(at).mean - true) ** 2).mean() / true.var())
+        return float(((mapper.predict(at).mean - true) ** 2).mean() / true.var())
+
+    def replayed(self, folder: Path) -> BathymetricMapper:
+        """The model that `poam map` makes of a folder of this mission."""
+        mapper = self.session.mapper
+        seed = read_mission(folder).settings["seed"]
+        settings = SoundingMapSettings(seed=seed, model=mapper.settings)
+        pings = read_journal(folder, ReadOptions())
+        again, *_ = learn(pings, mapper.workspace, settings)
+        return again
 
 
 def measure(root: Path, seed: int, fault: str) -> str:
@@ -132,7 +154,7 @@ def measure(root: Path, seed: int, fault: str) -> str:
     raw = Planted(root / "raw", seed, fault, False).finish()
     raw.close()
     screened = Planted(root / "screened", seed, fault, True)
-    screened.until(3 * len(screened.xy) // 4)
+    screened.until(3 * screened.pings // 4)
     screened.settle()
     screened.written()
     shutil.copytree(root / "screened", root / "image", ignore=shutil.ignore_patterns(".*"))
@@ -145,11 +167,7 @@ def measure(root: Path, seed: int, fault: str) -> str:
     resumed = np.array_equal(again.mapped, screened.mapped)
     again.close()
     screened.close()
-    mapper = screened.session.mapper
-    past = read_mission(root / "screened").settings
-    settings = SoundingMapSettings(seed=past["seed"], model=mapper.settings)
-    pings = read_journal(root / "screened", ReadOptions())
-    replayed, *_ = learn(pings, mapper.workspace, settings)
+    replayed = screened.replayed(root / "screened")
     replays = np.array_equal(np.sort(replayed.data.stamp_ns), screened.mapped)
     sound = screened.sound
     used = sound[screened.mapped * 10 // SECOND - 1]

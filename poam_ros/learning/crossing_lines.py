@@ -10,9 +10,10 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
 from ..journal.interface import REINSTATE, SHIFT, WITHDRAW, JournalStep, withdrawn_after
 from ..screening.blocks import PingBlocks
+from ..screening.lines import STRIDE
 from ..screening.screen import ScreeningSettings
 from ..screening.shift import ShiftWatch
-from ..screening.verdicts import LineVerdict, LineVerdicts
+from ..screening.verdicts import LineVerdict, LineVerdicts, withdrawn_lines
 from .recovery import Recovery
 from .updater import ModelUpdater
 
@@ -51,6 +52,15 @@ class BatchVerdicts:
         if self._enabled or shifts:
             self._blocks.add(recovery.data[:known])
             self.watch.recover(shifts)
+
+    @property
+    def withdrawn_lines(self) -> list[LineVerdict]:
+        """The newest withdrawn lines, by their crossings so far."""
+        withdrawn, data = self._updater.withdrawals.withdrawn, self._blocks.data
+        if not len(withdrawn):
+            return []
+        stride = STRIDE * float(np.ptp(data.xy, axis=0).max()) if len(data) else 0.0
+        return withdrawn_lines(withdrawn, self.watch.crossings, stride)
 
     def learned(self) -> None:
         """The batch is not tried again."""

@@ -231,7 +231,9 @@ class ModelLoop:
             if self._finishing:
                 return not self.journal.unstored_count
             waiting = len(self.sample_queue) + (len(self.queue) if self._screen is not None else 0)
-            if not self.mapper.initialised and not self._begins(waiting):
+            # Screening may have refused some of the pings that were enough.
+            begun = self.mapper.initialised or (self._unlearned and self._screened)
+            if not begun and not self._begins(waiting):
                 return False
             if self._unlearned:
                 return not self.journal.unstored_count

@@ -13,6 +13,7 @@ layer below the boat, says the same range again and again. Metres everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ NO_READINGS = 0.01  # rate at which a run of these begins
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 OBJECT_LENGTH = 60.0  # m: a wreck or a rock is no longer
 BIN = 0.1  # width of the classes of ranges, in their logarithm
+AT_ONCE = 256  # soundings that steps are weighed to at a time
 PRIOR = 20  # soundings for which a uniform density of false ranges stands
 
 
@@ -130,6 +132,25 @@ def likeliest(
     return found, rates
 
 
+class _Steps(NamedTuple):
+    """Steps to soundings [A], each from several before it [K], between hypotheses [S].
+
+    Attributes:
+        cost: negative log density [A, K, S, S], without ``_Paths._add_returns``.
+        jumps: whether it is a jump of the bottom [A, K, S, S].
+        bottom: log densities from bottom to bottom: as smooth as usual, as a jump, and of no change
+            of the hypothesis [A, K, 3].
+        gap: whether the line has a gap there [A, K].
+        nonsense: negative log density of a sounding as nonsense after another [A, K, S].
+    """
+
+    cost: np.ndarray
+    jumps: np.ndarray
+    bottom: np.ndarray
+    gap: np.ndarray
+    nonsense: np.ndarray
+
+
 class _Paths:
     """The best paths through all lines at once, the longest line first."""
 
@@ -177,10 +198,8 @@ class _Paths:
         jumped = np.zeros((lines, most, states), dtype=bool)
         below = np.full((lines, most), -1, dtype=np.int64)  # row before the bottom jumped up
         lead = np.zeros(lines)  # cost if all of a line so far are nonsense
-        for t in range(most):
-            active = int(np.searchsorted(-self.length, -t, side="left"))
-            rows = self.begin[:active] + t
-            first = max(0, t - MAX_SKIPPED)
+        for t, rows, steps in self._ahead():
+            active, first = len(rows), max(0, t - MAX_SKIPPED)
             best = np.full((active, states), np.inf)
             if t < MAX_SKIPPED:
                 best = lead[:active, None] - self.begins + self.wide
@@ -188,21 +207,23 @@ class _Paths:
                 best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
             if t > first:
                 before = np.arange(first, t)
-                costs, jumps = self._steps(rows, before - t, below[:active, first:t])
-                costs += (cost[:active, first:t] + skipped[:active, first:t])[..., None]
-                flat = costs.reshape(active, -1, states)
-                which = flat.argmin(1)
-                least = np.take_along_axis(flat, which[:, None], 1)[:, 0]
-                leap = np.take_along_axis(jumps.reshape(active, -1, states), which[:, None], 1)
+                fallen = below[:active, first:t]
+                if (fallen >= 0).any():
+                    self._add_returns(steps, rows, before - t, fallen)
+                costs = steps.cost + (cost[:active, first:t] + skipped[:active, first:t])[..., None]
+                which = costs.reshape(active, -1, states).argmin(1)
+                chosen = np.arange(active)[:, None], *np.divmod(which, states), np.arange(states)
+                least, leap = costs[chosen], steps.jumps[chosen]
                 better = least < best
                 best = np.where(better, least, best)
                 origin[:active, t] = np.where(better, first * states + which, -1)
-                jumped[:active, t] = better & leap[:, 0]
+                jumped[:active, t] = better & leap
                 k, state = np.divmod(which[:, 0], states)
                 known = below[np.arange(active), before[k]]
-                found = self._below(rows, rows + before[k] - t, leap[:, 0, 0], known)
-                below[:active, t] = np.where(better[:, 0] & (state == 0), found, -1)
-                skipped[:active, first:t] += self._nonsense(rows, before - t)
+                if leap[:, 0].any():
+                    known = self._below(rows, rows + before[k] - t, leap[:, 0], known)
+                below[:active, t] = np.where(better[:, 0] & (state == 0), known, -1)
+                skipped[:active, first:t] += steps.nonsense
             cost[:active, t] = best - self.evidence[rows]
             lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
         return self._trace(cost + skipped, origin, jumped)
@@ -242,13 +263,25 @@ class _Paths:
             ),
         )
 
-    def _steps(
-        self, rows: np.ndarray, back: np.ndarray, below: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Negative log density of each hypothesis at rows [A] after each at rows + back [A, K], if
-        the bottom last jumped up from the rows ``below`` [A, K], -1: it did not: [A, K, S, S]; and
-        whether it is a jump of the bottom."""
-        near = rows[:, None] + back  # [A, K]
+    def _ahead(self) -> Iterator[tuple[int, np.ndarray, _Steps]]:
+        """Each sounding of the lines in turn, counted from 0: its rows [A], and the steps to them.
+
+        The steps to many rows are weighed at once, as few lines are long."""
+        most, back, done = int(self.length[0]), np.arange(-MAX_SKIPPED, 0), 0
+        while done < most:
+            count = max(1, AT_ONCE // int((self.length > done).sum()))
+            turns = range(done, min(most, done + count))
+            rows = [self.begin[self.length > t] + t for t in turns]
+            steps, first = self._steps(np.concatenate(rows), back), 0
+            for t, own in zip(turns, rows, strict=True):
+                part = slice(first, first + len(own)), slice(max(0, MAX_SKIPPED - t), None)
+                yield t, own, _Steps(*(values[part] for values in steps))
+                first += len(own)
+            done = turns.stop
+
+    def _steps(self, rows: np.ndarray, back: np.ndarray) -> _Steps:
+        """The steps to rows [A] from rows + back [A, K]; meaningless before the begin of a line."""
+        near = np.maximum(rows[:, None] + back, 0)  # [A, K]
         away = np.hypot(*(self.xy[near] - self.xy[rows, None]).transpose(2, 0, 1))
         gap = (away > self.reach[rows, None])[..., None, None]
         now, past = self.depth[rows][:, None, None, :], self.depth[near][..., None]
@@ -262,7 +295,6 @@ class _Paths:
         variance = grain**2 + steps / FACTORS**2
         smooth = _log_normal_density(now - past, variance)
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
-        jump[..., 0, 0] = np.logaddexp(jump[..., 0, 0], self._returns(rows, near, below))
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
         jump[..., :RUN, RUN] = beside[..., :RUN, RUN] - self.as_run[rows, None, None]
@@ -272,7 +304,19 @@ class _Paths:
         none = self.r[rows] <= NO_READING
         change[none, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap
-        return -(np.logaddexp(smooth - np.log(FACTORS), jump) + change), jumps
+        cost = -(np.logaddexp(smooth - np.log(FACTORS), jump) + change)
+        bottom = np.stack([each[..., 0, 0] for each in (smooth, jump, change)], axis=2)
+        return _Steps(cost, jumps, bottom, gap[..., 0, 0], self._nonsense(rows, near, back))
+
+    def _add_returns(
+        self, steps: _Steps, rows: np.ndarray, back: np.ndarray, below: np.ndarray
+    ) -> None:
+        """Let the bottom at rows [A] after rows + back [A, K] fall to where it was before it last
+        jumped up, from the rows ``below`` [A, K]; -1: it did not."""
+        smooth, jump, change = np.moveaxis(steps.bottom, 2, 0)
+        jump = np.logaddexp(jump, self._returns(rows, rows[:, None] + back, below))
+        steps.cost[..., 0, 0] = -(np.logaddexp(smooth, jump) + change)
+        steps.jumps[..., 0, 0] = (jump > smooth) & ~steps.gap
 
     def _below(
         self, rows: np.ndarray, past: np.ndarray, jumped: np.ndarray, known: np.ndarray
@@ -299,9 +343,10 @@ class _Paths:
         density = _log_normal_density(now - past, variance)
         return np.where(falls, np.log(RETURNS) + density, -np.inf)
 
-    def _nonsense(self, rows: np.ndarray, back: np.ndarray) -> np.ndarray:
-        """Negative log density of rows [A] as nonsense after each at rows + back: [A, K, S]."""
-        expected = self.depth[rows[:, None] + back]
+    def _nonsense(self, rows: np.ndarray, near: np.ndarray, back: np.ndarray) -> np.ndarray:
+        """Negative log density of rows [A] as nonsense after each at the rows ``near``, which are
+        rows + back: [A, K, S]."""
+        expected = self.depth[near]
         ratio = self.r[rows, None, None] / expected
         kind = np.where((ratio > BESIDE) | (ratio * BESIDE < 1), 1.0, NEAR)
         first = np.where(back == -1, self.logs[0], self.logs[1])[:, None]

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from ..core.errors import quantity
 from ..core.samples import Samples
-from .blocks import BLOCK, PingBlocks
+from .blocks import BLOCK, LiveCrossings, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
 from .hypotheses import MULTIPLES, OTHER_ECHO
@@ -31,7 +31,8 @@ AGREE = 0.25  # share of the crossing lines that agree with pings that are reins
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
-ECHOES = {2: "double echoes", 3: "triple echoes", OTHER_ECHO: "other false echoes"}
+ECHOES = {2: "double echoes", 3: "triple echoes", OTHER_ECHO: "false echoes"}
+NEWEST = 8  # withdrawn lines that are reported
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class LineVerdict:
     Attributes:
         pings: the pings, in order of acceptance.
         multiple: 2 or 3 if they are double or triple echoes, 0 if they are a smooth run of
-            something else, and are withdrawn; 1 if they are bottom and are reinstated.
+            something else or no crossing tells what they are, and are withdrawn; 1 if they are
+            bottom and are reinstated.
         crossings: number of crossings with other lines that are in use.
         difference: median difference of elevation from these lines, in m.
     """
@@ -200,6 +202,49 @@ def _runs(which: np.ndarray) -> np.ndarray:
     begin = np.r_[0, np.flatnonzero(np.diff(which)) + 1]
     length = np.diff(np.r_[begin, len(which)])
     return which & np.repeat(length >= MIN_KNOWN, length)
+
+
+def withdrawn_lines(
+    withdrawn: Samples, crossings: LiveCrossings, stride: float
+) -> list[LineVerdict]:
+    """The lines that are withdrawn, by all their crossings with others so far.
+
+    This depends on the present state alone, so that it is the same after a restart.
+
+    Args:
+        withdrawn: the withdrawn pings, in the order in which they were withdrawn.
+        crossings: all so far.
+        stride: distance over which courses are taken, in m.
+
+    Returns:
+        The ``NEWEST``, the last withdrawn first.
+    """
+    order, numbers = np.argsort(withdrawn.number, kind="stable"), withdrawn.number
+    pieces = np.split(order, np.flatnonzero(np.diff(numbers[order]) > MIN_KNOWN) + 1)
+    lines = [
+        part
+        for piece in pieces
+        if len(piece)
+        for turn in [find_lines(withdrawn.xy[piece], stride)]
+        for part in np.split(piece, np.flatnonzero(np.diff(turn)) + 1)
+    ]
+    newest = sorted(lines, key=max, reverse=True)[:NEWEST]
+    out = np.isin(np.stack([crossings.late, crossings.early]), numbers)
+    once = crossings[np.flatnonzero(out[0] != out[1])]  # with lines in use
+    return [_of_line(withdrawn[part], once) for part in newest]
+
+
+def _of_line(pings: Samples, crossings: LiveCrossings) -> LineVerdict:
+    """What crossings with lines in use say of withdrawn pings."""
+    own = np.isin(np.stack([crossings.late, crossings.early]), pings.number)
+    (side, row), other = np.nonzero(own), crossings.ranges.T[::-1]
+    if not len(row):
+        return LineVerdict(pings, OTHER_ECHO, 0, float("nan"))
+    differences = np.where(side == 0, 1, -1) * crossings.difference[row]
+    ratio = float(np.median(crossings.ranges.T[side, row] / other[side, row]))
+    multiple = min(MULTIPLES, key=lambda times: abs(ratio - times))
+    multiple = multiple if ratio >= CONTRADICTION else OTHER_ECHO
+    return LineVerdict(pings, multiple, len(row), float(np.median(differences)))
 
 
 def _differences(found: Crossings, about: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, int]:

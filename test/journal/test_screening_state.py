@@ -44,6 +44,16 @@ def image(monkeypatch, tmp_path):
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
+def test_refused_pings_of_a_pilot_survey_do_not_delay_the_first_map(screened):
+    """Where no mission state ends it: its accepted pings are fewer than those that were enough."""
+    survey = screened()
+    survey.drive(40)
+    survey.turn()
+    counts = survey.session.ledger.counts()
+    assert counts["held"] + counts["rejected"] > 0 and counts["pending"] == 0
+    assert survey.session.mapper.samples == counts["accepted"] > 0
+
+
 def test_after_a_crash_at_any_moment_screening_gives_the_same_result(screened, image, tmp_path):
     whole = screened().until(END)
     whole.written()

@@ -23,6 +23,8 @@ from geometry_msgs.msg import PoseStamped
 from heard import Listener
 from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
 from nav_msgs.msg import Odometry
+from planted_missions import Planted
+from planted_nodes import Sender, compared, fly, mapper_process
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
@@ -78,16 +80,12 @@ class Vehicle(Listener):
 
 
 @pytest.fixture
-def life(python, ros_env, tmp_path):
+def life(ros_env, tmp_path):
     """`life(**settings)`: a small mapper in a process of its own, with the mission folder `m`."""
     begun = []
 
     def begin(**settings):
-        values = {**SMALL, "mission_dir": str(tmp_path / "m"), **settings}
-        given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-        command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
-        log = (tmp_path / "mapper.log").open("a")
-        begun.append(subprocess.Popen(command, env=ros_env, stdout=log, stderr=log))
+        begun.append(mapper_process(tmp_path / "m", ros_env, **settings))
         return begun[-1]
 
     yield begin
@@ -159,6 +157,16 @@ def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually
     at = (refused.stamp_ns[refused.reason == "withdrawn"] * 10 // SECOND).astype(int)
     assert set(Crossed.LINES[at]) == {Crossed.FALSE} and len(at) > 60
     compare(read_map(folder / "map.npz"), of_log(folder, tmp_path))
+
+
+@pytest.mark.parametrize("fault", ["fish", pytest.param("isolated20", marks=pytest.mark.slow)])
+def test_a_killed_mapper_screens_as_in_lock_step(ros, ros_env, eventually, fault, tmp_path):
+    """The pilot survey has the fault; the mapper is killed while it works on the batch after it."""
+    mission, folder = Planted(tmp_path / "lock-step", 7, fault, True, pings=660), tmp_path / "nodes"
+    mission.finish().close()
+    fly(ros(lambda: Sender(mission, folder)), folder, ros_env, eventually, kill=1)
+    alike = compared(folder, mission)
+    assert all(alike.values()), alike
 
 
 EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}

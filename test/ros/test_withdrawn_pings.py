@@ -23,7 +23,7 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 
 
-def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_path):
+def test_a_line_of_double_echoes_is_withdrawn_from_the_map_and_reported(ros, eventually, tmp_path):
     values = {**SMALL, "screening.enabled": True, "mission_dir": str(tmp_path / "m")}
     given = [Parameter(name, value=value) for name, value in values.items()]
     mapper = ros(MapperNode, parameter_overrides=given)
@@ -56,3 +56,13 @@ def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_
     assert vehicle.mapped == accepted - len(withdrawn)
     assert len(read_table(tmp_path / "m" / "samples.csv")["x"]) == vehicle.mapped
     assert read_unmapped(tmp_path / "m").refused.counts["withdrawn"] == len(withdrawn)
+    line = f"double echoes, {len(withdrawn)} pings withdrawn"
+    eventually(lambda: vehicle.status.get("withdrawn line 1", "").endswith(line))
+    said = vehicle.status["withdrawn line 1"]
+    mapper.deactivate()
+    mapper.cleanup()
+    vehicle.status = {}
+    mapper.configure()
+    mapper.activate()
+    eventually(lambda: vehicle.status.get("withdrawn line 1") == said, what="not after a restart")
+    assert "withdrawn line 2" not in vehicle.status

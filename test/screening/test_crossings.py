@@ -16,6 +16,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.held_out import split_off
+from poam_ros.screening import hypotheses
 from poam_ros.screening.crossings import find_crossings
 
 BAJA = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "baja.csv"
@@ -230,6 +231,16 @@ def test_the_same_record_gives_the_same_result():
     for name in ("multiple", "row", "other", "xy", "difference"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     assert (first.multiple == 2).any()
+
+
+def test_how_many_steps_are_weighed_at_once_changes_nothing(monkeypatch):
+    """Of a lake with lines of several lengths, multiples and zeros."""
+    survey = random_survey(305)
+    found = multiples_of(survey)
+    assert found.any()
+    for count in (1, 100):
+        monkeypatch.setattr(hypotheses, "AT_ONCE", count)
+        np.testing.assert_array_equal(multiples_of(survey), found)
 
 
 def test_bottom_that_drops_where_no_sounding_was_taken_is_no_double_echo():

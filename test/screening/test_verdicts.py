@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.blocks import PingBlocks
-from poam_ros.screening.verdicts import MAX_PINGS, LineVerdicts
+from poam_ros.screening.blocks import LiveCrossings, PingBlocks
+from poam_ros.screening.verdicts import MAX_PINGS, NEWEST, LineVerdicts, withdrawn_lines
 
 
 def lake():
@@ -65,9 +65,8 @@ def test_a_run_of_a_shallow_reflector_is_withdrawn_once_others_cross_it():
     mission = Mission(xy, z).run()
     np.testing.assert_array_equal(mission.withdrawn, np.flatnonzero(false))
     assert mission.sentences == [
-        "line from (73, 128) to (77, 62), by the lines beside it: other false echoes, 23 pings "
-        "withdrawn",
-        "line from (167, 63) to (163, 129), by the lines beside it: other false echoes, 23 pings "
+        "line from (73, 128) to (77, 62), by the lines beside it: false echoes, 23 pings withdrawn",
+        "line from (167, 63) to (163, 129), by the lines beside it: false echoes, 23 pings "
         "withdrawn",
     ]
 
@@ -149,3 +148,35 @@ def test_unknown_ranges_get_no_verdict():
     mission = Mission(xy, z)
     mission.samples = replace(mission.samples, range=np.full(len(z), np.nan))
     assert not len(mission.run().withdrawn)
+
+
+def straight(first, x, count=40):
+    """Pings numbered from ``first`` along a line north."""
+    xy = np.column_stack((np.full(count, x), np.arange(count, dtype=float)))
+    return Samples.of(xy, np.full(count, -20.0), first)
+
+
+def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
+    # One line, the turn after it and the way back; and one far away, which was withdrawn first.
+    x, y = np.r_[np.zeros(40), 1:20, np.full(40, 20)], np.r_[:40, np.full(19, 39), 39:-1:-1]
+    turned = Samples.of(np.column_stack((x, y)).astype(float), np.full(99, -20.0), 100)
+    withdrawn = Samples.joined([straight(300, 40.0), turned])
+    late, early = np.array([400, 404, 408, 300, 500]), np.array([104, 120, 10, 100, 304])
+    difference = np.array([8.0, 10.0, 0.1, 5.0, 20.0])
+    ranges = np.array([[10.0, 20.0], [10.0, 21.0], [10.0, 10.0], [20.0, 20.0], [10.0, 31.0]])
+    crossings = LiveCrossings(late, early, difference, np.full(5, 0.1), ranges)
+    assert [verdict.sentence for verdict in withdrawn_lines(withdrawn, crossings, 2.0)] == [
+        "line from (20, 37) to (20, 0), by the lines beside it: false echoes, 38 pings withdrawn",
+        "line from (2, 39) to (20, 38), by the lines beside it: false echoes, 20 pings withdrawn",
+        "line from (0, 0) to (1, 39): 2 crossings, median -9.0 m: double echoes, "
+        "41 pings withdrawn",
+        "line from (40, 0) to (40, 39): 1 crossing, median -20.0 m: triple echoes, "
+        "40 pings withdrawn",
+    ]
+
+
+def test_the_newest_withdrawn_lines_are_reported():
+    lines = [straight(100 * i, 5.0 * i) for i in range(NEWEST + 3)]
+    found = withdrawn_lines(Samples.joined(lines[::-1]), LiveCrossings.none(), 2.0)
+    assert [verdict.pings.number[0] for verdict in found] == [100 * i for i in range(NEWEST)]
+    assert withdrawn_lines(Samples.empty(), LiveCrossings.none(), 2.0) == []

@@ -208,7 +208,8 @@ def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
             f"crossings_within_{view.order}": found.within,
             "crossings_worst": met.worst,
         }
-    return values
+    lines = enumerate(session.verdicts.withdrawn_lines, start=1)
+    return values | {f"withdrawn line {i}": verdict.sentence for i, verdict in lines}
 
 
 def _model(view: MapperDiagnosticsInput) -> dict[str, object]:

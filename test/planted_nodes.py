@@ -1,0 +1,231 @@
+"""The planted missions through a real mapper node, which is killed on the way; and in lock-step.
+
+``python test/planted_nodes.py FIRST LAST RATE [FAULT ...]`` prints a line for each seed and fault.
+RATE: pings a second; the vehicle waits for nothing, and what it sends while there is no mapper is
+lost. 0: each batch waits until the one before it is screened, so that they are those of lock-step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from feeder import Feeder
+from kept import SMALL, rows
+from planted_missions import FAULTS, Planted
+from rclpy.executors import SingleThreadedExecutor
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.front_end import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.journal.interface import REINSTATE, WITHDRAW
+from poam_ros.journal.reader import read_mission
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.ros.common.messages import write_odometry, write_range
+
+LIMIT = 300.0  # s, for what must happen
+
+
+def mapper_process(folder: Path, env: dict[str, str], **settings: Any) -> subprocess.Popen[bytes]:
+    """A mapper node in a process of its own, with this mission folder; its log is beside it."""
+    values = {**SMALL, "mission_dir": str(folder), **settings}
+    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+    command = [sys.executable, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
+    with folder.with_suffix(".log").open("a") as log:
+        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+
+
+class Sender(Feeder):
+    """Sends the odometry and pings of a planted mission."""
+
+    def __init__(self, mission: Planted, folder: Path) -> None:
+        super().__init__()
+        self.mission, self._folder = mission, folder
+        self._greeted: int | None = None
+
+    def reaches(self) -> bool:
+        """Whether odometry and pings arrive, by the counts of two without a value."""
+        nothing = VehicleState(self.sent * SECOND // 10, (np.nan, 0.0, 0.0))
+        self._odom.publish(write_odometry(nothing))
+        self._range.publish(write_range(RawPing(nothing.stamp_ns, np.nan, 0.1, 100.0)))
+        if self.status:
+            pings = int(self.status.get("rejected nan", 0))
+            self._greeted = pings if self._greeted is None else self._greeted
+            return pings > self._greeted and "odometry rejected not_finite" in self.status
+        self._greeted = None
+        return False
+
+    def send(self, until: int, rate: float) -> None:
+        """The pings up to this one, so many a second; 0: fast."""
+        while self.sent < until:
+            (x, y), distance = self.mission.xy[self.sent].tolist(), self.mission.ranges[self.sent]
+            self.sent += 1
+            ns = self.sent * SECOND // 10
+            self._odom.publish(write_odometry(VehicleState(ns, (x, y, 0.0))))
+            self._range.publish(write_range(RawPing(ns, float(distance), 0.1, 100.0)))
+            time.sleep(1 / rate if rate else 0.002)
+
+    @property
+    def screened(self) -> int:
+        """Pings that were screened so far, by the journal."""
+        return sum(row[0] for row in rows(self._folder, "SELECT judged FROM screen"))
+
+    @property
+    def stored(self) -> int:
+        """Pings that are on the disk."""
+        return self.screened + rows(self._folder, "SELECT count(*) FROM waiting")[0][0]
+
+
+def fly(
+    vehicle: Sender,
+    folder: Path,
+    env: dict[str, str],
+    wait: Callable[..., Any],
+    kill: int,
+    rate: float = 0.0,
+) -> None:
+    """Send a whole mission through a mapper, which is killed while it works on batch ``kill`` after
+    the pilot survey, and started again.
+
+    Args:
+        vehicle: of the mission.
+        folder: of the mapper.
+        env: of its process.
+        wait: for a condition, some seconds at most, else with a text.
+        kill: see above.
+        rate: pings a second; 0: each batch waits until the one before it is screened.
+    """
+    changed, pings = vehicle.mission.changed, vehicle.mission.pings
+    stops = [*range(changed["pilot_samples"], pings, SMALL["batch.size"]), pings]
+    mapper = mapper_process(folder, env, **changed)
+    try:
+        wait(vehicle.reaches, LIMIT, "no discovery")
+        for number, stop in enumerate(stops):
+            vehicle.send(stop, rate)
+            if not rate:
+                wait(lambda n=stop: vehicle.stored == n, LIMIT, "pings were lost")
+            if number == 0:
+                vehicle.say("exploring")
+            if number == kill:
+                time.sleep(random.uniform(0.0, 0.2))
+                mapper.send_signal(signal.SIGKILL)
+                mapper.wait(LIMIT)
+                vehicle.status = {}
+                mapper = mapper_process(folder, env, **changed)
+                if not rate:
+                    wait(vehicle.reaches, LIMIT, "no discovery")
+            if not rate and stop < pings:
+                wait(lambda n=stop: vehicle.screened == n, LIMIT, "it does not screen")
+        vehicle.say("done")
+        wait(lambda: vehicle.reports[-1].finished, LIMIT, "no results")
+        mapper.send_signal(signal.SIGINT)
+        assert mapper.wait(LIMIT) == 0
+    finally:
+        if mapper.poll() is None:
+            mapper.kill()
+            mapper.wait()
+
+
+def decisions(folder: Path) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int, int]]]:
+    """Which pings were withdrawn and reinstated, and all batches, by a mission's journal."""
+    steps, changes = read_mission(folder).logged.steps, (WITHDRAW, REINSTATE)
+    return (
+        [(s.kind, s.first, s.last) for s in steps if s.kind in changes],
+        [(s.kind, s.first, s.last, s.steps) for s in steps if s.kind not in changes],
+    )
+
+
+def written(folder: Path, mission: Planted) -> np.ndarray:
+    """Stamps of the pings in the map that the mapper wrote, in order."""
+    table = read_table(folder / "samples.csv")
+    stamps = {place: i for i, place in enumerate(map(tuple, np.round(mission.xy, 3).tolist()), 1)}
+    places = zip(table["x"].tolist(), table["y"].tolist(), strict=True)
+    return np.sort([stamps[place] for place in places]) * SECOND // 10
+
+
+def compared(folder: Path, mission: Planted) -> dict[str, bool]:
+    """What is alike in a mission through the nodes, in its replay, and in the same in lock-step."""
+    mapped, replayed = written(folder, mission), mission.replayed(folder)
+    found = read_map(folder / "map.npz")
+    verdicts, batches = map(operator.eq, decisions(folder), decisions(mission.folder))
+    return {
+        "pings of the replay": np.array_equal(np.sort(replayed.data.stamp_ns), mapped),
+        "map of the replay": np.abs(replayed.map(found.grid).mean - found.mean).max() <= 1e-6,
+        "verdicts": verdicts,
+        "batches": batches,
+        "pings": np.array_equal(mapped, mission.mapped),
+    }
+
+
+def measure(root: Path, seed: int, fault: str, rate: float) -> str:
+    """What became of a mission through the nodes, in words."""
+    mission, folder = Planted(root / "lock-step", seed, fault, True).finish(), root / "nodes"
+    mission.close()
+    fly_alone(mission, folder, random.Random(f"{seed} {fault}").randrange(1, 20), rate)
+    used, sound = mission.sound[written(folder, mission) * 10 // SECOND - 1], mission.sound
+    alike = compared(folder, mission).items()
+    unlike = [name for name, same in alike if not same and (not rate or "replay" in name)]
+    return (
+        f"SMSE {mission.smse_of(mission.replayed(folder)):.4f}, lock-step {mission.smse:.4f}; "
+        f"false in the map {(~used).sum()}/{(~sound).sum()}, true not in the map "
+        f"{sound.sum() - used.sum()}/{sound.sum()}; {len(decisions(folder)[0])} verdicts; "
+        + (f"NOT ALIKE: {', '.join(unlike)}" if unlike else "all alike")
+    )
+
+
+def eventually(condition: Callable[[], Any], timeout: float, what: str) -> Any:
+    """A condition's first true value."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        with contextlib.suppress(IndexError, sqlite3.OperationalError):
+            if value := condition():
+                return value
+        time.sleep(0.01)
+    raise AssertionError(what)
+
+
+def fly_alone(mission: Planted, folder: Path, kill: int, rate: float) -> None:
+    """``fly`` without pytest."""
+    vehicle, executor, ended = Sender(mission, folder), SingleThreadedExecutor(), threading.Event()
+    executor.add_node(vehicle)
+
+    def spin() -> None:
+        while not ended.is_set():
+            executor.spin_once(timeout_sec=0.05)
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        fly(vehicle, folder, dict(os.environ), eventually, kill, rate)
+    finally:
+        ended.set()
+        thread.join()
+        vehicle.destroy_node()
+
+
+def main(first: str, last: str, rate: str, *names: str) -> None:
+    rclpy.init()
+    for seed in range(int(first), int(last)):
+        for fault in names or FAULTS:
+            with tempfile.TemporaryDirectory() as root:
+                text = measure(Path(root), seed, fault, float(rate))
+                print(f"{seed} {fault:<11}{text}", flush=True)
+    rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
