@@ -21,7 +21,6 @@ from .hypotheses import (
     NO_READING,
     OTHER_ECHO,
     RUN,
-    RUNS,
     Forecast,
     Rates,
     likeliest,
@@ -35,7 +34,7 @@ CONFIRMED = 0.25  # relative difference from the other lines' prediction that co
 DEEPEST = 0.995  # quantile of the confirmed ranges that counts as the deepest
 LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
-FIRST_RATES = Rates(0.1, 1e-3, 1e-4, RUNS[0], np.empty(0), np.empty(0), np.empty(0))
+FIRST_RATES = Rates(0.1, 1e-3, 1e-4, *(np.empty(0) for _ in range(3)))
 
 
 @dataclass(frozen=True)

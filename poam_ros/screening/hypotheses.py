@@ -39,7 +39,9 @@ WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those 
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
-RUNS = 1e-6, 1e-5  # the same of smooth runs of something else
+RUNS = 1e-5  # rate at which smooth runs of something else begin
+DEEPER = 0.1  # relative rate of those that are deeper than the bottom: echoes of something else are
+#: early, and late ones multiples, so it may be a pit
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
@@ -49,9 +51,9 @@ NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
 #: true line that is lost is worse than a false one that stays, which a person sees.
 CHANGES = np.log(
     [
-        [1.0, 1e-4, 1e-4, RUNS[0]],
-        [0.01, 1.0, 1e-4, RUNS[0]],
-        [0.01, 1e-4, 1.0, RUNS[0]],
+        [1.0, 1e-4, 1e-4, RUNS],
+        [0.01, 1.0, 1e-4, RUNS],
+        [0.01, 1e-4, 1.0, RUNS],
         [0.01, 1e-4, 1e-4, 1.0],
     ]
 )
@@ -79,13 +81,12 @@ class Forecast(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Of nonsense, cliffs, and begins of multiples and of runs of something else, per sounding; the
-    ranges that were nonsense, such runs, and bottom, in m."""
+    """Of nonsense, cliffs and begins of multiples, per sounding; the ranges that were nonsense,
+    runs of something else, and bottom, in m."""
 
     nonsense: float
     cliffs: float
     multiples: float
-    runs: float
     nonsense_ranges: np.ndarray
     run_ranges: np.ndarray
     bottom_ranges: np.ndarray
@@ -187,7 +188,6 @@ class _Paths:
         )
         self.changes = CHANGES.copy()
         self.changes[0] += more
-        self.changes[:RUN, RUN] = np.log(rates.runs)
 
     def find(self) -> tuple[np.ndarray, np.ndarray, Rates]:
         """Hypotheses [N], which soundings the bottom jumped to [N], and rates."""
@@ -247,8 +247,6 @@ class _Paths:
         begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
         begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
         starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
-        run = (found == RUN) & (self.r > NO_READING)
-        runs = run & np.r_[True, ~run[:-1]]
         return (
             found,
             cliffs,
@@ -256,9 +254,8 @@ class _Paths:
                 float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
                 float(np.clip((cliffs.sum() + 0.5) / (used + 1000), *CLIFFS)),
                 float(np.clip(begun / (used + 1000), *ECHOES)),
-                float(np.clip(runs.sum() / (used + 1000), *RUNS)),
                 self.r[found < 0],
-                self.r[run],
+                self.r[(found == RUN) & (self.r > NO_READING)],
                 self.r[found == 0],
             ),
         )
@@ -297,7 +294,8 @@ class _Paths:
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
-        jump[..., :RUN, RUN] = beside[..., :RUN, RUN] - self.as_run[rows, None, None]
+        deeper = np.log(np.where(now > past, DEEPER, 1.0))
+        jump[..., :RUN, RUN] = (beside + deeper)[..., :RUN, RUN] - self.as_run[rows, None, None]
         jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
         change = np.where(gap, np.maximum(self.changes, self.after_gap), self.changes)
