@@ -12,7 +12,7 @@ class Withdrawals:
     """The pings that are withdrawn, and those that were reinstated and are not in the model yet.
 
     Attributes:
-        withdrawn: accepted pings that crossing lines show to be multiples.
+        withdrawn: accepted pings that crossing lines show to be false echoes.
     """
 
     def __init__(self) -> None:
