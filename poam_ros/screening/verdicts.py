@@ -1,9 +1,9 @@
 """Verdicts about accepted pings that change when other lines cross theirs.
 
-Each new batch is compared with the pings of other passes beside it. Only where two of them differ as
-an echo and the bottom do, or where pings that were withdrawn before are confirmed, the pings nearest
-to the batch get verdicts by the crossings of their lines, as a record does (``crossings``). The work
-of a batch is bounded. Metres everywhere.
+Each new batch is compared with the pings of other passes beside it. Only where two of them differ
+as an echo and the bottom do, or where pings that were withdrawn before are confirmed, the pings
+nearest to the batch get verdicts by the crossings of their lines, as a record does (``crossings``).
+The work of a batch is bounded. Metres everywhere.
 """
 
 from __future__ import annotations
