@@ -175,7 +175,7 @@ def test_a_sweep_continues_where_a_new_one_would_not_begin():
 
     pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30)], dtype=float)
     assert plan(np.concatenate((pilot, [(0, 0)])), rough=quarter).shape == (1, 2)
-    assert len(plan(np.concatenate((pilot, [(18, -28), (18, 28)])), rough=quarter)) > 2
+    assert len(plan(np.concatenate((pilot, [(19, -28), (19, 28)])), rough=quarter)) > 2
 
 
 def test_a_leg_of_the_exploration_begins_no_sweep():
