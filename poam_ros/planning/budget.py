@@ -162,7 +162,10 @@ class _Sweep:
         if self._last is not None:
             sides = [inside & (u < self._last[:, None]), inside & (u > self._last[:, None])]
             empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
-            if min(empty) > spacing:  # a leg across the middle begins no sweep
+            ahead = sides[0] if empty[0] > empty[1] else sides[1]
+            # Behind the last line of a sweep, places are a quarter of a spacing from the nearest
+            # line on average. Where it is more than half, it is only a leg of the exploration.
+            if min(empty) > spacing * ahead.sum() / max(inside.sum(), 1) / 2:
                 self._last = None
         under_way = self._last is not None
         self.suitable = waste <= (MAX_WASTE_UNDER_WAY if under_way else MAX_WASTE)

@@ -175,7 +175,16 @@ def test_a_sweep_continues_where_a_new_one_would_not_begin():
 
     pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30)], dtype=float)
     assert plan(np.concatenate((pilot, [(0, 0)])), rough=quarter).shape == (1, 2)
-    assert len(plan(np.concatenate((pilot, [(18, -28), (18, 28)])), rough=quarter)) > 2
+    assert len(plan(np.concatenate((pilot, [(19, -28), (19, 28)])), rough=quarter)) > 2
+
+
+def test_a_leg_of_the_exploration_begins_no_sweep():
+    def quarter(xy):
+        return np.where((xy[:, 0] > 5) & (xy[:, 1] > 10), 100.0, 1.0)
+
+    legs = [[(x, -28), (x, 28)][:: 1 - 2 * (i % 2)] for i, x in enumerate((19, 11, 3, -5))]
+    explored = np.concatenate(legs).astype(float)  # 8 m apart; 700 m allow 3 m in what is left
+    assert plan(explored, left=700.0, rough=quarter).shape == (1, 2)
 
 
 @pytest.mark.parametrize("concentration", [1.0, 0.5])
