@@ -155,3 +155,18 @@ def test_a_rise_beside_a_fall_is_another_patch():
     chance[:, :9] = 3.0  # 9 cells of 3 deviations
     found = patches(both, score.ravel(), chance).reshape(both.shape)
     assert found[:, :18].all() and not found[:, 18:].any()
+
+
+@pytest.mark.soak
+def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
+    from lake_pairs import OFFSET, pair
+
+    monkeypatch.setattr("poam_ros.mapping.resurvey.is_simulated", lambda folder: False)
+    still = [pair(seed, scoured=False) for seed in range(20)]
+    scoured = [pair(seed, scoured=True) for seed in range(20, 40)]
+    print("found", [round(each.found, 2) for each in scoured])
+    assert np.mean([each.false for each in still + scoured]) < 0.05
+    assert np.mean([each.found > 0.1 for each in scoured]) >= 0.9
+    assert np.median([each.found for each in scoured]) > 0.5
+    held = [each.change.offset[1] < OFFSET < each.change.offset[2] for each in still + scoured]
+    assert np.mean(held) > 0.9
