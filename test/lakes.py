@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.drawing import draw
+from poam_ros.mapping.level_errors import with_level_errors
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
@@ -55,12 +56,20 @@ class Checked:
         return self.low <= self.truth <= self.high
 
 
-def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
-    """Draw a lake, survey it, map it, and ask the map for the volume."""
+def check(
+    seed: int, first_steps: int = 250, stretches: int = 16, off: float = 0.0, said: float = 0.0
+) -> Checked:
+    """Draw a lake, survey it, map it, and ask the map for the volume.
+
+    ``off``: standard deviation of the errors of level of two days, of two and three lines, in m;
+    ``said``: as it is given to the map.
+    """
     rng = np.random.default_rng(seed)
     z = DEEP + factor() @ rng.standard_normal(len(factor()))
     cells, xy = len(GRID.points), track()
     sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
+    day = (xy[:, 1] > 160).astype(np.int64)
+    sounded = sounded + off * rng.standard_normal(2)[day]
     cell = float(np.prod(EXTENT.size)) / cells
     truth = float(np.maximum(-z[:cells], 0).sum() * cell)
     model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": first_steps})
@@ -70,6 +79,7 @@ def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
     row = np.arange(len(xy))
     mapper, *_ = learn(Soundings(row, xy, sounded, row), EXTENT, settings)
     drawn = draw(mapper, GRID)
-    found = measure(drawn, lambda places, count: mapper.sample(places, count, seed), np.zeros(1))
+    draws = with_level_errors(partial(mapper.sample, seed=seed), xy, day, said, seed)
+    found = measure(drawn, draws, np.zeros(1))
     volume, low, high = found.volume[:, 0].tolist()
     return Checked(truth, volume, low, high)

@@ -94,6 +94,13 @@ class Survey:
             0
         ]
 
+    def deviations(self, mapper: BathymetricMapper, xy: np.ndarray, seed: int) -> np.ndarray:
+        """Joint draws at places [N, 2] less their mean [draws, N], in m. As samples.csv has no
+        days, all soundings share the error of level."""
+        off = np.random.default_rng(seed).standard_normal((DRAWS, 1))
+        drawn = mapper.sample(xy, DRAWS, seed) + self.settings.level_error * off
+        return drawn - drawn.mean(0)
+
     def covers(self, xy: np.ndarray) -> np.ndarray:
         """Which places [N, 2] have a value in the map; boolean [N]."""
         grid = self.mapped.grid
@@ -158,12 +165,9 @@ def change_between(
     second = after.learn(lambda done: on_progress(len(before.soundings) + done))
     there = _moved(xy, before, after)
     seed = before.settings.seed
-    deviations = [
-        drawn - drawn.mean(0)
-        for drawn in (first.sample(xy, DRAWS, seed), second.sample(there, DRAWS, seed + 1))
-    ]
+    old, new = before.deviations(first, xy, seed), after.deviations(second, there, seed + 1)
     difference = predict(second, there).mean - predict(first, xy).mean
-    change = compare(grid, both, difference, deviations[1] - deviations[0], offset)
+    change = compare(grid, both, difference, new - old, offset)
     simulated = is_simulated(before.folder) or is_simulated(after.folder)
     return replace(change, extrapolated=shown_by_both & ~both, simulated=simulated)
 

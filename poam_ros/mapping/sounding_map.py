@@ -43,12 +43,14 @@ from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
-from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
+from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from .calibration import units
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
 from .left_out_file import left_out, time_text, write_left_out
+from .level_errors import with_level_errors
 from .outline import Outline
 from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
@@ -352,7 +354,10 @@ def _write_drawn(
     if shown.any():
         surface = soundings.surface(settings.water_level)
         levels = levels_of(drawn.mean[shown], surface)
-        sample = partial(mapper.sample, seed=settings.seed)
+        sample: Draws = partial(mapper.sample, seed=settings.seed)
+        if settings.level_error:
+            unit = units(soundings).code[np.searchsorted(soundings.row, mapper.data.number)]
+            sample = with_level_errors(sample, mapper.xy, unit, settings.level_error, settings.seed)
         banks = None if within is None else beyond(water.mean, drawn.grid, mapper.xy, surface)[1]
         write_water(folder, measure(water, sample, levels, banks))  # with draws of its shore
     return shown

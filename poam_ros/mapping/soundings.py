@@ -79,6 +79,11 @@ class SoundingMapSettings(Settings):
         16, "Calibrate the map's variances at the end: predict each of this many stretches of the "
         "record from the others. 0: do not calibrate", minimum=0, maximum=1000,
     )  # fmt: skip
+    level_error: float = setting(
+        0.0, "Standard deviation of the error of level that all soundings of a day share, such as "
+        "of the water level or the draught. Lines that do not cross cannot show it; the intervals "
+        "of area and volume then include it. 0: none", "m", minimum=0.0, maximum=100.0,
+    )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
     prior: PriorMap | None = None

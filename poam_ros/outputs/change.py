@@ -33,12 +33,15 @@ FILE = "change.csv"
 COLUMNS = ("x", "y", "change", "low", "high", "significant")
 #: Expected share of cells without change among those reported as significant.
 FALSE_DISCOVERIES = 0.05
+#: Share of comparisons without any change in which no patch is significant.
+CONFIDENCE = 0.95
 REPORT = "report.html"
 METHOD = (
     "Both surveys were mapped by a Gaussian process. The change is the difference of the two maps "
     "at the cells that lie between soundings of both. Its uncertainty, and the volumes, come from "
     "joint draws of both maps. Significant cells are chosen so that at most 5 % of them are "
-    "expected to be unchanged (Benjamini-Hochberg). Not to be used for navigation."
+    "expected to be unchanged (Benjamini-Hochberg); so are patches of cells beyond their own 95 % "
+    "interval if 95 % of the draws have no patch as large. Not to be used for navigation."
 )
 CAPTION = (
     "Change of the elevation: positive where the bottom rose (the water became shallower). "
@@ -116,7 +119,9 @@ def compare(
     else:
         middle, known, drawn = offset, np.full(3, offset), drawn - offset
     change, deviation = difference - middle, np.maximum(drawn.std(0), 1e-9)
-    significant = discoveries(2 * ndtr(-np.abs(change) / deviation), FALSE_DISCOVERIES)
+    score = change / deviation
+    significant = discoveries(2 * ndtr(-np.abs(score)), FALSE_DISCOVERIES)
+    significant |= patches(both, score, (drawn - drawn.mean(0)) / deviation)
     cell = grid.cell_area
     net, gained, lost = (
         interval(cell * drawn[:, cells].sum(1))
@@ -155,6 +160,37 @@ def discoveries(p: np.ndarray, share: float) -> np.ndarray:
     ordered = np.sort(p)
     within = np.flatnonzero(ordered <= share * np.arange(1, len(p) + 1) / len(p))
     return p <= ordered[within[-1]] if len(within) else np.zeros(len(p), dtype=bool)
+
+
+def patches(both: np.ndarray, score: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Which cells lie in patches larger than those of chance. Boolean [N].
+
+    A patch is of neighbouring cells that rose, or that fell, each by more than its own 95 %
+    interval. Its size is the sum of its scores. It counts if it is larger than the largest patch of
+    95 % of the draws (Bullmore et al. 1999, doi:10.1109/42.750253): as errors of neighbouring cells
+    are alike, a change of a wide area is surer than that of any of its cells.
+
+    Args:
+        both: the cells [rows, columns], boolean; N of them.
+        score: changes in standard deviations [N].
+        chance: the same of draws without any change [draws, N].
+    """
+    largest = [_patch_sizes(both, each).max() for each in chance]
+    return _patch_sizes(both, score) > np.quantile(largest, CONFIDENCE)
+
+
+def _patch_sizes(both: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """The size of each cell's patch [N]; 0 of a cell in none."""
+    from scipy.ndimage import label
+
+    sizes = np.zeros(len(score))
+    for towards in (score, -score):
+        beyond = np.zeros(both.shape, dtype=bool)
+        beyond[both] = towards > CONFIDENCE_95
+        number = label(beyond)[0][both]
+        total = np.bincount(number, weights=np.maximum(towards, 0.0))
+        sizes = np.where(number > 0, total[number], sizes)
+    return sizes
 
 
 def write_change(folder: Path, change: Change) -> Path:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent, Grid
@@ -12,6 +13,7 @@ from poam_ros.outputs.change import (
     compare,
     discoveries,
     draw_change,
+    patches,
     summary,
     write_change,
     write_change_raster,
@@ -125,3 +127,46 @@ def test_a_simulated_change_says_so_in_each_file(tmp_path, monkeypatch):
     monkeypatch.setattr("poam_ros.outputs.change.save_figure", lambda figure, *others: figure)
     assert draw_change(tmp_path, change).get_suptitle() == "SIMULATED"
     assert not draw_change(tmp_path, replace(change, simulated=False)).get_suptitle()
+
+
+def test_a_wide_change_is_found_that_none_of_its_cells_shows_surely():
+    """By single cells hardly anything of a scour of three deviations is significant."""
+    true = scour(0.2)
+    there = (true < 0).reshape(GRID.shape)
+    for seed in range(1, 4):
+        change = survey(seed, true)
+        p = 2 * ndtr(-np.abs(change.mean / change.deviation))
+        sole = discoveries(p.ravel(), 0.05).reshape(GRID.shape)
+        assert sole[there].mean() < 0.2 < 0.5 < change.significant[there].mean()
+        assert change.significant[~there].mean() < 0.02
+
+
+def test_patches_of_chance_are_rare():
+    rng, both = np.random.default_rng(0), np.ones(GRID.shape, dtype=bool)
+    chance, tried = smooth(rng, 100, 1.0), smooth(rng, 30, 1.0)
+    assert sum(patches(both, each, chance).any() for each in tried) <= 5  # about 1.5
+
+
+def test_a_rise_beside_a_fall_is_another_patch():
+    both = np.ones((3, 40), dtype=bool)
+    score = np.zeros(both.shape)
+    score[:, :18], score[:, 18:20], score[:, 30:32] = 3.0, -3.0, 3.0
+    chance = np.zeros((20, both.size))
+    chance[:, :9] = 3.0  # 9 cells of 3 deviations
+    found = patches(both, score.ravel(), chance).reshape(both.shape)
+    assert found[:, :18].all() and not found[:, 18:].any()
+
+
+@pytest.mark.soak
+def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
+    from lake_pairs import OFFSET, pair
+
+    monkeypatch.setattr("poam_ros.mapping.resurvey.is_simulated", lambda folder: False)
+    still = [pair(seed, scoured=False) for seed in range(20)]
+    scoured = [pair(seed, scoured=True) for seed in range(20, 40)]
+    print("found", [round(each.found, 2) for each in scoured])
+    assert np.mean([each.false for each in still + scoured]) < 0.05
+    assert np.mean([each.found > 0.1 for each in scoured]) >= 0.9
+    assert np.median([each.found for each in scoured]) > 0.5
+    held = [each.change.offset[1] < OFFSET < each.change.offset[2] for each in still + scoured]
+    assert np.mean(held) > 0.9

@@ -136,6 +136,16 @@ def test_intervals_hold_95_percent_of_400_lakes():
     assert 0.93 <= held / len(found) <= 0.97
 
 
+@pytest.mark.soak
+def test_intervals_hold_volumes_of_lakes_whose_days_differ_as_was_said():
+    from lakes import check
+
+    found = [check(seed, off=0.05, said=0.05) for seed in range(7000, 7100)]
+    held = sum(lake.held for lake in found)
+    print(f"{held} of {len(found)} volumes within the 95 % interval")
+    assert held / len(found) >= 0.9
+
+
 @pytest.mark.parametrize(
     ("name", "values", "text"),
     [

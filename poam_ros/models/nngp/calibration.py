@@ -8,6 +8,9 @@ are too narrow for these residuals, they are widened (jackknife+ by groups, with
 one-sidedness: see Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals within a stretch are alike
 and stretches are few, so the next line may well be worse than these: the limit is an upper
 confidence limit of their quantile, not the quantile itself.
+
+Sums over a map, such as its volume, have a factor of their own, from the means of the errors of
+whole stretches: what makes single soundings differ averages out in a sum.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ...core.land import Land
-from .conditional import condition, log_loss
+from .conditional import condition, joint_covariance, log_loss
 from .index import make_index
 from .kernel import Kernel, TrainingData
 from .visible import spread_visible
@@ -29,6 +32,9 @@ MOST = 8000
 #: On either side of a stretch, sites within this share of its length do not predict it (Racine
 #: 2000, doi:10.1016/S0304-4076(00)00030-0).
 APART = 0.25
+#: Maximum number of sites of a stretch whose mean is calibrated, evenly: then their neighbours can
+#: be factorised together.
+MOST_OF_MEAN = 32
 #: Share of the residuals within the intervals; half the width of these in standard deviations.
 COVERED, WIDTH = 0.95, 1.96
 #: One-sided confidence of the quantile's upper limit, 0.9, in deviations of a standard normal.
@@ -41,15 +47,12 @@ ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 
 class VarianceCalibration(NamedTuple):
-    """Predictive variances with noise become factor (variance + added).
-
-    ``usual``: the factor without allowance for a next line that is worse than these. Sums over a
-    map use it: they are over many lines, not all of which are worse.
-    """
+    """Predictive variances with noise become factor (variance + added); variances of sums over a
+    map become ``sums`` times as large."""
 
     added: float = 0.0
     factor: float = 1.0
-    usual: float = 1.0
+    sums: float = 1.0
 
 
 class LeftOutSites(NamedTuple):
@@ -115,11 +118,37 @@ def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> bool
     return near.double().mean().item() >= FEWEST_TELLING
 
 
+def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, error: Tensor) -> float:
+    """The factor of the variances of sums, at least 1, from the errors of left-out sites [n].
+
+    The mean of a stretch's errors is a sum, too. Over all stretches, the squares of these means add
+    up to their variances, by the joint covariance, if draws are right: the factor is the ratio of
+    the two (method of moments). So places far from all others count most, as in a volume.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    squares = variances = 0.0
+    for number in left.stretch.unique().tolist():
+        rows = torch.nonzero(left.stretch == number).squeeze(1)
+        rows = rows[:: -(-len(rows) // MOST_OF_MEAN)]
+        site = left.site[rows]
+        joint = joint_covariance(kernel, sites, sites.x[site].contiguous(), left.near[rows])
+        if joint is None:
+            return 1.0
+        noise = kernel.noise * sites.noise[site]
+        if sites.own is not None:
+            noise = noise + sites.own[site]
+        squares += error[rows].mean().square().item()
+        variances += (joint.covariance.mean() + noise.mean() / len(rows)).item()
+    return max(1.0, squares / variances)
+
+
 def widening(
     error: Tensor, variance: Tensor, stretch: Tensor, telling: bool = True
 ) -> VarianceCalibration:
-    """The calibration from errors of left-out sites [n], their variances with noise, and their
-    stretches.
+    """The calibration of single predictions from errors of left-out sites [n], their variances with
+    noise, and their stretches.
 
     First the added variance with the smallest log loss, then the factor that makes 1.96 deviations
     the upper limit of the 95 % quantile of the residuals' sizes; at least 1. Unless the sites are
@@ -134,8 +163,7 @@ def widening(
         if (loss := log_loss(error, 0.0 * error, wider).mean().item()) < least:
             least, added = loss, tried
     sizes = error.abs() / (variance + added).sqrt()
-    limit, usual = upper_limit(sizes, stretch), sizes.quantile(COVERED).item()
-    return VarianceCalibration(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
+    return VarianceCalibration(added, max(1.0, upper_limit(sizes, stretch) / WIDTH) ** 2)
 
 
 def upper_limit(sizes: Tensor, stretch: Tensor) -> float:

@@ -21,7 +21,14 @@ from ..interface import ModelState, until
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing
-from .calibration import VarianceCalibration, errors_of, left_out, tells_noise, widening
+from .calibration import (
+    VarianceCalibration,
+    errors_of,
+    factor_of_sums,
+    left_out,
+    tells_noise,
+    widening,
+)
 from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
@@ -166,7 +173,9 @@ class NeighbourGP:
             self._refit, error, variance = found
             store.position_noise = self._refit.position**2 * slopes
             self._kernel = None
-        self._widening = widening(error, variance, left.stretch, telling)
+        self._widening = widening(error, variance, left.stretch, telling)._replace(
+            sums=factor_of_sums(self._averaged(), store.sites, left, error)
+        )
 
     def _steps(self, first: bool) -> int:
         options = self.options
@@ -312,8 +321,7 @@ class NeighbourGP:
     def sample(self, X: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """Joint draws at X [N, 2], without noise [count, N]. See ``SupportsSampling``.
 
-        If predictions are widened, so are the draws, place by place, by the usual factor: their
-        correlations stay.
+        If sums are widened, so are the deviations of the draws, everywhere alike.
         """
         x, kernel, options = _here(X), self._averaged(), self.options
         near = self._store.spread(
@@ -322,9 +330,7 @@ class NeighbourGP:
         found = condition(kernel, self._store.sites, x, near)
         noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
         deviations = simulate(kernel, self._store, x, near, noise)
-        added, _, usual = self._widening
-        wider = (usual * (1 + added / found.variance)).sqrt()
-        return (found.mean + wider * deviations).to(X)
+        return (found.mean + self._widening.sums**0.5 * deviations).to(X)
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
@@ -358,7 +364,7 @@ class NeighbourGP:
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
-        self._widening = VarianceCalibration(**tree.get("widening", {}))
+        self._widening = VarianceCalibration(*tree.get("widening", {}).values())
         refitted = tree.get("refit")
         self._refit = None if refitted is None else Refit(**refitted)
         self._trainer.generator.set_state(tree["generator"])

@@ -1,10 +1,13 @@
 """`poam diff` as people call it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from soundings import write_survey
 
 from poam_ros.app.cli import main
+from poam_ros.mapping.resurvey import Survey, change_between
 from poam_ros.outputs.folder import read_table
 
 QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
@@ -64,3 +67,14 @@ def test_surveys_that_cannot_be_compared(surveys, tmp_path, capsys):
     assert "but there is nothing" in refused(["diff", first, str(tmp_path / "no"), *to], capsys)
     finest = [first, first, "--resolution", "0.1", *to]
     assert "at most 20000 cells" in refused(["diff", *finest], capsys)
+
+
+def test_an_error_of_level_is_in_the_offset_and_not_in_the_change(surveys):
+    first, second = (Survey.read(surveys / name) for name in ("first", "second"))
+    unsure = replace(second, settings=replace(second.settings, level_error=0.3))
+    sure, change = (change_between(first, after, 4.0) for after in (second, unsure))
+    assert np.ptp(sure.offset[1:]) < 0.5
+    assert np.ptp(change.offset[1:]) == pytest.approx(2 * 1.96 * 0.3, rel=0.2)
+    assert np.nanmax(np.abs(change.deviation - sure.deviation)) < 0.02
+    same_datum = change_between(first, unsure, 4.0, offset=0.0)
+    assert np.nanmin(same_datum.deviation) > 0.25

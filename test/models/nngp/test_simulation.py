@@ -37,10 +37,10 @@ def test_draws_have_the_joint_covariance():
     assert (correlation - torch.eye(len(x))).abs().max() > 0.3  # they are not independent
 
 
-def test_draws_are_widened_like_predictions():
+def test_draws_are_widened_by_the_factor_of_sums_alone():
     model, x = learned(200), scattered(60, 3).X
     before = model.sample(x, 400, torch.Generator().manual_seed(0))
-    model._widening = VarianceCalibration(0.0, 9.0, 4.0)
+    model._widening = VarianceCalibration(0.5, 9.0, 4.0)
     after = model.sample(x, 400, torch.Generator().manual_seed(0))
     assert torch.allclose(after - after.mean(0), 2 * (before - before.mean(0)), atol=1e-9)
 
