@@ -45,6 +45,7 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from .calibration import KEY, suspected
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
@@ -199,8 +200,9 @@ def validate_fold(
 @dataclass(frozen=True)
 class MappingResult:
     """What became of the soundings of a record: how many are in the map, refused as false echoes,
-    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; and which
-    soundings a map of all of them would accept [N], boolean."""
+    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; which soundings a
+    map of all of them would accept [N], boolean; and constant errors, in words, that crossings
+    show but that were not to be corrected."""
 
     samples: int
     false_echoes: int
@@ -208,6 +210,7 @@ class MappingResult:
     held_out: HeldOut | None
     sentences: list[str]
     accepted: np.ndarray
+    suspected: list[str]
 
     def marked(self, held: HeldOut, soundings: Soundings) -> HeldOut:
         """Held-out soundings of the record, marked by whether a map of all would accept them."""
@@ -320,7 +323,12 @@ def map_soundings(
     if held is not None:
         checked = validate(mapper, soundings[np.flatnonzero(held)])
         accepted = _accepted(soundings, workspace, settings)
-    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted)
+    errors = []
+    if taken.steps is None and KEY not in taken.source:
+        errors = suspected(taken, crossed, settings.water_level)
+    return MappingResult(
+        mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, errors
+    )
 
 
 def _prepare(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ...mapping.outline import Outline
+    from ...mapping.sounding_map import MappingResult
     from ...mapping.soundings import Soundings
     from ...outputs.exports.chart import Chart
     from ...outputs.held_out import Validation
@@ -35,7 +36,8 @@ SINGLE_HELD_OUT = (
     "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
     "without such a column those found in the track."
 )
-
+#: Constant errors that are named at the end.
+NAMED = 3
 
 RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
 MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
@@ -182,9 +184,11 @@ def run(args: argparse.Namespace) -> int:
         source["title"] = args.title
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
-        _map(args, survey, outline, folder, client)
+        mapped = _map(args, survey, outline, folder, client)
     chart = draw_figures(folder, validated=bool(args.hold_out or args.folds))
     print_summary(folder, chart)
+    if mapped.suspected:
+        print_suspected(mapped.suspected, args.given)
     return 0
 
 
@@ -274,7 +278,7 @@ def _with_prior(survey: MappingJob) -> MappingJob:
 
 def _map(
     args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
-) -> None:
+) -> MappingResult:
     with exit_on_interrupt("poam map"):
         from ...core.geometry import map_grid
         from ...core.process import configure_process
@@ -323,6 +327,7 @@ def _map(
         _print_validation(found)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
+    return mapped
 
 
 def _print_validation(found: Validation) -> None:
@@ -370,3 +375,10 @@ def print_summary(folder: Path, chart: Chart | None = None) -> None:
     # A command has a line of its own, and no line break in it, so that it can be copied.
     print(f"next:    poam view {folder}")
     print(f"or:      poam export {folder} --to contours.{ending} --depth")
+
+
+def print_suspected(errors: Sequence[str], command: str) -> None:
+    """Print which constant errors crossings show, and the command that corrects them."""
+    more = f"; and {len(errors) - NAMED} more" if len(errors) > NAMED else ""
+    print_wrapped(f"not corrected, but shown by crossings: {'; '.join(errors[:NAMED])}{more}")
+    print(f"correct: {command} --calibrate")
