@@ -20,6 +20,7 @@ from .interface import (
     MapperState,
     OnlineModel,
     SupportsCalibration,
+    SupportsDoubts,
     SupportsForgetting,
     SupportsLand,
     SupportsRetargeting,
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: Minimum change of the trust in a prior for which all targets are recomputed.
 NEGLIGIBLE_TRUST = 0.02
+#: Number of contradicting soundings whose places are logged.
+PLACES = 3
 
 
 class BathymetricMapper:
@@ -92,6 +95,7 @@ class BathymetricMapper:
         if self.land is not None and isinstance(self._model, SupportsLand):
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
+        self._logged = 0  # highest level at which doubts were logged
         self._offset, self._deviation = 0.0, 1.0
         self._trust, self._next_trust = 1.0, 0
 
@@ -128,7 +132,7 @@ class BathymetricMapper:
     @property
     def support(self) -> np.ndarray:
         """The model's inducing inputs [M, 2], in m; M = 0 for a model without."""
-        return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
+        return self._from_scaled(self._model.support)
 
     def update(
         self, xy: np.ndarray, z: np.ndarray, noise_std: np.ndarray | None = None
@@ -297,9 +301,9 @@ class BathymetricMapper:
             InputError: wrong shape, points that are not finite, or no map yet.
             CholeskyError: a matrix is not positive definite.
         """
-        return self._in_metres(
-            self._model.predict(self._points("predict", xy), noise), self._drift(xy)
-        )
+        found = self._model.predict(self._points("predict", xy), noise)
+        self._log_doubts()
+        return self._in_metres(found, self._drift(xy))
 
     def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
         """The joint covariance at xy [N, 2], [N, N] in m^2, or None. Raises as ``predict``."""
@@ -341,12 +345,37 @@ class BathymetricMapper:
         )
         drift = np.reshape(self._drift(grid.points), grid.shape) if self.prior else 0.0
         z = self._in_metres(self._model.predict_grid(x, y), drift)
+        self._log_doubts()
         units = {"lengthscale": self._scale}
         fields = {
             name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
             for name, values in self._model.fields(self._to_scaled(grid.points)).items()
         }
         return ElevationMap(grid, z.mean, z.variance, fields, self.support, self.samples, stamp_ns)
+
+    def _log_doubts(self) -> None:
+        """Log once that soundings contradict each other, and once more if predictions are
+        limited."""
+        if self._logged == logging.WARNING or not isinstance(self._model, SupportsDoubts):
+            return
+        contradicting, limited = map(self._from_scaled, self._model.doubts)
+        count = len(contradicting)
+        level = logging.WARNING if len(limited) else logging.INFO if count else 0
+        if level <= self._logged:
+            return
+        self._logged = level
+        if count:
+            places = "; ".join(f"{x:.1f}, {y:.1f}" for x, y in contradicting[:PLACES].tolist())
+            more = ", ..." if count > PLACES else ""
+            log.log(
+                level, "soundings that contradict those around them and count less: %d, at x, y "
+                "(m): %s%s", count, places, more,
+            )  # fmt: skip
+        for x, y in limited.tolist():  # without their number: a map is predicted in tiles
+            log.warning(
+                "predicted elevations far outside the range of the soundings around them are "
+                "limited to it, with a larger uncertainty; the first at x, y (m): %.1f, %.1f", x, y,
+            )  # fmt: skip
 
     def state(self) -> MapperState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
@@ -385,6 +414,9 @@ class BathymetricMapper:
 
     def _to_scaled(self, xy: np.ndarray) -> Tensor:
         return torch.as_tensor((xy - self.workspace.centre) / self._scale, device=self._device)
+
+    def _from_scaled(self, X: Tensor) -> np.ndarray:
+        return X.cpu().numpy() * self._scale + self.workspace.centre
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:
