@@ -20,7 +20,7 @@ from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
-from .crossed import Crossed, cross, parts_of
+from .crossed import cross, parts_of
 from .exclusions import days
 from .soundings import Labels, SoundingMapSettings, Soundings
 
@@ -35,9 +35,6 @@ WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale",
 #: A smaller constant of a line is not corrected, in m.
 LEAST_CONSTANT = 0.02
 MAX_CROSSINGS = 4000
-#: For ``suspected``: how sure an effect must be, in halves of its interval (3 standard deviations);
-#: the most lines, as the time of an estimate grows with their cube.
-SURE, MOST_LINES = 1.53, 100
 
 
 @dataclass(frozen=True)
@@ -148,30 +145,6 @@ def calibrated(
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
         corrected = replace(corrected, pings=taken, steps=None)
     return replace(corrected, source={**soundings.source, KEY: found.sentences}), found
-
-
-def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> list[str]:
-    """What ``calibrated`` would probably correct, in words, largest first; empty if nothing.
-
-    Only effects of ``SURE`` times half their interval: of many, a few exclude 0 by chance. Of a
-    survey of many lines, for which the estimates take long, only offsets of days, files and boats.
-
-    Args:
-        soundings: of a survey.
-        crossed: what their crossings show.
-        water_level: as of ``calibrate``.
-    """
-    if len(crossed.line.names) > MOST_LINES:
-        return [f"an offset of {kind} {bias.name}" for kind, bias in crossed.offsets(lines=False)]
-    kept = np.flatnonzero(~crossed.refused)
-    taken, day = soundings[kept], units(soundings).at(kept)
-    found = [
-        (abs(each.value) / (each.high - each.value), each)
-        for each in calibrate(taken, crossed.line.at(kept), day, water_level).effects
-        if each.applied
-    ]
-    found.sort(key=lambda pair: -pair[0])
-    return [each.estimate for sure, each in found if sure >= SURE]
 
 
 def units(soundings: Soundings) -> Labels:

@@ -45,7 +45,7 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
-from .calibration import KEY, suspected
+from .calibration import KEY
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
@@ -54,6 +54,7 @@ from .outline import Outline
 from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import surveyed
+from .suspected import suspected
 
 log = logging.getLogger(__name__)
 

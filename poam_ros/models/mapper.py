@@ -16,6 +16,7 @@ from ..core.land import Land
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
+from .doubts import DoubtLog
 from .interface import (
     MapperState,
     OnlineModel,
@@ -37,8 +38,6 @@ log = logging.getLogger(__name__)
 
 #: Minimum change of the trust in a prior for which all targets are recomputed.
 NEGLIGIBLE_TRUST = 0.02
-#: Number of contradicting soundings whose places are logged.
-PLACES = 3
 
 
 class BathymetricMapper:
@@ -95,7 +94,7 @@ class BathymetricMapper:
         if self.land is not None and isinstance(self._model, SupportsLand):
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
-        self._logged = 0  # highest level at which doubts were logged
+        self._doubts = DoubtLog()
         self._offset, self._deviation = 0.0, 1.0
         self._trust, self._next_trust = 1.0, 0
 
@@ -210,9 +209,8 @@ class BathymetricMapper:
         )
 
     def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
-        """Learn the trust in the prior: from the first batch, and again when the pings have
-        doubled, or with every batch until the pings suffice. Returns the scaling of the targets.
-        """
+        """Learn the trust in the prior: from the first batch, and again when the pings have doubled
+        (with every batch until they suffice). Returns the scaling of the targets."""
         assert self.prior is not None
         first = not self.initialised
         if not (first or self._trust_is_due):
@@ -301,9 +299,9 @@ class BathymetricMapper:
             InputError: wrong shape, points that are not finite, or no map yet.
             CholeskyError: a matrix is not positive definite.
         """
-        found = self._model.predict(self._points("predict", xy), noise)
-        self._log_doubts()
-        return self._in_metres(found, self._drift(xy))
+        return self._in_metres(
+            self._model.predict(self._points("predict", xy), noise), self._drift(xy)
+        )
 
     def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
         """The joint covariance at xy [N, 2], [N, N] in m^2, or None. Raises as ``predict``."""
@@ -345,37 +343,12 @@ class BathymetricMapper:
         )
         drift = np.reshape(self._drift(grid.points), grid.shape) if self.prior else 0.0
         z = self._in_metres(self._model.predict_grid(x, y), drift)
-        self._log_doubts()
         units = {"lengthscale": self._scale}
         fields = {
             name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
             for name, values in self._model.fields(self._to_scaled(grid.points)).items()
         }
         return ElevationMap(grid, z.mean, z.variance, fields, self.support, self.samples, stamp_ns)
-
-    def _log_doubts(self) -> None:
-        """Log once that soundings contradict each other, and once more if predictions are
-        limited."""
-        if self._logged == logging.WARNING or not isinstance(self._model, SupportsDoubts):
-            return
-        contradicting, limited = map(self._from_scaled, self._model.doubts)
-        count = len(contradicting)
-        level = logging.WARNING if len(limited) else logging.INFO if count else 0
-        if level <= self._logged:
-            return
-        self._logged = level
-        if count:
-            places = "; ".join(f"{x:.1f}, {y:.1f}" for x, y in contradicting[:PLACES].tolist())
-            more = ", ..." if count > PLACES else ""
-            log.log(
-                level, "soundings that contradict those around them and count less: %d, at x, y "
-                "(m): %s%s", count, places, more,
-            )  # fmt: skip
-        for x, y in limited.tolist():  # without their number: a map is predicted in tiles
-            log.warning(
-                "predicted elevations far outside the range of the soundings around them are "
-                "limited to it, with a larger uncertainty; the first at x, y (m): %.1f, %.1f", x, y,
-            )  # fmt: skip
 
     def state(self) -> MapperState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
@@ -399,14 +372,14 @@ class BathymetricMapper:
         if xy.ndim != 2 or xy.shape[1] != 2:
             raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
         if not np.isfinite(xy).all():
-            bad = int((~np.isfinite(xy).all(1)).sum())
-            raise InputError(
-                f"{caller}: expected finite points, got {bad} of {len(xy)} that are not"
-            )
+            n = int((~np.isfinite(xy).all(1)).sum())
+            raise InputError(f"{caller}: expected finite points, got {n} of {len(xy)} that are not")
         self._require_map(caller)
         return self._to_scaled(xy)
 
     def _in_metres(self, prediction: Prediction, drift: np.ndarray | float) -> Predicted:
+        if isinstance(self._model, SupportsDoubts):
+            self._doubts.log(*map(self._from_scaled, self._model.doubts))
         return Predicted(
             prediction.mean.cpu().numpy() * self._deviation + self._offset + drift,
             prediction.variance.cpu().numpy() * self._deviation**2,

@@ -15,16 +15,8 @@ from ..core.geodesy import place_said
 from ..planning.tvu import ORDERS, order_name
 from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
-from .exports.chart import (
-    Chart,
-    ExportSettings,
-    Shown,
-    clock_time,
-    is_simulated,
-    read_chart,
-    recorded,
-    settings_of,
-)
+from .exports.chart import Chart, ExportSettings, Shown, clock_time, read_chart
+from .exports.config import is_simulated, recorded, settings_of
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
@@ -51,7 +43,8 @@ NOT_COUNTED = "water that was not sounded, as up to the shore"
 ROWS = 20
 #: Provenance that other parts of the report have, or that explains what exports hold.
 SAID_ELSEWHERE = (
-    "title", "settings", "samples", "software", "export_time", "origin", "uncertainty", "density",
+    "title", "remarks", "settings", "samples", "software", "export_time", "origin", "uncertainty",
+    "density",
 )  # fmt: skip
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
@@ -77,6 +70,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart, config))}</p>",
+        f"<p>{escape(str(config['remarks']))}</p>" if config.get("remarks") else "",
         SIMULATED if is_simulated(folder) else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
         figure(chart_plate(chart), _chart_caption(chart), large=True),
@@ -298,6 +292,8 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
     if draught := config.get("draught"):
         found["draught"] = f"{draught:g} m, added to all depths"
+    if gauge := config.get("gauge"):
+        found["gauge"] = f"{gauge}; the report's water level is the median over the soundings"
     if measured := config.get("measured"):
         found["measured"] = " to ".join(map(str, measured))
     for name, count in dict(config.get("samples") or {}).items():

@@ -42,9 +42,9 @@ LINES = 4
 
 
 def contour_levels(chart: Chart) -> list[float]:
-    """Depths of the contours, round numbers in m."""
+    """Depths of the contours in m: of the interval that the map was made with, or a round one."""
     known = chart.depth[np.isfinite(chart.depth)]
-    return levels_of(known, 0.0) if len(known) else []
+    return levels_of(known, chart.settings.contour_interval) if len(known) else []
 
 
 def chart_plate(chart: Chart) -> bytes:

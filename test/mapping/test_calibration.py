@@ -13,19 +13,19 @@ from planted import simulated
 from poam_ros.core.samples import Samples
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping import calibration
+from poam_ros.mapping import suspected as suspecting
 from poam_ros.mapping.calibration import (
     Calibration,
     Effect,
     calibrate,
     calibrated,
     correct,
-    suspected,
     units,
 )
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
+from poam_ros.mapping.suspected import suspected
 from poam_ros.screening.motion import Motion
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
@@ -116,7 +116,7 @@ def test_what_a_calibration_would_correct_is_known_before(errors, words):
 
 
 def test_of_very_many_lines_only_offsets_of_days_are_suspected(monkeypatch):
-    monkeypatch.setattr(calibration, "MOST_LINES", 3)
+    monkeypatch.setattr(suspecting, "MOST_LINES", 3)
     assert suspected_in(planted(survey(), 0.4, level=0.2)) == ["an offset of day 2023-11-15"]
 
 

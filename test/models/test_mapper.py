@@ -360,7 +360,7 @@ def test_doubts_are_logged_once_with_their_places_in_metres(caplog, monkeypatch)
         caplog.clear()
     text = (
         "soundings that contradict those around them and count less: 4, at x, y (m): 50.0, 30.0; "
-        "75.0, 55.0; 0.0, -20.0, ..."
+        "75.0, 55.0; 0.0, -20.0; ..."
     )
     assert said[0] == [(logging.INFO, text)]
     assert [level for level, _ in said[1]] == [logging.WARNING] * 2 and said[1][0][1] == text

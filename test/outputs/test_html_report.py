@@ -121,13 +121,20 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
 
 def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(run):
     config = files.yaml.safe_load((run / "config.yaml").read_text())
-    config |= {"title": "Lake <One>", "draught": 0.35, "calibration": ["latency: +0.65 s"]}
+    config |= {
+        "title": "Lake <One>", "draught": 0.35, "calibration": ["latency: +0.65 s"],
+        "remarks": "For <us>", "gauge": "9 readings in levels.csv", "contour_interval": 0.75,
+    }  # fmt: skip
     files.write_config(run / "config.yaml", config)
     path = write_report(run)
     _, words = read(path)
     assert "<h1>Lake &lt;One&gt;</h1>" in path.read_text() and "Bathymetry of" not in words
     assert re.search(r"draught\s+0.35 m, added to all depths", words)
     assert re.search(r"corrections\s+latency: \+0.65 s", words)
+    assert "<p>For &lt;us&gt;</p>" in path.read_text() and words.count("For <us>") == 2
+    assert re.search(r"gauge\s+9 readings in levels.csv; ", words)
+    assert "Contours every 0.75 m" in words
+    assert "not named: the height that the water level of 1 m counts from" in words
 
 
 def test_held_out_errors_are_in_the_report(run):

@@ -20,6 +20,7 @@ from ...importers.bags import BagSettings
 from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
+from ...outputs.exports.chart import ExportSettings
 from ...planning.tvu import ORDERS
 from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
 from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
@@ -36,6 +37,8 @@ SINGLE_HELD_OUT = (
     "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
     "without such a column those found in the track."
 )
+#: Options of the chart, which config.yaml records for the report, the page and exports.
+OF_CHART = ("title", "remarks", "contour_interval")
 #: Constant errors that are named at the end.
 NAMED = 3
 
@@ -134,6 +137,10 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--title", default="", metavar="TEXT",
         help="Title of the report, the page and the exports (default: Bathymetry of the output "
         "folder, by its name without map-).")  # fmt: skip
+    group.add_argument("--remarks", default="", metavar="TEXT",
+        help="Text below the title of the report, such as the client and who surveyed (default: "
+        "none).")  # fmt: skip
+    add_settings(group, (row for row in rows(ExportSettings) if row.name == "contour_interval"))
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
         help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
         "(default: 1a).")  # fmt: skip
@@ -180,8 +187,7 @@ def run(args: argparse.Namespace) -> int:
     survey, outline = _with_outline(args, survey)
     survey = _with_prior(survey)
     source = {**survey.soundings.source, "command": args.given}
-    if args.title:
-        source["title"] = args.title
+    source |= {name: vars(args)[name] for name in OF_CHART if vars(args).get(name)}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         mapped = _map(args, survey, outline, folder, client)
