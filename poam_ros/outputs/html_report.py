@@ -123,6 +123,10 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
             found[name.replace("_", " ")] = in_words(name, water[name].tolist())
+        if whole := _outline_area(settings_of(folder)):
+            found["area"] += f" of {in_words('area', [whole] * 3)} within the outline"
+            if whole > water["area"][0]:
+                found["area"] += ": near it, the bottom may lie above the water level"
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
@@ -141,6 +145,12 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     if chart.place is not None:
         found["place"] = place_said(chart.place.latitude, chart.place.longitude)
     return found
+
+
+def _outline_area(config: Mapping[str, Any]) -> float:
+    """Area of a run's outline, in m^2; 0 without one."""
+    outline = config.get("outline")
+    return float(outline.get("area") or 0.0) if isinstance(outline, Mapping) else 0.0
 
 
 def _short(folder: Path, chart: Chart) -> dict[str, str]:

@@ -27,7 +27,9 @@ from poam_ros.outputs.html_report import (
     ROWS,
     _shortened,
     _volume_table,
+    depth_chart,
     screened_out,
+    summary,
     write_report,
 )
 from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
@@ -96,6 +98,22 @@ def test_a_report_is_complete_in_its_file(run):
     assert "excluded: not a number" in words and "excluded: false echoes" in words
     assert re.search(r"area\s+1,760 m² ", words)  # 22 of 30 columns
     assert "Errors at held-out soundings" not in words
+
+
+@pytest.mark.parametrize(
+    ("outline", "words"),
+    [
+        (2000.0, "1,760 m² of 2,000 m² within the outline: near it, the bottom may lie above"),
+        (1700.0, "1,760 m² of 1,700 m² within the outline"),
+    ],
+)
+def test_the_area_of_the_outline_is_beside_that_of_the_water(run, outline, words):
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    config["outline"] = {"file": "shore.geojson", "area": outline}
+    files.write_config(run / "config.yaml", config)
+    found = summary(run, depth_chart(run))["area"]
+    assert found.startswith(words)
+    assert found.endswith("water level" if "near" in words else "outline")
 
 
 def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
