@@ -135,6 +135,8 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
     assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
     files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
     assert "Measured 2025-01-17. Report" in read(write_report(run))[1]
+    assert "2025-01-17 16:03:35 to 2025-01-18 09:00:00 UTC" in words
+    assert words.index("TVU (total vertical uncertainty)") < words.index("within the TVU")
 
 
 def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(run):

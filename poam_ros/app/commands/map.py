@@ -47,8 +47,9 @@ MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0,
 FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
-    "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
-    "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
+    "output", "columns", "exclude", "calibrate", "workspace", "resolution", "water.level",
+    "draught", "outline", "title", "remarks", "contour_interval", "method", "screening.enabled",
+    "hold_out", "folds", "by", "mission",
 )  # fmt: skip
 
 
