@@ -17,7 +17,7 @@ from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
-from ..outputs.exports.chart import is_simulated
+from ..outputs.exports.config import is_simulated
 from .raw import ReadOptions
 
 #: The reason of a recording's pings that are not in its mission's map.

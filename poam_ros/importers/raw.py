@@ -264,6 +264,8 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         source |= projection.georeference
     if options.draught:
         source["draught"] = options.draught
+    if options.levels is not None:
+        source["gauge"] = options.levels.description
     found = Soundings(
         row, np.concatenate(places), np.concatenate(z), group, names, refused, pings, source,
         projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,

@@ -109,6 +109,15 @@ class Crossed:
                 parts = [_verdict(bias, LINE), *parts]
             yield bias, int(out[number]), "; ".join(parts)
 
+    def offsets(self, lines: bool = True) -> list[tuple[str, Bias]]:
+        """Offsets of days, files and boats, each with its kind; and of ``lines``, the largest
+        first, but of none that is left out in part."""
+        found = [part for part in self._parts() if part[1].offset]
+        if lines:
+            own = [b for b, *_ in self._lines() if b.offset and b.name not in self._spoilt]
+            found += [(LINE, bias) for bias in sorted(own, key=lambda bias: -abs(bias.median))]
+        return found
+
     @cached_property
     def _spoilt(self) -> set[str]:
         """The lines of which ``FEW`` or more of the soundings are left out."""
@@ -129,14 +138,11 @@ class Crossed:
         if single := [name for name in names if name not in spoilt]:
             many, of = quantity(len(single), "single multiple"), quantity(len(set(single)), "line")
             said.append(f"{many} on {of} left out: see lines.csv")
-        offsets = [(LINE, bias) for bias, _, _ in lines if bias.offset and bias.name not in spoilt]
-        offsets.sort(key=lambda each: -abs(each[1].median))
-        said += [
-            _sentence(kind, bias, _verdict(bias, kind), 2)
-            for kind, bias in [part for part in self._parts() if part[1].offset] + offsets[:WORST]
-        ]
-        if len(offsets) > WORST:
-            said.append(f"{len(offsets) - WORST} more lines with an offset: see lines.csv")
+        offsets = self.offsets()
+        most = WORST + sum(kind != LINE for kind, _ in offsets)
+        said += [_sentence(kind, bias, _verdict(bias, kind), 2) for kind, bias in offsets[:most]]
+        if len(offsets) > most:
+            said.append(f"{len(offsets) - most} more lines with an offset: see lines.csv")
         return said
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference
 from ..core.settings import flat
-from ..outputs.exports.chart import read_config
+from ..outputs.exports.config import read_config
 from ..outputs.folder import LEFT_OUT, read_records, read_table, write_table
 from .exclusions import (
     DEGREES,

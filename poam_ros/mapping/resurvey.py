@@ -20,7 +20,7 @@ from ..models.prior import FILE as PRIOR
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
-from ..outputs.exports.chart import is_simulated, read_config, recorded
+from ..outputs.exports.config import is_simulated, read_config, recorded
 from ..outputs.folder import read_map, read_table
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings

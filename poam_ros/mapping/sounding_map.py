@@ -45,7 +45,7 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
-from .calibration import units
+from .calibration import KEY, units
 from .crossed import Crossed, cross
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
@@ -55,6 +55,7 @@ from .outline import Outline
 from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import surveyed
+from .suspected import suspected
 
 log = logging.getLogger(__name__)
 
@@ -201,8 +202,9 @@ def validate_fold(
 @dataclass(frozen=True)
 class MappingResult:
     """What became of the soundings of a record: how many are in the map, refused as false echoes,
-    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; and which
-    soundings a map of all of them would accept [N], boolean."""
+    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; which soundings a
+    map of all of them would accept [N], boolean; and constant errors, in words, that crossings
+    show but that were not to be corrected."""
 
     samples: int
     false_echoes: int
@@ -210,6 +212,7 @@ class MappingResult:
     held_out: HeldOut | None
     sentences: list[str]
     accepted: np.ndarray
+    suspected: list[str]
 
     def marked(self, held: HeldOut, soundings: Soundings) -> HeldOut:
         """Held-out soundings of the record, marked by whether a map of all would accept them."""
@@ -322,7 +325,12 @@ def map_soundings(
     if held is not None:
         checked = validate(mapper, soundings[np.flatnonzero(held)])
         accepted = _accepted(soundings, workspace, settings)
-    return MappingResult(mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted)
+    errors = []
+    if taken.steps is None and KEY not in taken.source:
+        errors = suspected(taken, crossed, settings.water_level)
+    return MappingResult(
+        mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, errors
+    )
 
 
 def _prepare(folder: Path) -> None:

@@ -26,7 +26,7 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
-from ..outputs.exports.chart import is_simulated
+from ..outputs.exports.config import is_simulated
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from .frame import LocalFrame

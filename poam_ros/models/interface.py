@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
@@ -144,6 +144,23 @@ class SupportsSampling(Protocol):
         Raises:
             CholeskyError: a matrix is not positive definite.
         """
+
+
+class Doubts(NamedTuple):
+    """Places of data that contradict those around them [K, 2], and of a prediction that was limited
+    to the range of the data around it [0 or 1, 2]."""
+
+    contradicting: Tensor
+    limited: Tensor
+
+
+@runtime_checkable
+class SupportsDoubts(Protocol):
+    """A model that knows which of its data and predictions are doubtful."""
+
+    @property
+    def doubts(self) -> Doubts:
+        """Those so far, in the model's coordinates."""
 
 
 def until(steps: int, enough: StopCondition | None) -> Iterator[int]:

@@ -16,10 +16,12 @@ from ..core.land import Land
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
+from .doubts import DoubtLog
 from .interface import (
     MapperState,
     OnlineModel,
     SupportsCalibration,
+    SupportsDoubts,
     SupportsForgetting,
     SupportsLand,
     SupportsRetargeting,
@@ -92,6 +94,7 @@ class BathymetricMapper:
         if self.land is not None and isinstance(self._model, SupportsLand):
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
+        self._doubts = DoubtLog()
         self._offset, self._deviation = 0.0, 1.0
         self._trust, self._next_trust = 1.0, 0
 
@@ -128,7 +131,7 @@ class BathymetricMapper:
     @property
     def support(self) -> np.ndarray:
         """The model's inducing inputs [M, 2], in m; M = 0 for a model without."""
-        return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
+        return self._from_scaled(self._model.support)
 
     def update(
         self, xy: np.ndarray, z: np.ndarray, noise_std: np.ndarray | None = None
@@ -206,9 +209,8 @@ class BathymetricMapper:
         )
 
     def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
-        """Learn the trust in the prior: from the first batch, and again when the pings have
-        doubled, or with every batch until the pings suffice. Returns the scaling of the targets.
-        """
+        """Learn the trust in the prior: from the first batch, and again when the pings have doubled
+        (with every batch until they suffice). Returns the scaling of the targets."""
         assert self.prior is not None
         first = not self.initialised
         if not (first or self._trust_is_due):
@@ -370,14 +372,14 @@ class BathymetricMapper:
         if xy.ndim != 2 or xy.shape[1] != 2:
             raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
         if not np.isfinite(xy).all():
-            bad = int((~np.isfinite(xy).all(1)).sum())
-            raise InputError(
-                f"{caller}: expected finite points, got {bad} of {len(xy)} that are not"
-            )
+            n = int((~np.isfinite(xy).all(1)).sum())
+            raise InputError(f"{caller}: expected finite points, got {n} of {len(xy)} that are not")
         self._require_map(caller)
         return self._to_scaled(xy)
 
     def _in_metres(self, prediction: Prediction, drift: np.ndarray | float) -> Predicted:
+        if isinstance(self._model, SupportsDoubts):
+            self._doubts.log(*map(self._from_scaled, self._model.doubts))
         return Predicted(
             prediction.mean.cpu().numpy() * self._deviation + self._offset + drift,
             prediction.variance.cpu().numpy() * self._deviation**2,
@@ -385,6 +387,9 @@ class BathymetricMapper:
 
     def _to_scaled(self, xy: np.ndarray) -> Tensor:
         return torch.as_tensor((xy - self.workspace.centre) / self._scale, device=self._device)
+
+    def _from_scaled(self, X: Tensor) -> np.ndarray:
+        return X.cpu().numpy() * self._scale + self.workspace.centre
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:

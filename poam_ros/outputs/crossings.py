@@ -238,6 +238,6 @@ def statistics_text(found: CrossingStatistics | None, order: str) -> str:
         return "no crossings of lines"
     return (
         f"{quantity(found.crossings, 'crossing')}: median difference {found.median:.2f} m, 95 % "
-        f"within {found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of order "
-        f"{order}"
+        f"within {found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of IHO "
+        f"S-44 order {order}"
     )

@@ -12,7 +12,8 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import Shown, is_simulated, read_shown, recorded
+from .exports.chart import Shown, read_shown
+from .exports.config import is_simulated, recorded
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
 from .volume import read_water, unit_of

@@ -32,9 +32,12 @@ img{display:block;width:100%;height:auto;object-fit:contain}
 figcaption,small,p.note{color:#5b6b7b;font-size:12px}
 p.note{break-after:avoid}
 pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
+@media(min-width:481px){table.wide .number{white-space:nowrap}
+table.wide td:first-child:not(.number){min-width:10.5em}}
 @media(max-width:480px){body{font-size:13px}table.wide{font-size:12px}
 table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}}
-@media print{details{display:none}img{max-height:95mm}img.large{max-height:145mm}}
+@media print{body{font-size:13px;line-height:1.4}details{display:none}
+img{max-height:75mm}img.large{max-height:130mm}}
 """
 SIMULATED = (
     "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."

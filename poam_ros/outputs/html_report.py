@@ -15,16 +15,8 @@ from ..core.geodesy import place_said
 from ..planning.tvu import ORDERS, order_name
 from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
-from .exports.chart import (
-    Chart,
-    ExportSettings,
-    Shown,
-    clock_time,
-    is_simulated,
-    read_chart,
-    recorded,
-    settings_of,
-)
+from .exports.chart import Chart, ExportSettings, Shown, clock_time, read_chart
+from .exports.config import is_simulated, recorded, settings_of
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
@@ -39,6 +31,14 @@ from .plates import (
     uncertain,
     uncertainty_plate,
 )
+from .report_texts import (
+    CROSSINGS_CAPTION,
+    CROSSINGS_NOTE,
+    HELD_OUT_NOTE,
+    METHOD,
+    TVU_NOTE,
+    UNCERTAINTY_CAPTION,
+)
 from .view.texts import Cell, numbers, table, tvu_shares, wide_table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
@@ -51,7 +51,8 @@ NOT_COUNTED = "water that was not sounded, as up to the shore"
 ROWS = 20
 #: Provenance that other parts of the report have, or that explains what exports hold.
 SAID_ELSEWHERE = (
-    "title", "settings", "samples", "software", "export_time", "origin", "uncertainty", "density",
+    "title", "remarks", "settings", "samples", "software", "export_time", "origin", "uncertainty",
+    "density",
 )  # fmt: skip
 #: Lines in the table of crossings that are shown unfolded.
 WORST = 10
@@ -77,11 +78,13 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart, config))}</p>",
+        f"<p>{escape(str(config['remarks']))}</p>" if config.get("remarks") else "",
         SIMULATED if is_simulated(folder) else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
         figure(chart_plate(chart), _chart_caption(chart), large=True),
         *section("Summary", table(summary(folder, chart) | _short(folder, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
+        f"<p class=note>{TVU_NOTE}</p>",
         table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
         *_held_out(folder),
         *_crossings(folder, chart, config),
@@ -92,23 +95,6 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         f"<pre>{escape(_dumped(without_folders(config)))}</pre></details>",
     ]
     return write_page(folder / FILE, chart.provenance["title"], parts)
-
-
-METHOD = (
-    "The map is the predictive mean of a Gaussian process, trained on the soundings after false "
-    "echoes were removed. Its uncertainty is 1.96 predictive standard deviations (95 %), including "
-    "the noise of a sounding. It is not estimated from repeated soundings. Areas and volumes come "
-    "from joint draws of the map, in which errors of neighbouring places are correlated. Blank "
-    "cells lie outside the outline or too far from all soundings. Not to be used for navigation."
-)
-UNCERTAINTY_CAPTION = (
-    "Half the width of the 95 % interval of a sounding. Dots: soundings in the map."
-)
-CROSSINGS_CAPTION = (
-    "Crossings, coloured by the difference of the two depths; red crosses: one of the two is left "
-    "out as a false echo. Grey: soundings in the map, with the names of the survey lines where "
-    "there is room{}."
-)
 
 
 def summary(folder: Path, chart: Chart) -> dict[str, str]:
@@ -129,6 +115,10 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
             found[name.replace("_", " ")] = in_words(name, water[name].tolist())
+        if whole := _outline_area(settings_of(folder)):
+            found["area"] += f" of {in_words('area', [whole] * 3)} within the outline"
+            if whole > water["area"][0]:
+                found["area"] += ": near it, the bottom may lie above the water level"
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
@@ -149,6 +139,12 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
     return found
 
 
+def _outline_area(config: Mapping[str, Any]) -> float:
+    """Area of a run's outline, in m^2; 0 without one."""
+    outline = config.get("outline")
+    return float(outline.get("area") or 0.0) if isinstance(outline, Mapping) else 0.0
+
+
 def _short(folder: Path, chart: Chart) -> dict[str, str]:
     """What the summary says in fewer words to a client, who gives no options, and on paper, where
     links cannot be followed and errors have a section of their own."""
@@ -158,7 +154,8 @@ def _short(folder: Path, chart: Chart) -> dict[str, str]:
     if scores := Validation.read(folder / SCORES):
         own = scores.accepted or scores.every
         found["held-out soundings"] = (
-            f"mean absolute error {own.mae:.2f} m, {own.coverage95:.1%} within the 95 % interval"
+            f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, "
+            f"{own.coverage95:.1%} within the 95 % interval"
         )
     if chart.place is not None:
         place = place_said(chart.place.latitude, chart.place.longitude)
@@ -181,9 +178,10 @@ def _held_out(folder: Path) -> Iterable[str]:
     words = {
         "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
         "mean absolute error": f"{scores.mae:.3f} m",
-        "RMSE": f"{scores.rmse:.3f} m",
+        "root mean square error (RMSE)": f"{scores.rmse:.3f} m",
         "within the 95 % interval": f"{scores.coverage95:.1%}",
-        "MSLL": f"{scores.msll:.3f} (below 0: better than the mean of all soundings)",
+        "mean standardised log loss (MSLL)": f"{scores.msll:.3f} (below 0: better than the mean of "
+        "all soundings as the only prediction)",
     }
     if found.accepted and found.left_out:
         words["all soundings"] = found.beside
@@ -193,7 +191,8 @@ def _held_out(folder: Path) -> Iterable[str]:
         "and the errors, predicted less measured, on a map."
     )
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return section("Errors at held-out soundings", *figures, table(words))
+    note = f"<p class=note>{HELD_OUT_NOTE}</p>"
+    return section("Errors at held-out soundings", note, *figures, table(words))
 
 
 def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
@@ -210,13 +209,8 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         f"within the limit of {order_name(order)}": f"{found.within:.1%}",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
-    note = (
-        "Differences of depth where two survey lines cross. The limit is sqrt(2) times the TVU of "
-        "S-44, as both depths may be off. Median of a line (or day): its elevations less those of "
-        "the lines that it crosses."
-    )
     return section(
-        "Crossings", f"<p class=note>{note}</p>",
+        "Crossings", f"<p class=note>{CROSSINGS_NOTE}</p>",
         figure(crossings_plate(chart), CROSSINGS_CAPTION.format(_shortened(chart))),
         table(words), _line_table(lines),
     )  # fmt: skip
@@ -298,8 +292,11 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
     if draught := config.get("draught"):
         found["draught"] = f"{draught:g} m, added to all depths"
+    if gauge := config.get("gauge"):
+        found["gauge"] = f"{gauge}; the report's water level is the median over the soundings"
     if measured := config.get("measured"):
-        found["measured"] = " to ".join(map(str, measured))
+        times = (str(time)[:19].replace("T", " ") for time in measured)
+        found["measured"] = f"{' to '.join(times)} UTC"
     for name, count in dict(config.get("samples") or {}).items():
         found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
     if "samples" not in config:

@@ -42,9 +42,9 @@ LINES = 4
 
 
 def contour_levels(chart: Chart) -> list[float]:
-    """Depths of the contours, round numbers in m."""
+    """Depths of the contours in m: of the interval that the map was made with, or a round one."""
     known = chart.depth[np.isfinite(chart.depth)]
-    return levels_of(known, 0.0) if len(known) else []
+    return levels_of(known, chart.settings.contour_interval) if len(known) else []
 
 
 def chart_plate(chart: Chart) -> bytes:
@@ -181,13 +181,13 @@ def survey_lines(chart: Chart) -> list[tuple[str, np.ndarray]]:
 
 def common_beginning(names: Sequence[str]) -> str:
     """What long names of survey lines begin with, all of them: labels leave it out. It ends with a
-    word, unless all names are equally long, as dates and times are."""
+    word, unless all names are equally long numbers, as dates and times are."""
     if len(names) < 2 or max(map(len, names)) <= LONG:
         return ""
     low, high = min(names), max(names)
     same = [one == other for one, other in zip(low, high, strict=False)]
     found = low[: same.index(False) if False in same else len(same)]
-    if len(set(map(len, names))) > 1:
+    if len(set(map(len, names))) > 1 or not all(map(str.isdecimal, names)):
         found = found[: 1 + max(map(found.rfind, " _-"))]
     return found if len(found) < min(map(len, names)) else ""
 
@@ -205,7 +205,7 @@ def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
     taken = np.empty((0, 4))
     for name, places in sorted(lines, key=lambda line: -len(line[1])):
         text = name[first:]
-        text = text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}\u2026"
+        text = _cut(text)
         half = np.array([0.34 * SMALL * len(text), 0.75 * SMALL])
         for share in ALONG:
             place = places[int(share * (len(places) - 1))]
@@ -220,6 +220,12 @@ def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
                     path_effects=_halo(), zorder=4,
                 )  # fmt: skip
                 break
+
+
+def _cut(text: str) -> str:
+    """The words of a long label for which there is room; whole if its first word is too long."""
+    end = max(text.rfind(mark, 0, LETTERS) for mark in " _-")
+    return text if len(text) <= LETTERS or end < 1 else f"{text[:end]}\u2026"
 
 
 def _halo() -> list[Any]:

@@ -41,7 +41,7 @@ from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
-from poam_ros.outputs.exports.chart import read_config
+from poam_ros.outputs.exports.config import read_config
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.sweeps.configuration import read_sweep
 from poam_ros.simulation.world.rasters import read_raster

@@ -294,6 +294,7 @@ def test_the_water_level_over_time(lake, write):
     )
     found = read_soundings(write(text), ReadOptions(levels=levels))
     assert found.refused == {"no_water_level": 11}
+    assert found.source["gauge"] == levels.description
     np.testing.assert_allclose(found.z, (np.arange(29) + 0.5) / 100 - lake[2][:29], atol=0.01)
     with pytest.raises(InputError, match="expected a column of times"):
         read_soundings(write("lat,lon,depth\n" + rows(lake)), ReadOptions(levels=levels))

@@ -13,6 +13,7 @@ from planted import simulated
 from poam_ros.core.samples import Samples
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
+from poam_ros.mapping import suspected as suspecting
 from poam_ros.mapping.calibration import (
     Calibration,
     Effect,
@@ -24,6 +25,7 @@ from poam_ros.mapping.calibration import (
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
+from poam_ros.mapping.suspected import suspected
 from poam_ros.screening.motion import Motion
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
@@ -98,6 +100,24 @@ def test_a_line_with_an_offset_is_corrected_alone():
     known = applied(found_in(replace(whole, z=z)))
     assert [name for kind, name in known if kind == "line"] == ["L18"]
     assert known["line", "L18"].low < 0.5 < known["line", "L18"].high
+
+
+def suspected_in(whole: Soundings) -> list[str]:
+    return suspected(whole, cross(whole, SETTINGS), SETTINGS.water_level)
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [({"latency": 0.4}, ["latency"]), ({"level": 0.2}, ["level of 2023-11-15"]), ({}, [])],
+)
+def test_what_a_calibration_would_correct_is_known_before(errors, words):
+    found = suspected_in(planted(survey(), **errors))
+    assert [text.partition(":")[0] for text in found] == words
+
+
+def test_of_very_many_lines_only_offsets_of_days_are_suspected(monkeypatch):
+    monkeypatch.setattr(suspecting, "MOST_LINES", 3)
+    assert suspected_in(planted(survey(), 0.4, level=0.2)) == ["an offset of day 2023-11-15"]
 
 
 def star(seed: int) -> Soundings:

@@ -79,7 +79,7 @@ def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     assert {row["reason"] for row in refused} == {"false_echo"}
     survey_said, line_said = mapped.sentences
     assert survey_said.startswith("12 crossings: median difference 0.0")
-    assert survey_said.endswith("100.0 % within the limit of order 1a")
+    assert survey_said.endswith("100.0 % within the limit of IHO S-44 order 1a")
     assert line_said.startswith("line L3: 3 crossings, median -") and (
         f"double echoes, {count} soundings left out" in line_said
     )

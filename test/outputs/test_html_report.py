@@ -27,7 +27,9 @@ from poam_ros.outputs.html_report import (
     ROWS,
     _shortened,
     _volume_table,
+    depth_chart,
     screened_out,
+    summary,
     write_report,
 )
 from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
@@ -98,6 +100,22 @@ def test_a_report_is_complete_in_its_file(run):
     assert "Errors at held-out soundings" not in words
 
 
+@pytest.mark.parametrize(
+    ("outline", "words"),
+    [
+        (2000.0, "1,760 m² of 2,000 m² within the outline: near it, the bottom may lie above"),
+        (1700.0, "1,760 m² of 1,700 m² within the outline"),
+    ],
+)
+def test_the_area_of_the_outline_is_beside_that_of_the_water(run, outline, words):
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    config["outline"] = {"file": "shore.geojson", "area": outline}
+    files.write_config(run / "config.yaml", config)
+    found = summary(run, depth_chart(run))["area"]
+    assert found.startswith(words)
+    assert found.endswith("water level" if "near" in words else "outline")
+
+
 def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     config |= {
@@ -117,17 +135,26 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
     assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
     files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
     assert "Measured 2025-01-17. Report" in read(write_report(run))[1]
+    assert "2025-01-17 16:03:35 to 2025-01-18 09:00:00 UTC" in words
+    assert words.index("TVU (total vertical uncertainty)") < words.index("within the TVU")
 
 
 def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(run):
     config = files.yaml.safe_load((run / "config.yaml").read_text())
-    config |= {"title": "Lake <One>", "draught": 0.35, "calibration": ["latency: +0.65 s"]}
+    config |= {
+        "title": "Lake <One>", "draught": 0.35, "calibration": ["latency: +0.65 s"],
+        "remarks": "For <us>", "gauge": "9 readings in levels.csv", "contour_interval": 0.75,
+    }  # fmt: skip
     files.write_config(run / "config.yaml", config)
     path = write_report(run)
     _, words = read(path)
     assert "<h1>Lake &lt;One&gt;</h1>" in path.read_text() and "Bathymetry of" not in words
     assert re.search(r"draught\s+0.35 m, added to all depths", words)
     assert re.search(r"corrections\s+latency: \+0.65 s", words)
+    assert "<p>For &lt;us&gt;</p>" in path.read_text() and words.count("For <us>") == 2
+    assert re.search(r"gauge\s+9 readings in levels.csv; ", words)
+    assert "Contours every 0.75 m" in words
+    assert "not named: the height that the water level of 1 m counts from" in words
 
 
 def test_held_out_errors_are_in_the_report(run):
@@ -262,7 +289,7 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     out = screened_out(chart)
     axis = drawn_by(monkeypatch, plates.lines_plate, chart, out).axes[0]
     labels = {text.get_text(): text.get_position() for text in axis.texts}
-    assert labels["L1"][1] == 9 and labels["a line of a ver\u2026"][1] == 29
+    assert labels["L1"][1] == 9 and labels["a line of a\u2026"][1] == 29
     (marks,) = [line for line in axis.lines if line.get_marker() == "x"]
     assert marks.get_xydata().tolist() == [[30, 20], [31, 20]]
     _, words = read(write_report(run))
@@ -325,6 +352,7 @@ def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size):
         (["SBP L12 NS", "SBP L1 SN", "SBP L17 SN"], "SBP "),
         (["profile1", "profile10", "profile12"], ""),  # the 1 is no beginning
         (["L1", "L2"], ""),
+        (["line 10 north", "line 11 north"], "line "),  # nor is it here, where all are as long
         (["20250117160335"], ""),
     ],
 )
@@ -337,6 +365,19 @@ def test_long_names_of_lines_are_shown_without_their_beginning(run, monkeypatch,
     assert shown & {name.removeprefix(beginning) for name in names}
     named = f"(without their common beginning, {beginning.strip()})" if beginning else ""
     assert _shortened(replace(chart, line=line)).strip() == named
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("12 north shore 2026", "12 north shore\u2026"),
+        ("12345678901234567", "12345678901234567"),
+        ("L-1234567890123456", "L\u2026"),
+        ("20250130132742", "20250130132742"),
+    ],
+)
+def test_labels_are_cut_between_words(name, label):
+    assert plates._cut(name) == label
 
 
 def test_depths_of_contours_are_upright_and_away_from_the_edge(run, monkeypatch):

@@ -19,7 +19,7 @@ from toy import Toy, ToyOptions
 
 from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import is_simulated, read_config
+from poam_ros.outputs.exports.config import is_simulated, read_config
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.tvu import tvu_ratio
 from poam_ros.ros.common.clouds import read_map_cloud

@@ -14,6 +14,10 @@ _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as 
 _UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
 _CRS = "Project to this coordinate system: EPSG:25833, ..."
 _DATUM = "EPSG code of the vertical datum: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
+_CONTOURS = (
+    "Interval between contours; 0: a round one, for about 12 contours (m; default: as recorded, or "
+    "0)."
+)
 _DEPTH = "Write depths below the water level instead of elevations."
 _SECTION = (
     "Write the map along a line instead, as a .csv with a figure beside it: coordinates X Y ... "
@@ -31,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
     add_settings(parser, [_ROWS["heading"]])
     add_water_level(parser, "as recorded")
-    add_settings(parser, [_ROWS["clearance"], _ROWS["contour_interval"]])
+    add_settings(parser, [_ROWS["clearance"]])
+    add("--contour-interval", type=reader(_ROWS["contour_interval"]), metavar="M", default=absent,
+        help=_CONTOURS)  # fmt: skip
     add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
     add("--crs", metavar="EPSG:N", default=absent, help=_CRS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,12 +20,14 @@ from ...importers.bags import BagSettings
 from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
+from ...outputs.exports.chart import ExportSettings
 from ...planning.tvu import ORDERS
 from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
 from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ...mapping.outline import Outline
+    from ...mapping.sounding_map import MappingResult
     from ...mapping.soundings import Soundings
     from ...outputs.exports.chart import Chart
     from ...outputs.held_out import Validation
@@ -35,15 +37,19 @@ SINGLE_HELD_OUT = (
     "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
     "without such a column those found in the track."
 )
-
+#: Options of the chart, which config.yaml records for the report, the page and exports.
+OF_CHART = ("title", "remarks", "contour_interval")
+#: Constant errors that are named at the end.
+NAMED = 3
 
 RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
 MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
 FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
-    "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
-    "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
+    "output", "columns", "exclude", "calibrate", "workspace", "resolution", "water.level",
+    "draught", "outline", "title", "remarks", "contour_interval", "method", "screening.enabled",
+    "hold_out", "folds", "by", "mission",
 )  # fmt: skip
 
 
@@ -132,6 +138,10 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--title", default="", metavar="TEXT",
         help="Title of the report, the page and the exports (default: Bathymetry of the output "
         "folder, by its name without map-).")  # fmt: skip
+    group.add_argument("--remarks", default="", metavar="TEXT",
+        help="Text below the title of the report, such as the client and who surveyed (default: "
+        "none).")  # fmt: skip
+    add_settings(group, (row for row in rows(ExportSettings) if row.name == "contour_interval"))
     group.add_argument("--order", choices=tuple(ORDERS), default="1a",
         help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
         "(default: 1a).")  # fmt: skip
@@ -178,13 +188,14 @@ def run(args: argparse.Namespace) -> int:
     survey, outline = _with_outline(args, survey)
     survey = _with_prior(survey)
     source = {**survey.soundings.source, "command": args.given}
-    if args.title:
-        source["title"] = args.title
+    source |= {name: vars(args)[name] for name in OF_CHART if vars(args).get(name)}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
-        _map(args, survey, outline, folder, client)
+        mapped = _map(args, survey, outline, folder, client)
     chart = draw_figures(folder, validated=bool(args.hold_out or args.folds))
     print_summary(folder, chart)
+    if mapped.suspected:
+        print_suspected(mapped.suspected, args.given)
     return 0
 
 
@@ -274,7 +285,7 @@ def _with_prior(survey: MappingJob) -> MappingJob:
 
 def _map(
     args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
-) -> None:
+) -> MappingResult:
     with exit_on_interrupt("poam map"):
         from ...core.geometry import map_grid
         from ...core.process import configure_process
@@ -323,6 +334,7 @@ def _map(
         _print_validation(found)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
+    return mapped
 
 
 def _print_validation(found: Validation) -> None:
@@ -370,3 +382,10 @@ def print_summary(folder: Path, chart: Chart | None = None) -> None:
     # A command has a line of its own, and no line break in it, so that it can be copied.
     print(f"next:    poam view {folder}")
     print(f"or:      poam export {folder} --to contours.{ending} --depth")
+
+
+def print_suspected(errors: Sequence[str], command: str) -> None:
+    """Print which constant errors crossings show, and the command that corrects them."""
+    more = f"; and {len(errors) - NAMED} more" if len(errors) > NAMED else ""
+    print_wrapped(f"not corrected, but shown by crossings: {'; '.join(errors[:NAMED])}{more}")
+    print(f"correct: {command} --calibrate")

@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray | None]:
     """What is known of the bottom, the area of the survey, and goals before it [K, 2] in m."""
     from ...mission.guidance import given_places
-    from ...outputs.exports.chart import recorded
+    from ...outputs.exports.config import recorded
     from ...outputs.folder import read_map, read_table
     from ...planning.forecast import Bottom
 

@@ -106,7 +106,7 @@ def _values(
     args: argparse.Namespace, folder: Path | None, drawn: ElevationMap | None
 ) -> dict[str, Any]:
     """The settings by name: defaults, what the folder records, options."""
-    from ...outputs.exports.chart import recorded
+    from ...outputs.exports.config import recorded
 
     known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
     values: dict[str, Any] = {row.name: row.default for row in known}
@@ -163,7 +163,7 @@ def _ahead(
 def _transducer_height(folder: Path) -> float:
     """Height of a boat's transducer above the map's datum, in m, from the water level and the sonar
     mount in config.yaml; what is missing there counts as 0."""
-    from ...outputs.exports.chart import read_config, recorded
+    from ...outputs.exports.config import read_config, recorded
 
     config = read_config(folder / "config.yaml")
     mapper = (config.get("nodes") or {}).get("mapper") if isinstance(config, dict) else None

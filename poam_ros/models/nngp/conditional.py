@@ -110,6 +110,21 @@ def condition(
     return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter), sum(limited))
 
 
+def first_limited(
+    kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor, own: Tensor | None
+) -> Tensor:
+    """The first of the queries that ``condition`` limits, of which there is one [2]; by bisection,
+    as the compiled part only counts them. Arguments as of ``condition``."""
+    own = torch.arange(len(x)) if own is None else own
+    begin, end = 0, len(x)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        part = slice(begin, middle)
+        some = condition(kernel, sites, x[part], neighbours, own[part]).limited > 0
+        begin, end = (begin, middle) if some else (middle, end)
+    return x[begin]
+
+
 @torch.no_grad()
 def weights(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor

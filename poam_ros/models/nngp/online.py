@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
 from functools import partial
@@ -17,7 +16,7 @@ from ...core.errors import InputError
 from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction, grid_points
-from ..interface import ModelState, until
+from ..interface import Doubts, ModelState, until
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing
@@ -29,7 +28,7 @@ from .calibration import (
     tells_noise,
     widening,
 )
-from .conditional import Conditionals, condition, joint_covariance
+from .conditional import Conditionals, condition, first_limited, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
 from .kernel import Kernel, along_rows, described
@@ -40,8 +39,6 @@ from .training import HyperparameterState, NngpTrainer
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
-
-log = logging.getLogger(__name__)
 
 
 class NeighbourGP:
@@ -62,7 +59,7 @@ class NeighbourGP:
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
         self._refit: Refit | None = None  # of ``calibrate``, as ``_widening``
-        self._logged = 0  # highest level of the message that soundings contradict each other
+        self._limited = torch.empty(0, 2, dtype=torch.float64)  # as in ``Doubts``
         self.extra_jitter = 0.0
 
     @property
@@ -238,6 +235,8 @@ class NeighbourGP:
 
         def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
             found = condition(kernel, sites, points, near, own)
+            if found.limited and not len(self._limited):
+                self._limited = first_limited(kernel, sites, points, near, own)[None]
             if not noise or self._store.position_noise is None:
                 return found
             added = self._store.position_noise_at(near)
@@ -249,7 +248,6 @@ class NeighbourGP:
             else conditionals(x, spread(x))
         )
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        self._warn(found.limited)
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, _ = self._widening
@@ -262,23 +260,10 @@ class NeighbourGP:
     def _band(self) -> float:
         return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
 
-    def _warn(self, limited: int) -> None:
-        """Log once that soundings contradict each other, and once more if predictions are
-        limited."""
-        count = self._store.contradicting
-        level = logging.WARNING if limited else logging.INFO if count else 0
-        if level > self._logged:
-            self._logged = level
-            if count:
-                log.log(
-                    level, "soundings that contradict those around them and count less: %d", count
-                )
-            if limited:
-                # Without their number: a map is predicted in tiles, and this is one of them.
-                log.warning(
-                    "predicted elevations far outside the range of the soundings around them are "
-                    "limited to it, with a larger uncertainty"
-                )
+    @property
+    def doubts(self) -> Doubts:
+        """Contradicting soundings and a limited prediction. See ``SupportsDoubts``."""
+        return Doubts(self._store.sites.x[self._store.excess > 0], self._limited)
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].

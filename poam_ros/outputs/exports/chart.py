@@ -13,99 +13,17 @@ import numpy as np
 
 from ... import __version__
 from ...core.errors import InputError, pasted
-from ...core.files import verify
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
-from ...core.reading import read_yaml
-from ...core.settings import Settings, flat, setting
+from ...core.settings import Settings, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
 from ..crossings import CrossingTable
-from ..folder import OUTLINE, OUTLINE_COLUMNS, read_map, read_table
+from ..folder import OUTLINE, OUTLINE_COLUMNS, read_map, read_table, without_folders
 from ..results import UnmappedPings, read_unmapped
-
-
-def read_config(path: Path) -> Any:
-    """The settings of a run; None if it has none.
-
-    Raises:
-        InputError: if the file is there but is no YAML.
-    """
-    try:
-        verify(path)
-        return read_yaml(path)
-    except FileNotFoundError:
-        return None
-    except (OSError, InputError) as error:
-        raise InputError(f"{path}: expected YAML ({error})") from None
-
-
-def recorded(folder: Path) -> dict[str, Any]:
-    """``origin``, ``heading`` and ``water_level`` of a run, if its config.yaml has them.
-
-    For a mapped log they are top-level keys. For nodes, the planner has the origin and the mapper
-    the level.
-
-    Raises:
-        InputError: if config.yaml is there but is no YAML.
-    """
-    config = _mapping(read_config(folder / "config.yaml"))
-    nodes = _mapping(config.pop("nodes", None))
-    places, levels = (
-        flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
-    )
-    # The second name is that of older runs.
-    level = _number(levels.get("water.level", levels.get("water_level")))
-    origin = places.get("origin")
-    found: dict[str, Any] = {} if level is None else {"water_level": level}
-    # 0, 0 is the planner's default: not given.
-    if isinstance(origin, list) and any(origin):
-        place = tuple(map(_number, origin))
-        if len(place) == 2 and None not in place:
-            found |= {"origin": place, "heading": _number(places.get("heading")) or 0.0}
-    return found
-
-
-def title_of(folder: Path, config: Mapping[str, Any]) -> str:
-    """The title of a run's map: the one given to `poam map`, as ``config`` has it, or else one with
-    the folder's name, which is map-LOG unless another was given."""
-    default = f"Bathymetry of {folder.resolve().name.removeprefix('map-')}"
-    return str(config.get("title") or default)
-
-
-def is_simulated(folder: Path) -> bool:
-    """Whether pings of a run's folder are simulated, as its config.yaml says.
-
-    Raises:
-        InputError: config.yaml is there but is no YAML.
-    """
-    config = _mapping(read_config(folder / "config.yaml"))
-    return bool(config.get("simulated"))
-
-
-def settings_of(folder: Path) -> dict[str, Any]:
-    """The contents of a run's config.yaml; settings that several nodes share are there once.
-
-    Raises:
-        InputError: config.yaml is there but is no YAML.
-    """
-    config = _mapping(read_config(folder / "config.yaml"))
-    nodes = _mapping(config.get("nodes"))
-    if len(nodes) > 1 and all(own == next(iter(nodes.values())) for own in nodes.values()):
-        config["nodes"] = {" and ".join(nodes): next(iter(nodes.values()))}
-    return config
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _number(value: Any) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if known else None
-
+from .config import has_its_blanks, is_simulated, settings_of, title_of
 
 #: The note on a map whose pings are simulated.
 SIMULATED = "yes: a simulated vehicle made the soundings, over no real bottom"
@@ -266,7 +184,7 @@ def read_shown(folder: Path) -> Shown:
     table = read_table(folder / "samples.csv", ("x", "y"))
     # Later pings are not in the map.
     pings = {name: values[: drawn.samples or None] for name, values in table.items()}
-    if "z" in pings and "shown" not in _mapping(read_config(folder / "config.yaml")):
+    if "z" in pings and not has_its_blanks(folder):
         drawn = drawn.only(drawn.known(np.column_stack((pings["x"], pings["y"])), pings["z"]))
     return drawn, pings
 
@@ -364,23 +282,27 @@ def _provenance(
 ) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
     place, config = settings.place, settings_of(folder)
+    level = f"{round(settings.water_level, 3):g} m"
     texts = {
         "title": title_of(folder, config),
+        **({"remarks": str(config["remarks"])} if config.get("remarks") else {}),
         "software": f"poam_ros {__version__}",
         "samples": str(count),
         **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
-        "vertical_datum": "not given: that of the soundings"
-        if datum is None
-        else f"EPSG:{datum.code} {datum.name}",
-        "water_level": f"{round(settings.water_level, 3):g} m above the datum",
+        "vertical_datum": f"EPSG:{datum.code} {datum.name}"
+        if datum is not None
+        else f"not named: the height that the water level of {level} counts from"
+        if settings.water_level
+        else "not given: that of the soundings",
+        "water_level": f"{level} above the datum",
         "origin": "not given: coordinates of the map frame"
         if place is None
         else f"{place.latitude:.12g} {place.longitude:.12g} (WGS 84), heading {place.heading:g}",
         "uncertainty": "predictive, of a Gaussian process, noise included; 95 %: 1.96 sigma; "
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
-        "settings": json.dumps(config or None, default=str),
+        "settings": json.dumps(without_folders(config) or None, default=str),
     }
     if is_simulated(folder):
         texts["title"] = f"SIMULATED: {texts['title']}"

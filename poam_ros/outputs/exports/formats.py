@@ -11,7 +11,8 @@ from typing import Any
 from ...core.errors import InputError
 from ...core.files import atomic_write
 from ..folder import check_run, make_folder
-from .chart import Chart, ExportSettings, read_chart, recorded
+from .chart import Chart, ExportSettings, read_chart
+from .config import recorded
 from .contours import geojson, geopackage, kml
 from .sections import read_section_lines, sections
 from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
@@ -68,7 +69,7 @@ def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSett
     own = recorded(run)
     found = FORMATS.get(to.suffix.lower())
     if given.get("origin") is not None or (found and found.origin == "refused"):
-        own = {key: own[key] for key in own if key == "water_level"}
+        own = {key: own[key] for key in own if key in ("water_level", "contour_interval")}
     elif "heading" in given:
         raise InputError("heading: needs --origin LAT LON as well")
     return ExportSettings(**{**own, **given})

@@ -15,7 +15,8 @@ from ...core.errors import InputError, quantity
 from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
-from ..exports.chart import ExportSettings, read_chart, settings_of, title_of
+from ..exports.chart import ExportSettings, read_chart
+from ..exports.config import settings_of, title_of
 from ..figures import CURVES
 from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped

@@ -18,7 +18,7 @@ from ...core.clock import Moment
 from ...core.errors import quantity
 from ...core.settings import instance
 from ...learning.session import SurveySession
-from ...outputs.exports.chart import is_simulated
+from ...outputs.exports.config import is_simulated
 from ...outputs.saving import SaveSettings, save
 from ..common.node import ManagedNode
 

@@ -18,7 +18,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
 from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import ExportSettings, is_simulated, read_chart, recorded
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.exports.config import is_simulated, recorded
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from shapes import geojson, square
 from soundings import write_survey
 
 from poam_ros.app.cli import main
+from poam_ros.mapping import sounding_map
 from poam_ros.mapping.resurvey import Survey
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.folder import read_map, read_records, read_table
@@ -325,6 +327,19 @@ def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     said = "too few crossings of lines to calibrate"  # parallel lines
     assert f"calibration: {said}" in capsys.readouterr().out
     assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_what_a_calibration_would_correct_names_its_command(log, tmp_path, capsys, monkeypatch):
+    errors = [f"line {k}: off" for k in range(5)]
+    monkeypatch.setattr(sounding_map, "suspected", lambda *_: errors)
+    options = ["--output", str(tmp_path / "o u t"), "--resolution", "4", *QUICK]
+    assert main(["map", str(log), *options]) == 0
+    *_, told, command = capsys.readouterr().out.splitlines()
+    assert told.endswith("line 2: off; and 2 more")
+    assert shlex.split(command)[1:] == ["poam", "map", str(log), *options, "--calibrate"]
+    assert main(["map", str(log), *options, "--calibrate"]) == 0
+    assert "correct: " not in capsys.readouterr().out
 
 
 @pytest.mark.slow

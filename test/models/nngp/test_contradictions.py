@@ -1,6 +1,5 @@
 """Soundings that contradict those around them under a smooth kernel and little noise."""
 
-import logging
 from dataclasses import replace
 
 import pytest
@@ -9,8 +8,8 @@ from problems import scattered
 
 from poam_ros.core.errors import CholeskyError
 from poam_ros.models.data import Dataset
-from poam_ros.models.nngp import conditional, online
-from poam_ros.models.nngp.conditional import condition, log_loss
+from poam_ros.models.nngp import conditional
+from poam_ros.models.nngp.conditional import condition, first_limited, log_loss
 from poam_ros.models.nngp.contradictions import AGAIN, affected, find_contradictions
 from poam_ros.models.nngp.fields import ParameterLayout
 from poam_ros.models.nngp.kernel import Kernel, TrainingData
@@ -172,6 +171,10 @@ def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     reach = 4.0001 * found.variance.sqrt()
     assert (found.mean <= sites.y.max() + reach).all()
     assert (found.mean >= sites.y.min() - reach).all()
+    for k in range(5):  # wherever it is among the others
+        places = torch.cat([x[1:].expand(k, 2), x, x[1:].expand(3, 2)])
+        rows = torch.zeros(len(places), dtype=torch.long)
+        assert torch.equal(first_limited(kernel, sites, places, near[:1], rows), x[0])
 
 
 def test_a_restored_model_continues_bit_for_bit():
@@ -202,25 +205,12 @@ def test_a_failed_update_leaves_no_trace(monkeypatch):
         torch.testing.assert_close(after[name], value, rtol=0, atol=0, equal_nan=True)
 
 
-def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
+def test_contradicting_sites_are_known_by_their_places():
     learned = model(max_residual=4.0)
-    with caplog.at_level(logging.INFO):
-        learned.update(lines(40))
-        for _ in range(2):
-            learned.predict(scattered(200, 9).X)
-    assert caplog.text.count("contradict those around them") == 1
-
-
-def test_a_map_outside_the_range_of_its_soundings_logs_a_warning(caplog, monkeypatch):
-    learned, x = model(), scattered(200, 9).X
-    learned.update(lines(0)[::10])
-    monkeypatch.setattr(online, "condition", lambda *of: condition(*of)._replace(limited=3))
-    with caplog.at_level(logging.INFO):
-        for _ in range(2):
-            learned.predict(x)
-    said = "predicted elevations far outside the range of the soundings around them are limited "
-    said += "to it, with a larger uncertainty"  # no number, as this may be one tile of a map
-    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [(logging.WARNING, said)]
+    learned.update(lines(40))
+    found = learned.doubts.contradicting
+    assert len(found) == learned._store.contradicting > 0
+    assert (found[:, None] == learned.data.X).all(2).any(1).all()
 
 
 def test_the_loss_of_left_out_soundings_shows_false_ones():

@@ -13,7 +13,7 @@ from poam_ros import __version__
 from poam_ros.core.errors import InputError
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.exports.formats import FORMATS, export
+from poam_ros.outputs.exports.formats import FORMATS, export, export_settings
 from poam_ros.planning.tvu import CONFIDENCE_95, strictest
 
 from .conftest import deviation, ground
@@ -335,6 +335,17 @@ def test_incompatible_options_are_refused(run, tmp_path, name, settings, words):
     with pytest.raises(InputError, match=words):
         export(run, tmp_path / "out" / name, ExportSettings(**settings))
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_has_the_map_s_contours_and_remarks_and_no_folders(run):
+    config = {"contour_interval": 0.5, "remarks": "For us", "log": "/home/ann/lake.csv"}
+    files.write_config(run / "config.yaml", config)
+    for given in ({}, {"origin": (1.0, 2.0)}):
+        assert export_settings(run, run / "a.kml", given).contour_interval == 0.5
+    assert export_settings(run, run / "a.kml", {"contour_interval": 2.0}).contour_interval == 2.0
+    words = read_chart(run, ExportSettings()).provenance
+    assert words["remarks"] == "For us" and "lake.csv" in words["settings"]
+    assert "/home" not in "".join(words.values())
 
 
 def test_invalid_settings_and_runs_are_refused(run, tmp_path):
