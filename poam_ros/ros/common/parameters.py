@@ -159,6 +159,7 @@ SIMULATOR: tuple[Setting, ...] = (
     ),
     Setting("max_speed", 1.0, "Speed of the vehicle", "m/s", minimum=1e-3, maximum=100.0),
     Setting("max_turn_rate", 1.5, "Turn rate of the vehicle", "rad/s", minimum=1e-3, maximum=100.0),
+    _MISSION["current"],
     Setting(
         "goal_timeout", 3.0, "Stop the vehicle when its goal is not repeated for this long, in ROS "
         "time", "s", minimum=0.1, maximum=3600.0, mutable=True,
