@@ -33,6 +33,9 @@ class Current:
                 f"{math.hypot(self.x, self.y):g} m/s"
             )
 
+    def __str__(self) -> str:
+        return f"{self.x:.2f} {self.y:.2f} m/s"
+
     @property
     def still(self) -> bool:
         """Whether there is no current."""

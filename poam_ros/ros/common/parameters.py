@@ -95,6 +95,10 @@ PLANNER: tuple[Setting, ...] = (
         "to the start first", choices=ON_DONE,
     ),
     Setting(
+        "home_reserve", 0.0, "With on_done home, turn back in time to be there this long before "
+        "max_duration. 0: turn back when max_duration has passed", "s", minimum=0.0, maximum=1e7,
+    ),
+    Setting(
         "home_degrees", (0.0, 0.0), "Latitude and longitude of the place to return to when the "
         "mission is done (on_done home). 0, 0: where it began", "deg", minimum=-180.0,
         maximum=180.0,
