@@ -60,3 +60,8 @@ class Current:
         angles = np.arctan2(legs[:, 1], legs[:, 0]).tolist()
         speeds = np.array([self.speed_over_ground(angle) for angle in angles])
         return float((np.hypot(*legs.T) / speeds).sum())
+
+    def mean_speed(self, path: np.ndarray) -> float:
+        """Mean speed over ground in m/s along straight legs between places [K, 2] in m."""
+        length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+        return self.speed if self.still or not length else length / self.seconds(path)

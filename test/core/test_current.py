@@ -25,6 +25,8 @@ def test_there_and_back_takes_longer_than_in_still_water():
     assert Current(0.0, 0.6, 1.0).seconds(path) == pytest.approx(2 * 80 / 0.8)
     assert Current(0.0, 0.0, 1.0).seconds(path) == 160.0
     assert Current(0.0, 0.0, 1.0).seconds(path[:1]) == 0.0
+    assert Current(0.6, 0.0, 1.0).mean_speed(path) == pytest.approx(0.64)
+    assert Current(0.0, 0.0, 0.3).mean_speed(path) == 0.3
 
 
 def test_the_vehicle_must_be_faster():
