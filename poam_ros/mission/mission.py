@@ -27,7 +27,7 @@ from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.routes import Routes
-from ..planning.situation import Situation
+from ..planning.situation import Situation, no_extra
 from .itinerary import Budget, GoalQueue, VehicleTrack
 from .way_home import WayHome
 
@@ -151,15 +151,17 @@ class Mission:
             turning_radius=self.goals.turning_radius,
             samples_left=self.budget.samples_left,
             distance_left=self.budget.distance_left(self.track.length, now, speed),
-            homeward=self.homeward(now, speed),
+            extra=self.extra(now, speed),
             recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.goals.routes,
         )
 
-    def homeward(self, now: float | None, speed: float) -> Callable[[np.ndarray], float]:
-        """As ``Situation.homeward``, at ``now`` (s) and a top speed in m/s."""
-        return self._way_home.homeward(self.home, self.budget, now, speed)
+    def extra(self, now: float | None, speed: float) -> Callable[[np.ndarray], float]:
+        """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
+        if self.position is None or self.home is None or now is None:
+            return no_extra
+        return self._way_home.extra(self.position, self.home, self.budget, now, speed)
 
     def update_position(
         self, position: np.ndarray, now: float, measured: float | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..core.current import Current
-from ..planning.situation import no_way_home
+from ..planning.situation import no_extra
 from .itinerary import Budget, GoalQueue, VehicleTrack
 
 #: Distance in m between the places whose differences are taken as velocities.
@@ -103,17 +103,28 @@ class WayHome:
         speed = self._goals.arrival.get("max_speed", 1.0)
         return budget.duration_left(now) <= self._seconds(home, speed)(position)
 
-    def homeward(
-        self, home: np.ndarray | None, budget: Budget, now: float | None, speed: float
+    def extra(
+        self, position: np.ndarray, home: np.ndarray, budget: Budget, now: float, speed: float
     ) -> Callable[[np.ndarray], float]:
-        """As ``Situation.homeward``, at ``now`` (s) and a top speed in m/s."""
-        driven = self._track.length
-        if not self._limited(budget) or home is None or now is None:
-            return no_way_home
+        """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
+        driven, track = self._track.length, self._track.newest
+        if not self._limited(budget):
+            return no_extra
         if budget.distance_left(driven, now, speed) == budget.distance_left(driven):
-            return no_way_home  # samples end the mission before its duration does
-        pace, seconds = budget.pace(driven, now, speed), self._seconds(home, speed)
-        return lambda place: pace * seconds(place)
+            return no_extra  # samples end the mission before its duration does
+        pace, way_home = budget.pace(driven, now, speed), self._seconds(home, speed)
+        current = self.current
+        if current is None:
+            return lambda path: pace * way_home(path[-1])
+        # Pauses, and slower parts of the track, will go on as they were.
+        pauses = max(1.0, (track[-1, 0] - track[0, 0]) / current.seconds(track[:, 1:]))
+
+        def extra(path: np.ndarray) -> float:
+            path = np.vstack((position, path))
+            seconds = pauses * current.seconds(path) + way_home(path[-1])
+            return pace * seconds - float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+
+        return extra
 
     def _limited(self, budget: Budget) -> bool:
         return self._reserve > 0 and budget.max_duration > 0

@@ -105,7 +105,7 @@ def _most_lines(situation: Situation, along: int) -> int:
         middle = (low + high) // 2
         path = survey_lines(situation, middle, along)
         cost = path_cost(path, situation.position, situation.turning_radius)
-        cost += situation.homeward(path[-1]) if len(path) else 0.0
+        cost += situation.extra(path) if len(path) else 0.0
         low, high = (middle, high) if cost <= situation.distance_left else (low, middle)
     return low
 

@@ -117,7 +117,7 @@ def way_length(lines: list[np.ndarray], situation: Situation) -> float:
     steps = [math.dist(a[-1], b[0]) for a, b in pairwise(lines)]
     turns = turn_lengths(np.array(steps), situation.turning_radius)
     way = math.dist(situation.position, lines[0][0]) + legs + float(turns.sum())
-    return way + situation.homeward(lines[-1][-1])
+    return way + situation.extra(np.concatenate(lines))
 
 
 class _Sweep:

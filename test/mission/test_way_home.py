@@ -109,15 +109,16 @@ def test_after_a_restart_the_same_current_is_known():
     assert learned_current(track.newest, 1.0) == learned_current(mission.track.newest, 1.0)
 
 
-def test_planners_are_told_how_much_of_the_distance_left_the_way_home_takes():
+def test_planners_are_told_how_much_of_the_distance_left_current_and_way_home_take():
     mission = survey(home_reserve=10.0)
     sail(mission, (-0.5, 0.0), 250.0)
     pace = mission.budget.pace(mission.track.length, 250.0 - PERIOD, 1.0)
-    west, east = (mission.home + step for step in ([-30.0, 0.0], [-1e-9, 0.0]))
-    homeward = mission.situation(math.nan, 1.0).homeward
-    # At 0.5 m/s, but for the turn and the reserve.
-    assert homeward(west) - homeward(east) == pytest.approx(pace * 30.0 / 0.5, rel=0.03)
-    assert homeward(east) > 10.0 * pace
+    west, east = (mission.home + np.array([step, 0.0]) for step in (-30.0, 0.0))
+    extra = mission.situation(math.nan, 1.0).extra
+    there_and_back = extra(np.array([east, west, east])) - extra(np.array([east]))
+    assert there_and_back == pytest.approx(pace * (30 / 1.5 + 30 / 0.5) - 60, abs=2)
+    there = extra(np.array([east, west])) - extra(np.array([east]))
+    assert there == pytest.approx(pace * (30 / 1.5 + 30 / 0.5) - 30, abs=2)
     for other in (survey(), pilot(home_reserve=10.0, on_done="home", max_samples=9)):
         sail(other, (-0.5, 0.0), 20.0)
-        assert other.situation(math.nan, 1.0).homeward(west) == 0.0
+        assert other.situation(math.nan, 1.0).extra(west[None]) == 0.0

@@ -32,14 +32,14 @@ def test_the_lines_spend_the_distance_left_and_no_more(left, radius):
 
 
 def test_the_lines_leave_the_length_of_the_way_home():
-    def homeward(place):
-        return 2.0 * math.dist(place, CORNER)
+    def homeward(path):
+        return 2.0 * math.dist(path[-1], CORNER)
 
-    path, there = plan(distance_left=700.0, homeward=homeward)
+    path, there = plan(distance_left=700.0, extra=homeward)
     cost = path_cost(path, there.position, 0.0)
     one_more, _ = plan(spacing=40.0 / (len(path) / 2 + 1))
-    more = path_cost(one_more, there.position, 0.0) + homeward(one_more[-1])
-    assert cost + homeward(path[-1]) <= 700.0 < more
+    more = path_cost(one_more, there.position, 0.0) + homeward(one_more)
+    assert cost + homeward(path) <= 700.0 < more
 
 
 def test_lines_are_even_and_parallel_to_the_longer_side():
