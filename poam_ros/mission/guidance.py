@@ -68,6 +68,7 @@ class Guidance:
             max_duration=values["max_duration"],
             autostart=values["autostart"],
             on_done=values["on_done"],
+            home_reserve=values["home_reserve"],
         )
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
         self.autopilot, self._displaced = Autopilot(), False

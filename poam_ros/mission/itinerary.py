@@ -222,6 +222,11 @@ class VehicleTrack:
             self._visited[int(row), int(column)] = time_s, x, y
         self.length = float(length)
 
+    @property
+    def newest(self) -> np.ndarray:
+        """Times in s and places in m of the newest places, oldest first [K, 3]."""
+        return np.array(self._newest, dtype=float).reshape(-1, 3)
+
     def since(self, time_s: float) -> np.ndarray:
         """The places after a time in s, newest last [K, 2]; only the newest are stored."""
         later = [place[1:] for place in self._newest if place[0] > time_s]
@@ -290,6 +295,18 @@ class Budget:
             left = min(left, self.samples_left * spent / self.taken)
         return left
 
+    def duration_left(self, now: float) -> float:
+        """Time left at ``now`` (s) by ``max_duration`` alone, in s; infinite if unknown."""
+        if self.start_time_s is None or not self.max_duration:
+            return math.inf
+        return max(0.0, self.start_time_s + self.max_duration - now)
+
+    def pace(self, driven: float, now: float, speed: float) -> float:
+        """Mean speed so far in m/s, at most ``speed``; after ``driven`` m, at ``now`` (s)."""
+        if self.start_time_s is None or now <= self.start_time_s:
+            return speed
+        return min(speed, (driven - self.driven_at_start) / (now - self.start_time_s))
+
     def distance_left(
         self, driven: float, now: float | None = None, speed: float = math.inf
     ) -> float:
@@ -307,8 +324,7 @@ class Budget:
             and self.start_time_s is not None
             and now > self.start_time_s
         ):
-            pace = min(speed, (driven - self.driven_at_start) / (now - self.start_time_s))
-            distance = min(distance, max(0.0, self.start_time_s + self.max_duration - now) * pace)
+            distance = min(distance, self.duration_left(now) * self.pace(driven, now, speed))
         return distance
 
     def to_dict(self) -> dict[str, Any]:

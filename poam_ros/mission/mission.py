@@ -27,8 +27,9 @@ from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.routes import Routes
-from ..planning.situation import Situation
+from ..planning.situation import Situation, no_extra
 from .itinerary import Budget, GoalQueue, VehicleTrack
+from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
 
@@ -55,6 +56,8 @@ class Mission:
         max_duration: s; 0: no limit.
         autostart: whether it starts by itself.
         on_done: ``hold`` station when it is done, or return ``home`` first: to where it began.
+        home_reserve: with ``home``, be there this long before ``max_duration``, in s; 0: turn back
+            when it has passed.
 
     Attributes:
         state: one of ``STATES``.
@@ -81,6 +84,7 @@ class Mission:
         max_duration: float = 0.0,
         autostart: bool = True,
         on_done: str = HOLD,
+        home_reserve: float = 0.0,
     ) -> None:
         self.workspace, self.on_done = workspace, on_done
         self.budget = Budget(max_samples, max_duration)
@@ -94,6 +98,8 @@ class Mission:
         deep = clearance is not None and clearance.min_depth > 0
         self.deep = DeepRoutes(areas, clearance) if deep and clearance else None
         self.goals = GoalQueue(self.deep or Routes(areas), arrival)
+        reserve = home_reserve if on_done == HOME else 0.0
+        self._way_home = WayHome(self.goals, self.track, reserve)
         self._choose: Choose | None = None
         self.state_before_pause = PILOT  # PILOT or EXPLORING
         self._returning = False
@@ -145,10 +151,17 @@ class Mission:
             turning_radius=self.goals.turning_radius,
             samples_left=self.budget.samples_left,
             distance_left=self.budget.distance_left(self.track.length, now, speed),
+            extra=self.extra(now, speed),
             recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.goals.routes,
         )
+
+    def extra(self, now: float | None, speed: float) -> Callable[[np.ndarray], float]:
+        """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
+        if self.position is None or self.home is None or now is None:
+            return no_extra
+        return self._way_home.extra(self.position, self.home, self.budget, now, speed)
 
     def update_position(
         self, position: np.ndarray, now: float, measured: float | None = None
@@ -183,9 +196,12 @@ class Mission:
         self.position = position
 
     def tick(self, now: float) -> None:
-        """End the mission if its duration is over at ``now`` (s)."""
-        if self.budget.start_time_s is not None:
-            self.end(self.budget.exhausted(now))
+        """End the mission if its duration is over at ``now`` (s), or needed for the way home."""
+        budget = self.budget
+        if budget.start_time_s is not None:
+            self.end(budget.exhausted(now))
+        if self.active and self._way_home.due(self.position, self.home, budget, now):
+            self.end(f"the way home takes the rest of max_duration ({budget.max_duration:g} s)")
 
     def set_planner(self, choose: Choose | None) -> None:
         """Set the function that chooses waypoints after the pilot survey; None: there is no map."""
@@ -343,7 +359,9 @@ class Mission:
         counts = {"samples": self.budget.samples, **self.goals.counts()}
         if self.deep is not None:
             counts["turned_back"] = self.deep.turned_back
-        return {"state": self.state, "reason": self.reason, **counts}
+        values = {"state": self.state, "reason": self.reason, **counts}
+        current = self._way_home.current
+        return values if current is None else {**values, "current": str(current)}
 
     def _follow_stamps(self, now: float, measured: float) -> None:
         """Track by how much the clock of the stamps was set between two positions."""

@@ -356,7 +356,7 @@ class MapTarget:
         goals = coverage.gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.goals.turning_radius * len(goals)
         way = tour_length(mission.position, goals, mission.goals.routes) + turns
-        return DISTANCE_MARGIN * way >= left
+        return DISTANCE_MARGIN * way + mission.extra(now, speed)(goals) >= left
 
     def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""

@@ -43,8 +43,8 @@ def boustrophedon(
 
     The lines run along the workspace's longer side, half a spacing from the borders, and begin at
     the corner nearest to the vehicle. Their number is the largest whose length fits into
-    ``distance_left``: transit, lines, and turns as a Dubins vehicle drives them. If not even two
-    lines fit, a single one runs across. Keep-outs interrupt a line.
+    ``distance_left``: transit, lines, turns as a Dubins vehicle drives them, and the way home. If
+    not even two lines fit, a single one runs across. Keep-outs interrupt a line.
 
     Raises:
         InputError: no part of any line is allowed.
@@ -105,6 +105,7 @@ def _most_lines(situation: Situation, along: int) -> int:
         middle = (low + high) // 2
         path = survey_lines(situation, middle, along)
         cost = path_cost(path, situation.position, situation.turning_radius)
+        cost += situation.extra(path) if len(path) else 0.0
         low, high = (middle, high) if cost <= situation.distance_left else (low, middle)
     return low
 

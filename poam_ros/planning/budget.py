@@ -109,13 +109,15 @@ def _parts(lines: list[list[np.ndarray]]) -> list[np.ndarray]:
 
 
 def way_length(lines: list[np.ndarray], situation: Situation) -> float:
-    """Length in m of the way from the vehicle along polylines [K, 2] each, with turns between."""
+    """Length in m of the way from the vehicle along polylines [K, 2] each, with turns between, and
+    from there home."""
     if not lines:
         return 0.0
     legs = sum(float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in lines)
     steps = [math.dist(a[-1], b[0]) for a, b in pairwise(lines)]
     turns = turn_lengths(np.array(steps), situation.turning_radius)
-    return math.dist(situation.position, lines[0][0]) + legs + float(turns.sum())
+    way = math.dist(situation.position, lines[0][0]) + legs + float(turns.sum())
+    return way + situation.extra(np.concatenate(lines))
 
 
 class _Sweep:

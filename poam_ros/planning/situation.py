@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -122,6 +123,11 @@ def _nowhere() -> np.ndarray:
     return np.empty((0, 2))
 
 
+def no_extra(path: np.ndarray) -> float:
+    """``Situation.extra`` without a way home."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Situation:
     """Where the vehicle is, and how much of its budget is left.
@@ -134,6 +140,8 @@ class Situation:
         turning_radius: the vehicle's smallest turning radius, in m; 0 if it turns on the spot.
         samples_left: samples until the mission is done; None without a limit.
         distance_left: distance that can still be travelled, in m; infinite without a limit.
+        extra: how much of that a path [K, 2] from the vehicle takes besides its length, in m: for
+            the current along it, and for the way home from its end.
         recent_track: latest positions, newest last [K, 2], in m.
         visited: positions of the whole mission, thinned out [K, 2], in m.
         routes: allowed routes within the workspace; None: all straight legs are allowed.
@@ -149,6 +157,7 @@ class Situation:
     turning_radius: float = 0.0
     samples_left: int | None = None
     distance_left: float = math.inf
+    extra: Callable[[np.ndarray], float] = no_extra
     recent_track: np.ndarray = field(default_factory=_nowhere)
     visited: np.ndarray = field(default_factory=_nowhere)
     routes: Routes | None = None

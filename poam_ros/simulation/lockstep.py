@@ -59,9 +59,9 @@ from ..outputs.scoring import GridScorer
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
+from .world.paths import Pose
 from .world.simulator import SimulatedPing, Simulation
 from .world.terrain import Terrain
-from .world.vehicle import Pose
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +90,9 @@ class LockstepMission:
         self.mapper = BathymetricMapper(workspace, settings.model, model_seed, prior=prior)
         start = Pose(*self._start())
         self.simulation = Simulation(
-            terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
-        )
+            terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED,
+            current=settings.current, seed=sonar_seed,
+        )  # fmt: skip
         as_in_the_paper = settings.policy == "paper"
         front_end = FrontEndSettings(
             workspace=workspace, range_time_offset=-settings.sonar.latency,

@@ -58,6 +58,10 @@ class MissionSettings(Settings):
     planner_noise: bool = setting(
         True, "Plan by the entropy of a ping, noise included, instead of that of the bottom"
     )
+    current: tuple[float, ...] = setting(
+        (0.0, 0.0), "Velocity of the water to the east and to the north, slower than the vehicle",
+        "m/s", minimum=-100.0, maximum=100.0,
+    )  # fmt: skip
     planner_options: Any = None
     workspace: Extent = WORKSPACE
     model: ModelSettings = field(default_factory=ModelSettings)

@@ -9,7 +9,8 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.arrival import ArrivalDetector
-from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
+from poam_ros.simulation.world.paths import Pose
+from poam_ros.simulation.world.vehicle import DubinsVehicle
 
 
 def generator(seed=0):

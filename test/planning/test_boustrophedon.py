@@ -31,6 +31,17 @@ def test_the_lines_spend_the_distance_left_and_no_more(left, radius):
     assert cost <= left < path_cost(one_more, there.position, radius)
 
 
+def test_the_lines_leave_the_length_of_the_way_home():
+    def homeward(path):
+        return 2.0 * math.dist(path[-1], CORNER)
+
+    path, there = plan(distance_left=700.0, extra=homeward)
+    cost = path_cost(path, there.position, 0.0)
+    one_more, _ = plan(spacing=40.0 / (len(path) / 2 + 1))
+    more = path_cost(one_more, there.position, 0.0) + homeward(one_more)
+    assert cost + homeward(path) <= 700.0 < more
+
+
 def test_lines_are_even_and_parallel_to_the_longer_side():
     path, _ = plan(spacing=4.0)
     assert path.shape == (20, 2)

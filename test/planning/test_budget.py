@@ -1,5 +1,7 @@
 """One sweep of survey lines that are closer where the bottom is rougher."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,9 @@ def test_the_plan_of_two_lines_fits_into_the_distance_left():
         path = plan(left=left, turning_radius=0.7)
         there = Situation(CORNER, WORKSPACE, turning_radius=0.7)
         assert way_length([path], there) <= left
+    there = Situation(CORNER, WORKSPACE, extra=lambda path: math.dist(path[-1], CORNER))
+    assert way_length([np.array([CORNER, CORNER + 5.0])], there) == pytest.approx(10 * 2**0.5)
+    assert len(plan(left=75.0, extra=there.extra)) == 1  # no line, and back
 
 
 def test_a_remainder_too_short_for_a_line_is_spent_by_path_entropy():

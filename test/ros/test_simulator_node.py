@@ -111,6 +111,16 @@ def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     assert abs(error[inside].mean()) < 1
 
 
+def test_the_twist_is_over_ground_in_the_axes_of_a_vehicle_that_a_current_sets(ship, eventually):
+    _, crew = ship(current=[0.0, 0.6])
+    crew.send_goal(25, -30)
+    eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.y != 0)
+    message = crew.heard["odom"][-1]
+    forward, left = message.twist.twist.linear.x, message.twist.twist.linear.y
+    moves = complex(forward, left) * np.exp(1j * messages.read_odometry(message).yaw)
+    assert abs(moves - 0.6j) == pytest.approx(1.0, abs=0.02)  # through water
+
+
 def test_holds_station_without_a_fresh_goal(ship, eventually):
     _, crew = ship()
     start = crew.place()
@@ -277,6 +287,7 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
         ("speed:=3.0", "speed"),
         ("sonar.dropout:=1.5", "dropout"),
         ("workspace:=[-99.0, 99.0, -99.0, 99.0]", "start"),
+        ("current:=[0.8, -0.6]", "current"),
     ],
 )
 def test_wrong_parameters_end_with_one_line_and_status_2(refusal, terrain, wrong, named):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.current import Current
 from ...core.errors import InputError, quantity
 from ...core.geometry import Extent
 from ...core.settings import instance, rows
@@ -25,8 +26,8 @@ GOALS = ("goals.metres", "goals.degrees", "goals.file")
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
     "like", "deviation", "depth", "noise", "workspace", "workspace_degrees", "areas.file",
-    "goals.file", "order", "share", "level", "speed", "turning_radius", "pilot", "max_duration",
-    "to",
+    "goals.file", "order", "share", "level", "speed", "current", "turning_radius", "pilot",
+    "max_duration", "to",
 )  # fmt: skip
 
 
@@ -55,7 +56,9 @@ def add_arguments(parser: Parser) -> None:
     add("--water-level", "--water.level", dest="level", type=float, metavar="M",
         help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
     add("--speed", type=float, default=1.0, metavar="X",
-        help="Speed of the vehicle (m/s; default: 1).")  # fmt: skip
+        help="Speed of the vehicle through water (m/s; default: 1).")  # fmt: skip
+    add("--current", nargs=2, type=float, default=(0.0, 0.0), metavar=("X", "Y"),
+        help="Velocity of the water along the map's x and y (m/s; default: 0 0).")  # fmt: skip
     add("--turning-radius", type=float, default=0.67, metavar="M",
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
     add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
@@ -79,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     for name, low, high in (*limits, ("turning_radius", -1e-9, 1e5)):
         if not low < getattr(args, name) <= high:
             raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
+    current = Current(args.current[0], args.current[1], args.speed)
     bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
     pilot = PILOTS[args.pilot](areas.workspace, rng) if goals is None else goals
@@ -89,13 +93,14 @@ def run(args: argparse.Namespace) -> int:
     routes = Routes(areas)
     there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
     found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
-    days = found.length / args.speed / DAY
+    speed = current.mean_speed(np.concatenate((pilot, found.path)))
+    days = found.length / speed / DAY
     if days > args.max_duration:
         at_most = f"{args.max_duration:g} day" + ("" if args.max_duration == 1 else "s")
         raise InputError(
             f"target: {args.order} in {args.share:.0%} of the workspace needs {found.lines} lines "
             f"{found.spacing:.3g} m apart, {found.length / 1000:,.0f} km: {days:,.1f} days at "
-            f"{args.speed:g} m/s, expected at most {at_most}; give a smaller workspace, a target "
+            f"{speed:.4g} m/s, expected at most {at_most}; give a smaller workspace, a target "
             "that is easier to meet (--target-tvu, --target-share), or "
             f"--max-duration {np.ceil(days):g}"
         )
@@ -109,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
     lines = quantity(found.lines, "line")
     print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
     print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
-    time, first, last = (m / args.speed / 60 for m in (found.length, found.low, found.high))
-    print(f"time:    {time:.0f} min at {args.speed:g} m/s (90 %: {first:.0f} to {last:.0f})")
+    time, first, last = (m / speed / 60 for m in (found.length, found.low, found.high))
+    print(f"time:    {time:.0f} min at {speed:.4g} m/s (90 %: {first:.0f} to {last:.0f})")
     print(
         f"options: --planner boustrophedon --boustrophedon.spacing {found.spacing:.3g} "
         f"--target.tvu {args.order} --target.share {args.share:g}"

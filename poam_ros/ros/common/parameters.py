@@ -95,6 +95,10 @@ PLANNER: tuple[Setting, ...] = (
         "to the start first", choices=ON_DONE,
     ),
     Setting(
+        "home_reserve", 0.0, "With on_done home, turn back in time to be there this long before "
+        "max_duration. 0: turn back when max_duration has passed", "s", minimum=0.0, maximum=1e7,
+    ),
+    Setting(
         "home_degrees", (0.0, 0.0), "Latitude and longitude of the place to return to when the "
         "mission is done (on_done home). 0, 0: where it began", "deg", minimum=-180.0,
         maximum=180.0,
@@ -159,6 +163,7 @@ SIMULATOR: tuple[Setting, ...] = (
     ),
     Setting("max_speed", 1.0, "Speed of the vehicle", "m/s", minimum=1e-3, maximum=100.0),
     Setting("max_turn_rate", 1.5, "Turn rate of the vehicle", "rad/s", minimum=1e-3, maximum=100.0),
+    _MISSION["current"],
     Setting(
         "goal_timeout", 3.0, "Stop the vehicle when its goal is not repeated for this long, in ROS "
         "time", "s", minimum=0.1, maximum=3600.0, mutable=True,

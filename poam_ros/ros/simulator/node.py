@@ -18,9 +18,9 @@ from ...core.errors import InputError, shown
 from ...core.geometry import Extent
 from ...core.settings import instance
 from ...planning.pilots import start_pose
+from ...simulation.world.paths import Pose
 from ...simulation.world.simulator import Pacer, Simulation, SonarSettings
 from ...simulation.world.terrain import load_terrain
-from ...simulation.world.vehicle import Pose
 from ..common import messages, qos
 from ..common.executor import run_node
 from ..common.node import ManagedNode
@@ -105,6 +105,7 @@ class SimulatorNode(ManagedNode):
             control_rate=p.control_rate,
             max_speed=p.max_speed,
             max_turn_rate=p.max_turn_rate,
+            current=p.current,
             seed=p.seed,
         )
 

@@ -94,7 +94,9 @@ class SimulatorTopics:
         pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
         pose.position.x, pose.position.y = step.pose.x, step.pose.y
         _, _, pose.orientation.z, pose.orientation.w = yaw_to_quaternion(step.pose.yaw)
-        twist.linear.x, twist.angular.z = step.speed, step.turn_rate
+        crab = step.direction - step.pose.yaw
+        twist.linear.x, twist.linear.y = step.speed * math.cos(crab), step.speed * math.sin(crab)
+        twist.angular.z = step.turn_rate
         return self._odometry
 
     def _transform_of(self, step: SimulationStep) -> TransformStamped:
@@ -128,7 +130,7 @@ def transform_broadcaster(node: Node, frame_id: str) -> Any:
     """A tf2 broadcaster that has sent the static transforms; None without tf2_ros.
 
     The tree is that of REP-105: map -> odom -> base_link -> sonar_link. The simulated odometry does
-    not drift, so map and odom are equal.
+    not crab, so map and odom are equal.
     """
     try:
         from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster

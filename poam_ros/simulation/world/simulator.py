@@ -19,7 +19,8 @@ from ...core.clock import SECOND
 from ...core.errors import InputError
 from ...core.geometry import Extent
 from ...core.settings import Settings, setting
-from .vehicle import DubinsVehicle, Pose
+from .paths import Pose
+from .vehicle import DubinsVehicle
 
 if TYPE_CHECKING:
     from .terrain import Terrain
@@ -157,11 +158,16 @@ class SimulatedPing:
 
 @dataclass(frozen=True)
 class SimulationStep:
-    """The state at the end of a control period, and the pings delivered in it, in order."""
+    """The state at the end of a control period, and the pings delivered in it, in order.
+
+    ``speed`` and ``direction`` (m/s, rad): of the motion over ground; in a current, the heading
+    ``pose.yaw`` differs from the direction.
+    """
 
     time_ns: int
     pose: Pose
     speed: float
+    direction: float
     turn_rate: float
     pings: tuple[SimulatedPing, ...]
 
@@ -187,6 +193,7 @@ class Simulation:
         control_rate: float = 10.0,
         max_speed: float = 1.0,
         max_turn_rate: float = 1.5,
+        current: Sequence[float] = (0.0, 0.0),
         seed: int = 0,
     ) -> None:
         if seed < 0:
@@ -202,7 +209,9 @@ class Simulation:
         self._ping_ticks = int(self._tick_rate / ping)
         self._latency_ns = round(sonar.latency * SECOND)
         self._start, self._seed = start, seed
-        self._limits: dict[str, Any] = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
+        self._limits: dict[str, Any] = {
+            "max_speed": max_speed, "max_turn_rate": max_turn_rate, "current": current,
+        }  # fmt: skip
         self._tick = 0
         self.reset()
 
@@ -263,8 +272,9 @@ class Simulation:
             delivered.append(self._in_transit.popleft())
         vehicle = self._vehicle
         return SimulationStep(
-            time_ns, vehicle.pose, vehicle.speed, vehicle.turn_rate, tuple(delivered)
-        )
+            time_ns, vehicle.pose, vehicle.speed, vehicle.direction, vehicle.turn_rate,
+            tuple(delivered),
+        )  # fmt: skip
 
     def _measure(self, pose: Pose) -> None:
         """Take the next ping at a pose, apply faults to it, and queue it for delivery."""

@@ -1,10 +1,7 @@
 """A Dubins car: forward only, bounded speed and turn rate, never outside its environment.
 
 A path is planned once per goal and then followed exactly, so the vehicle never alternates between
-paths. Paths are arcs and straight lines in closed form. With a free final heading the shortest path
-is a turn and a straight line, or two opposite turns if the goal lies inside the turning circle
-(X.-N. Bui, J.-D. Boissonnat, P. Soueres and J.-P. Laumond, "Shortest path synthesis for Dubins
-non-holonomic robot", ICRA 1994). Metres, seconds, radians, ENU.
+paths. Metres, seconds, radians, ENU.
 """
 
 from __future__ import annotations
@@ -15,164 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.current import Current
 from ...core.errors import InputError
 from ...core.geometry import Extent
-
-# Paths keep this far inside the border, so that rounding never puts a pose outside.
-BORDER_MARGIN = 1e-9
-
-
-@dataclass(frozen=True)
-class Pose:
-    """Place in metres and heading in radians, (-pi, pi], from east to north."""
-
-    x: float
-    y: float
-    yaw: float
-
-
-@dataclass(frozen=True)
-class Leg:
-    """Motion at constant speed (m/s) and turn rate (rad/s, left positive) for ``duration`` s."""
-
-    speed: float
-    turn_rate: float
-    duration: float
-
-    def drive(self, pose: Pose, time: float) -> Pose:
-        """The pose ``time`` seconds after ``pose``; closed form, so exact for any time."""
-        if self.turn_rate == 0:
-            travelled = self.speed * time
-            x = pose.x + travelled * math.cos(pose.yaw)
-            return Pose(x, pose.y + travelled * math.sin(pose.yaw), pose.yaw)
-        radius = self.speed / self.turn_rate
-        yaw = pose.yaw + self.turn_rate * time
-        return Pose(
-            pose.x + radius * (math.sin(yaw) - math.sin(pose.yaw)),
-            pose.y - radius * (math.cos(yaw) - math.cos(pose.yaw)),
-            wrap(yaw),
-        )
-
-    def extremes(self, pose: Pose) -> Iterator[tuple[float, float]]:
-        """The end of the leg from ``pose``, and where its arc is furthest along an axis."""
-        end = self.drive(pose, self.duration)
-        yield end.x, end.y
-        if self.turn_rate == 0:
-            return
-        swept = abs(self.turn_rate) * self.duration
-        for quarter in range(4):
-            # An arc is furthest along an axis where it heads along the other one.
-            turn = _turn(quarter * math.pi / 2 - pose.yaw, self.turn_rate)
-            if turn <= swept:
-                at = self.drive(pose, turn / abs(self.turn_rate))
-                yield at.x, at.y
-
-
-@dataclass(frozen=True)
-class Path:
-    """Legs driven one after the other from ``start``; without legs the vehicle stays there."""
-
-    start: Pose
-    legs: tuple[Leg, ...] = ()
-
-    @property
-    def duration(self) -> float:
-        """Seconds from start to end."""
-        return sum(leg.duration for leg in self.legs)
-
-    @property
-    def length(self) -> float:
-        """Metres from start to end."""
-        return sum(leg.speed * leg.duration for leg in self.legs)
-
-    def pose(self, time: float) -> Pose:
-        """The pose ``time`` seconds after the start; the last one after the end."""
-        pose = self.start
-        for leg in self.legs:
-            spent = min(time, leg.duration)
-            pose = leg.drive(pose, spent)
-            time -= spent
-            if time <= 0:
-                break
-        return pose
-
-    def remaining(self, time: float) -> Path:
-        """The rest of the path after ``time`` seconds, from the pose at that time."""
-        legs, spent = [], time
-        for leg in self.legs:
-            left = min(leg.duration, leg.duration - spent)
-            spent = max(0.0, spent - leg.duration)
-            if left > 0:
-                legs.append(Leg(leg.speed, leg.turn_rate, left))
-        return Path(self.pose(time), tuple(legs))
-
-    def rates(self, time: float) -> tuple[float, float]:
-        """Speed and turn rate just before ``time``; (0, 0) after the end."""
-        for leg in self.legs:
-            if time <= leg.duration:
-                return leg.speed, leg.turn_rate
-            time -= leg.duration
-        return 0.0, 0.0
-
-    def stays_inside(self, environment: Extent) -> bool:
-        """Whether every point of the path is inside, at least BORDER_MARGIN from the border."""
-        pose, points = self.start, [(self.start.x, self.start.y)]
-        for leg in self.legs:
-            points.extend(leg.extremes(pose))
-            pose = leg.drive(pose, leg.duration)
-        return bool(np.all(environment.contains(np.array(points), slack=-BORDER_MARGIN)))
-
-
-def wrap(angle: float) -> float:
-    """The same direction in (-pi, pi]."""
-    wrapped = math.remainder(angle, 2 * math.pi)
-    return math.pi if wrapped <= -math.pi else wrapped
-
-
-def dubins_paths(
-    start: Pose, goal: tuple[float, float], turn_speed: float, turn_rate: float, speed: float
-) -> list[Path]:
-    """Candidates LS, RS, LR, RL (two each of the latter) for the shortest path to a goal.
-
-    The final heading is free. Turns are driven at ``turn_speed`` and ``turn_rate``, so with a
-    radius of turn_speed / turn_rate; straights at ``speed``. At least one candidate always exists.
-    """
-    radius = turn_speed / turn_rate
-    paths = []
-    for side in (1.0, -1.0):  # left, right
-        cx = start.x - side * radius * math.sin(start.yaw)
-        cy = start.y + side * radius * math.cos(start.yaw)
-        distance = math.hypot(goal[0] - cx, goal[1] - cy)
-        bearing = math.atan2(goal[1] - cy, goal[0] - cx)
-        if distance >= radius:
-            straight = math.sqrt(distance**2 - radius**2)
-            heading = bearing + side * math.atan2(radius, straight)
-            turn = Leg(turn_speed, side * turn_rate, _turn(heading - start.yaw, side) / turn_rate)
-            paths.append(Path(start, (turn, Leg(speed, 0.0, straight / speed))))
-        if radius <= distance <= 3 * radius:
-            # The second centre is 2 r from the first and r from the goal: the law of cosines.
-            cosine = (distance**2 + 3 * radius**2) / (4 * radius * distance)
-            opening = math.acos(min(1.0, cosine))
-            for direction in (bearing + opening, bearing - opening):
-                away = _turn(direction + side * math.pi / 2 - start.yaw, side)
-                ox = cx + 2 * radius * math.cos(direction)
-                oy = cy + 2 * radius * math.sin(direction)
-                last = math.atan2(goal[1] - oy, goal[0] - ox)
-                back = _turn(last - direction - math.pi, -side)
-                first = Leg(turn_speed, side * turn_rate, away / turn_rate)
-                second = Leg(turn_speed, -side * turn_rate, back / turn_rate)
-                paths.append(Path(start, (first, second)))
-    return paths
-
-
-def _turn(angle: float, side: float) -> float:
-    """How far to turn to the side of the sign of ``side`` to change the heading by ``angle``."""
-    turn = math.fmod(math.copysign(1.0, side) * angle, 2 * math.pi)
-    if turn < 0:
-        turn += 2 * math.pi
-    # Rounding must not turn zero into a full circle.
-    return 0.0 if turn > 2 * math.pi - 1e-9 else turn
-
+from .paths import Leg, Path, Pose, dubins_paths, wrap
 
 # A goal within this distance is reached, in m (the goal radius of the published experiment).
 ARRIVAL_RADIUS = 0.1
@@ -183,17 +26,82 @@ TURN_SPEEDS = (1.0, 0.75, 0.5, 0.25, 0.1)
 CLEARANCE_RADII = 5.0
 
 
+# Time steps in which the speed over ground on an arc is integrated, in s.
+MAX_STEP = 0.1
+
+
+@dataclass(frozen=True)
+class PathInCurrent:
+    """A path over ground, driven in a current.
+
+    The vehicle heads into the current by the crab angle, so that it stays on the path. A circle of
+    radius r over ground takes a turn rate of up to (w + c)^2 / (w r), with w the speed through
+    water and c the current: more than the leg's, which holds in still water. So that w exceeds c
+    also in slow turns, it is the hypotenuse of the leg's speed and c, up to the maximum.
+
+    Args:
+        path: with the times of still water.
+        current: with the vehicle's maximum speed.
+    """
+
+    path: Path
+    current: Current
+
+    def after(self, begin: float, seconds: float) -> float:
+        """The path's time after driving for ``seconds`` from the path's time ``begin``."""
+        if self.current.still:
+            return begin + seconds
+        for _ in range(steps := max(1, math.ceil(seconds / MAX_STEP))):
+            begin = self._step(begin, seconds / steps)
+        return begin
+
+    def pose(self, time: float) -> Pose:
+        """The pose at the path's time, with the vehicle's heading."""
+        pose = self.path.pose(time)
+        if self.current.still or not self.path.legs:
+            return pose
+        leg = next((leg for leg, end in self._legs() if time <= end), self.path.legs[-1])
+        return Pose(pose.x, pose.y, wrap(self._through_water(leg).heading(pose.yaw)))
+
+    def _legs(self) -> Iterator[tuple[Leg, float]]:
+        """The legs, and when they end."""
+        end = 0.0
+        for leg in self.path.legs:
+            end += leg.duration
+            yield leg, end
+
+    def _through_water(self, leg: Leg) -> Current:
+        current = self.current
+        speed = min(current.speed, math.hypot(leg.speed, current.x, current.y))
+        return Current(current.x, current.y, speed)
+
+    def _step(self, begin: float, seconds: float) -> float:
+        for leg, end in self._legs():
+            if begin >= end:
+                continue
+            water = self._through_water(leg)
+            rate = water.speed_over_ground(self.path.pose(begin).yaw) / leg.speed
+            if leg.turn_rate:  # the midpoint rule
+                middle = min(begin + rate * seconds / 2, end)
+                rate = water.speed_over_ground(self.path.pose(middle).yaw) / leg.speed
+            if begin + rate * seconds <= end:
+                return begin + rate * seconds
+            seconds -= (end - begin) / rate
+            begin = end
+        return begin
+
+
 @dataclass(frozen=True)
 class Motion:
     """One control period: the pose at any time in it, in seconds from its beginning."""
 
-    path: Path
+    driven: PathInCurrent
     begin: float
     moving: bool
 
     def pose(self, time: float) -> Pose:
         """The pose ``time`` seconds after the period began."""
-        return self.path.pose(self.begin + time if self.moving else self.begin)
+        return self.driven.pose(self.driven.after(self.begin, time) if self.moving else self.begin)
 
 
 class DubinsVehicle:
@@ -208,11 +116,21 @@ class DubinsVehicle:
           ARRIVAL_RADIUS. It drives the last decimetre and then holds station at the goal. With the
           next goal set as soon as ``at_goal`` is True, it keeps moving at full speed.
 
+    In a current it follows the same paths over ground, faster or slower, at a crab angle. Its
+    heading then turns at up to (1 + current / max_speed)^2 times ``max_turn_rate``, and faster in
+    the slow turns near the border.
+
     Args:
+        current: velocity of the water (x, y), in m/s.
         paths: as ``dubins_paths``: the candidates for a path from a pose to a goal.
 
+    Attributes:
+        speed: over ground, in m/s. ``turn_rate``: of the heading, in rad/s.
+        direction: of the motion over ground, in rad.
+
     Raises:
-        InputError: a limit is not positive, or the start is not in ``interior``.
+        InputError: a limit is not positive, the start is not in ``interior``, or the current is not
+            slower than the vehicle.
     """
 
     def __init__(
@@ -222,6 +140,7 @@ class DubinsVehicle:
         *,
         max_speed: float = 1.0,
         max_turn_rate: float = 1.5,
+        current: Sequence[float] = (0.0, 0.0),
         paths: Callable[..., list[Path]] = dubins_paths,
     ) -> None:
         for name, value in (("max_speed", max_speed), ("max_turn_rate", max_turn_rate)):
@@ -229,6 +148,7 @@ class DubinsVehicle:
                 raise InputError(f"{name}: expected a positive number, got {value}")
         self.environment = environment
         self.max_speed = float(max_speed)
+        self._current = Current(float(current[0]), float(current[1]), self.max_speed)
         self.max_turn_rate = float(max_turn_rate)
         self.interior = _interior(environment, TURN_SPEEDS[-1] * max_speed / max_turn_rate)
         numbers = (start.x, start.y, start.yaw)
@@ -249,7 +169,15 @@ class DubinsVehicle:
 
     @property
     def pose(self) -> Pose:
-        return self._path.pose(self._time)
+        return self._driven.pose(self._time)
+
+    @property
+    def direction(self) -> float:
+        return self._path.pose(self._time).yaw
+
+    @property
+    def _driven(self) -> PathInCurrent:
+        return PathInCurrent(self._path, self._current)
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
         """Drive to goal (x, y) from now on, or hold station here (None).
@@ -277,18 +205,23 @@ class DubinsVehicle:
         """Drive (or hold station) for one control period of ``duration`` seconds."""
         self.speed, self.turn_rate = 0.0, 0.0
         if self.goal is None or not self._moving:
-            return Motion(self._path, self._time, moving=False)
+            return Motion(self._driven, self._time, moving=False)
         if not self._planned:
             self._plan(self.goal)
-        motion = Motion(self._path, self._time, moving=True)
-        self.speed, self.turn_rate = self._path.rates(self._time + duration)
-        self._time = min(self._time + duration, self._path.duration)
+        motion, before = Motion(self._driven, self._time, moving=True), self.pose
+        end = self._driven.after(self._time, duration)
+        self.speed, self.turn_rate = self._path.rates(end)
+        self._time = min(end, self._path.duration)
+        if not self._current.still:
+            pose = self.pose
+            self.speed = math.dist((pose.x, pose.y), (before.x, before.y)) / duration
+            self.turn_rate = wrap(pose.yaw - before.yaw) / duration
         self._check_arrival(self.goal)
         return motion
 
     def _plan(self, goal: tuple[float, float]) -> None:
         """Take the shortest path that stays inside; keep the present one if there is none yet."""
-        pose = self.pose
+        pose = self._path.pose(self._time)
         for share in TURN_SPEEDS:
             turn_speed = share * self.max_speed
             paths = self._paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)

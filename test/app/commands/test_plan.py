@@ -50,6 +50,20 @@ def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
     assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
 
 
+def test_a_current_along_the_lines_takes_time(capsys):
+    length = r"length: +(\d+) m"
+    assert main(STATED) == 0
+    still = number(capsys.readouterr().out, length)
+    assert main([*STATED, "--current", "0.6", "0", "--pilot", "lawnmower"]) == 0
+    out = capsys.readouterr().out
+    time, speed = number(out, r"time: +(\d+) min"), number(out, r"min at ([\d.]+) m/s")
+    assert time == pytest.approx(number(out, length) / speed / 60, abs=1)
+    assert number(out, length) == pytest.approx(still, rel=0.1)
+    assert 0.64 < speed < 0.7  # along and against it 0.64; a little across it, 0.8
+    assert main([*STATED, "--current", "0.8", "0.6"]) == 2
+    assert "current: expected less than the vehicle's speed" in capsys.readouterr().err
+
+
 def test_a_survey_of_days_is_refused_by_default(capsys, tmp_path):
     far = [*STATED[:-4], "0", "3000", "0", "1200"]
     table = tmp_path / "lines.csv"

@@ -11,16 +11,8 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.vehicle import (
-    ARRIVAL_RADIUS,
-    TURN_SPEEDS,
-    DubinsVehicle,
-    Leg,
-    Path,
-    Pose,
-    dubins_paths,
-    wrap,
-)
+from poam_ros.simulation.world.paths import Leg, Path, Pose, dubins_paths, wrap
+from poam_ros.simulation.world.vehicle import ARRIVAL_RADIUS, TURN_SPEEDS, DubinsVehicle
 
 ENVIRONMENT = Extent(-31, 31, -31, 31)
 WORKSPACE = Extent(-30, 30, -30, 30)
@@ -408,3 +400,28 @@ def test_wrap():
     assert wrap(math.pi) == math.pi
     assert wrap(-math.pi) == math.pi
     assert wrap(7.0) == pytest.approx(7.0 - 2 * math.pi)
+
+
+@pytest.mark.parametrize("current", [(0.3, 0.0), (-0.5, 0.6)])
+def test_in_a_current_it_holds_its_track_at_its_speed_through_water(current):
+    """The motion of the water taken away, it moves at full speed, and where it heads."""
+    car = vehicle(current=current)
+    for goal in np.random.default_rng(3).uniform(-20, 20, (12, 2)):
+        car.set_goal(goal)
+        while not car.at_goal:
+            before, motion = car.pose, car.advance(0.02)
+            after, middle = car.pose, motion.pose(0.01)
+            moved = np.array([after.x - before.x, after.y - before.y])
+            assert car.speed == pytest.approx(np.hypot(*moved) / 0.02)
+            if car.at_goal:
+                break
+            water = moved / 0.02 - current
+            assert np.hypot(*water) == pytest.approx(1.0, abs=0.01)
+            assert wrap(math.atan2(water[1], water[0]) - middle.yaw) == pytest.approx(0, abs=0.05)
+        assert distance(car.pose, goal) <= ARRIVAL_RADIUS
+
+
+def test_a_current_must_be_slower_than_the_vehicle():
+    for current in ((0.8, 0.6), (0.0, -2.0), (math.nan, 0.0)):
+        with pytest.raises(InputError, match="current: expected less than the vehicle's speed"):
+            vehicle(current=current)

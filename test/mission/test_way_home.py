@@ -1,0 +1,124 @@
+"""The current is learned from the track, and the vehicle is home in time in it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent
+from poam_ros.mission import way_home
+from poam_ros.mission.itinerary import VehicleTrack
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.way_home import learned_current
+from poam_ros.planning.pilots import PILOTS, start_pose
+from poam_ros.simulation.world.paths import Pose
+from poam_ros.simulation.world.vehicle import DubinsVehicle
+
+WORKSPACE = Extent(-30, 30, -30, 30)
+PERIOD = 0.2
+
+
+def sail(
+    mission: Mission, current: tuple[float, float], seconds: float, noise: float = 0.0
+) -> float:
+    """Drive until the mission is over and the vehicle home, or for so long; returns the time."""
+    car = DubinsVehicle(Pose(*start_pose(WORKSPACE)), WORKSPACE.grown(10), current=current)
+    time, rng = 0.0, np.random.default_rng(0)
+    while time < seconds and (mission.state != "done" or mission.returning or time == 0):
+        place = np.array([car.pose.x, car.pose.y])
+        mission.update_position(place + noise * rng.standard_normal(2), time)
+        car.set_goal(mission.goal)
+        car.advance(PERIOD)
+        time += PERIOD
+    return time
+
+
+def pilot(name: str = "bezier", seed: int = 0, **options) -> Mission:
+    return Mission(PILOTS[name](WORKSPACE, np.random.default_rng(seed)), WORKSPACE, **options)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("current", [(0.3, 0.0), (-0.21, 0.21)])
+@pytest.mark.parametrize("name", ["bezier", "lawnmower"])
+def test_a_current_of_0_3_of_the_speed_is_learned_within_a_tenth_in_the_pilot_survey(
+    name, current, noise
+):
+    mission = pilot(name)
+    sail(mission, current, 290.0, noise)
+    found = learned_current(mission.track.newest, 1.0)
+    assert math.dist((found.x, found.y), current) < 0.03
+    assert found.speed == pytest.approx(1.0, abs=0.03)
+
+
+def test_pauses_and_a_wrong_stated_speed_do_not_matter():
+    mission = pilot()
+    sail(mission, (0.3, 0.0), 200.0)
+    track = mission.track.newest
+    for begin in (100, 250, 400):
+        track[begin:, 0] += 60.0
+    for speed in (0.7, 2.0):
+        found = learned_current(track, speed)
+        assert math.dist((found.x, found.y), (0.3, 0.0)) < 0.03
+
+
+def test_without_a_current_none_is_learned_and_a_short_track_teaches_nothing():
+    mission = pilot()
+    sail(mission, (0.0, 0.0), 200.0)
+    found = learned_current(mission.track.newest, 1.0)
+    assert math.hypot(found.x, found.y) < 0.01
+    assert learned_current(mission.track.newest[:20], 1.0) is None
+    assert learned_current(np.empty((0, 3)), 1.0) is None
+
+
+def test_one_direction_is_explained_by_current_and_speed_together():
+    along = np.arange(0, 100, 0.5)
+    found = learned_current(np.column_stack((along / 1.4, along, 0 * along)), 1.0)
+    assert found.y == pytest.approx(0.0, abs=1e-9)
+    assert found.x + found.speed == pytest.approx(1.4, abs=0.01)
+    assert 0.2 < found.x < 0.35
+
+
+def survey(**options) -> Mission:
+    """15 minutes, and back to where it began."""
+    mission = pilot(max_duration=900.0, on_done="home", **options)
+    rng = np.random.default_rng(1)
+    mission.set_planner(lambda position: WORKSPACE.sample(1, rng))
+    return mission
+
+
+def test_with_a_reserve_it_is_home_in_time_against_a_current_that_it_has_learned(monkeypatch):
+    current = (-0.5, 0.2)  # home is to the south-east
+    late = sail(survey(), current, 2000.0)
+    mission = survey(home_reserve=10.0)
+    assert 885.0 < sail(mission, current, 2000.0) <= 900.0
+    assert mission.reason == "the way home takes the rest of max_duration (900 s)"
+    assert math.dist(mission.position, mission.home) < 0.2
+    x, y, unit = mission.diagnostics()["current"].split()
+    assert math.dist((float(x), float(y)), current) < 0.03 and unit == "m/s"
+    monkeypatch.setattr(way_home, "learned_current", lambda track, speed: None)
+    assert 905.0 < sail(survey(home_reserve=10.0), current, 2000.0) < late
+
+
+def test_after_a_restart_the_same_current_is_known():
+    mission = pilot()
+    sail(mission, (0.3, 0.0), 200.0)
+    track = VehicleTrack(WORKSPACE)
+    track.restore(**mission.track.to_dict())
+    assert learned_current(track.newest, 1.0) == learned_current(mission.track.newest, 1.0)
+
+
+def test_planners_are_told_how_much_of_the_distance_left_current_and_way_home_take():
+    mission = survey(home_reserve=10.0)
+    sail(mission, (-0.5, 0.0), 250.0)
+    pace = mission.budget.pace(mission.track.length, 250.0 - PERIOD, 1.0)
+    west, east = (mission.home + np.array([step, 0.0]) for step in (-30.0, 0.0))
+    extra = mission.situation(math.nan, 1.0).extra
+    there_and_back = extra(np.array([east, west, east])) - extra(np.array([east]))
+    assert there_and_back == pytest.approx(pace * (30 / 1.5 + 30 / 0.5) - 60, abs=2)
+    there = extra(np.array([east, west])) - extra(np.array([east]))
+    assert there == pytest.approx(pace * (30 / 1.5 + 30 / 0.5) - 30, abs=2)
+    for other in (survey(), pilot(home_reserve=10.0, on_done="home", max_samples=9)):
+        sail(other, (-0.5, 0.0), 20.0)
+        assert other.situation(math.nan, 1.0).extra(west[None]) == 0.0
