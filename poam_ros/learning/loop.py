@@ -36,8 +36,7 @@ from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 from .withdrawals import without
 
-#: Why unscreened and held pings are refused at a reset.
-RESET = "reset"
+RESET = "reset"  # why unscreened and held pings are refused then
 NO_SCREENING = ScreeningSettings()
 #: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
 DISK_S = 2.0
@@ -230,10 +229,9 @@ class ModelLoop:
                 return True
             if self._finishing:
                 return not self.journal.unstored_count
-            waiting = len(self.sample_queue) + (len(self.queue) if self._screen is not None else 0)
-            # Screening may have refused some of the pings that were enough.
+            waiting = len(self.sample_queue) + (0 if self._screen is None else len(self.queue))
             begun = self.mapper.initialised or (self._unlearned and self._screened)
-            if not begun and not self._begins(waiting):
+            if not (begun or self._begins(waiting)):  # screening may have refused some since
                 return False
             if self._unlearned:
                 return not self.journal.unstored_count

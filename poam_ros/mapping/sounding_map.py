@@ -201,10 +201,9 @@ def validate_fold(
 
 @dataclass(frozen=True)
 class MappingResult:
-    """What became of the soundings of a record: how many are in the map, refused as false echoes,
-    and withdrawn; the held-out ones, if any; sentences on the crossings of lines; which soundings a
-    map of all of them would accept [N], boolean; and constant errors, in words, that crossings
-    show but that were not to be corrected."""
+    """What became of a record: how many soundings are in the map, refused as false echoes, and
+    withdrawn; the held-out ones, if any; sentences on crossings; which soundings a map of all would
+    accept [N], boolean; and, in words, constant errors that crossings show, not corrected."""
 
     samples: int
     false_echoes: int
@@ -325,9 +324,8 @@ def map_soundings(
     if held is not None:
         checked = validate(mapper, soundings[np.flatnonzero(held)])
         accepted = _accepted(soundings, workspace, settings)
-    errors = []
-    if taken.steps is None and KEY not in taken.source:
-        errors = suspected(taken, crossed, settings.water_level)
+    asked = taken.steps is not None or KEY in taken.source
+    errors = [] if asked else suspected(taken, crossed, settings.water_level)
     return MappingResult(
         mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, errors
     )

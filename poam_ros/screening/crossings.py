@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from .densities import MIN_RANGE_M
 from .evidence import PASS_RATIO, OtherLines, medians
 from .hypotheses import (
-    MIN_RANGE_M,
     MULTIPLES,
     NO_READING,
     OTHER_ECHO,

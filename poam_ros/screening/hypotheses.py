@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .densities import false_density, log_normal_density
 from .lines import GAP_STEPS, LEAST_STEP, usual_step
 
 #: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
@@ -28,7 +29,6 @@ MULTIPLES = (2, 3)
 #: What a sounding is that is neither bottom nor a multiple.
 OTHER_ECHO = 0
 
-MIN_RANGE_M = 0.01  # shorter ranges count as this
 MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
@@ -65,9 +65,7 @@ NO_READINGS = 0.01  # rate at which a run of these begins
 #: other lines confirm, and shorter than this many times its depth.
 LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 OBJECT_LENGTH = 60.0  # m: a wreck or a rock is no longer
-BIN = 0.1  # width of the classes of ranges, in their logarithm
 AT_ONCE = 256  # soundings that steps are weighed to at a time
-PRIOR = 20  # soundings for which a uniform density of false ranges stands
 
 
 class Forecast(NamedTuple):
@@ -175,7 +173,7 @@ class _Paths:
         self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
         self.as_nonsense, self.as_run = (
-            -np.log(_density(false, rates.bottom_ranges, ranges, np.exp(-self.wide)))
+            -np.log(false_density(false, rates.bottom_ranges, ranges, np.exp(-self.wide)))
             for false in (rates.nonsense_ranges, rates.run_ranges)
         )  # [N]
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
@@ -290,7 +288,7 @@ class _Paths:
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
         variance = grain**2 + steps / FACTORS**2
-        smooth = _log_normal_density(now - past, variance)
+        smooth = log_normal_density(now - past, variance)
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
         beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
@@ -338,7 +336,7 @@ class _Paths:
         away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
         variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
         falls = (below >= 0) & (now > self.r[near]) & (away < OBJECT_LENGTH)
-        density = _log_normal_density(now - past, variance)
+        density = log_normal_density(now - past, variance)
         return np.where(falls, np.log(RETURNS) + density, -np.inf)
 
     def _nonsense(self, rows: np.ndarray, near: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -393,25 +391,6 @@ def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     return weight * found
 
 
-def _log_normal_density(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return -0.5 * (error**2 / variance + np.log(2 * np.pi * variance))
-
-
 def _is_multiple(ratio: np.ndarray) -> np.ndarray:
     """Which ratios of ranges [A] are those of a double or triple echo to the bottom."""
     return (np.abs(ratio[:, None] / np.array(MULTIPLES) - 1) <= MULTIPLE_WITHIN).any(1)
-
-
-def _density(
-    false: np.ndarray, bottom: np.ndarray, ranges: np.ndarray, uniform: float
-) -> np.ndarray:
-    """Density of ranges that are false, per m [N]: uniform, and more where the record's own ranges
-    are false more often than bottom, by a smoothed histogram."""
-    bins = np.arange(np.log(MIN_RANGE_M) - 1.5 * BIN, np.log(ranges.max()) + 2 * BIN, BIN)
-    false, bottom = (
-        np.convolve(np.histogram(np.log(of), bins)[0], (0.25, 0.5, 0.25), mode="same")
-        for of in (false, bottom)
-    )
-    share = np.where(false > bottom, false, 0.0) / (PRIOR + false.sum())
-    found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
-    return np.maximum(found / (BIN * ranges), uniform)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .densities import MIN_RANGE_M
 from .track import neighbourhood_radius
 
 MAX_SKIPPED = 20  # echoes between one bottom ping and the next, at most
@@ -31,7 +32,6 @@ REPEATED_ECHO_RATE = 0.5  # share of echoes after an echo
 JUMP_RATE = 1e-3  # share of pings that follow a jump of the bottom
 MAPPED_JUMP_RATE = 0.1  # the same, for a jump to where the map predicts the bottom
 MAP_AGREEMENT_SIGMAS = 2.0  # track and map agree within this many standard deviations
-MIN_RANGE_M = 0.01  # shorter ranges count as this
 
 
 class PredictedRanges(NamedTuple):
