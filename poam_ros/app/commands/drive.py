@@ -50,8 +50,8 @@ PRACTICE = Setting(
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
     "mavlink.url", "mavlink.key_file", "practice", "params_file", "workspace_degrees", "workspace",
-    "areas.file", "goals.file", "mission_dir", "max_samples", "max_duration", "on_done",
-    "home_reserve", "planner", "pilot", "max_speed", "capture_radius", "sonar.offset", "min_depth",
+    "areas.file", "goals.file", "mission_dir", "max_samples", "max_duration", "on_done", "planner",
+    "pilot", "max_speed", "capture_radius", "sonar.offset", "min_depth",
 )  # fmt: skip
 #: What people type: a letter, or the word.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
