@@ -338,14 +338,14 @@ def test_incompatible_options_are_refused(run, tmp_path, name, settings, words):
 
 
 def test_an_export_has_the_map_s_contours_and_remarks_and_no_folders(run):
-    config = {"contour_interval": 0.5, "remarks": "For us", "log": "/data/ann/lake.csv"}
+    config = {"contour_interval": 0.5, "remarks": "For us", "log": "/srv/maps/lake.csv"}
     files.write_config(run / "config.yaml", config)
     for given in ({}, {"origin": (1.0, 2.0)}):
         assert export_settings(run, run / "a.kml", given).contour_interval == 0.5
     assert export_settings(run, run / "a.kml", {"contour_interval": 2.0}).contour_interval == 2.0
     words = read_chart(run, ExportSettings()).provenance
     assert words["remarks"] == "For us" and "lake.csv" in words["settings"]
-    assert "/home" not in "".join(words.values())
+    assert "/srv" not in "".join(words.values())
 
 
 def test_invalid_settings_and_runs_are_refused(run, tmp_path):
