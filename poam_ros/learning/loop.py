@@ -36,8 +36,7 @@ from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 from .withdrawals import without
 
-#: Why unscreened and held pings are refused at a reset.
-RESET = "reset"
+RESET = "reset"  # why unscreened and held pings are refused then
 NO_SCREENING = ScreeningSettings()
 #: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
 DISK_S = 2.0
@@ -165,8 +164,7 @@ class ModelLoop:
             self.queue.add(waiting, None)
             # As without a restart: accepted pings are learned before more are screened.
             self._unlearned = len(recovery.unlearned) > 0
-        settled = len(recovery.data), recovery.refused
-        self.ledger.recover(*settled, len(waiting), len(held))
+        self.ledger.recover(len(recovery.data), recovery.refused, len(waiting), len(held))
 
     def add(self, placed: Samples, now_ns: int) -> Samples:
         """Queue placed pings; returns those, or earlier ones, that are now accepted and stored."""
