@@ -164,8 +164,7 @@ class ModelLoop:
             self.queue.add(waiting, None)
             # As without a restart: accepted pings are learned before more are screened.
             self._unlearned = len(recovery.unlearned) > 0
-        settled = len(recovery.data), recovery.refused
-        self.ledger.recover(*settled, len(waiting), len(held))
+        self.ledger.recover(len(recovery.data), recovery.refused, len(waiting), len(held))
 
     def add(self, placed: Samples, now_ns: int) -> Samples:
         """Queue placed pings; returns those, or earlier ones, that are now accepted and stored."""

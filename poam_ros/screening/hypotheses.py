@@ -132,16 +132,10 @@ def likeliest(
 
 
 class _Steps(NamedTuple):
-    """Steps to soundings [A], each from several before it [K], between hypotheses [S].
-
-    Attributes:
-        cost: negative log density [A, K, S, S], without ``_Paths._add_returns``.
-        jumps: whether it is a jump of the bottom [A, K, S, S].
-        bottom: log densities from bottom to bottom: as smooth as usual, as a jump, and of no change
-            of the hypothesis [A, K, 3].
-        gap: whether the line has a gap there [A, K].
-        nonsense: negative log density of a sounding as nonsense after another [A, K, S].
-    """
+    """Steps to soundings [A], each from several before it [K], between hypotheses [S]: negative log
+    density, without ``_Paths._add_returns``, and whether it is a jump of the bottom [A, K, S, S];
+    from bottom to bottom the log densities of a usual step, of a jump, and of no other hypothesis
+    [A, K, 3]; whether there is a gap [A, K]; the sounding's as nonsense, negative [A, K, S]."""
 
     cost: np.ndarray
     jumps: np.ndarray
@@ -207,7 +201,7 @@ class _Paths:
                 before = np.arange(first, t)
                 fallen = below[:active, first:t]
                 if (fallen >= 0).any():
-                    self._add_returns(steps, rows, before - t, fallen)
+                    self._add_returns(steps, rows, rows[:, None] + before - t, fallen)
                 costs = steps.cost + (cost[:active, first:t] + skipped[:active, first:t])[..., None]
                 which = costs.reshape(active, -1, states).argmin(1)
                 chosen = np.arange(active)[:, None], *np.divmod(which, states), np.arange(states)
@@ -304,16 +298,6 @@ class _Paths:
         bottom = np.stack([each[..., 0, 0] for each in (smooth, jump, change)], axis=2)
         return _Steps(cost, jumps, bottom, gap[..., 0, 0], self._nonsense(rows, near, back))
 
-    def _add_returns(
-        self, steps: _Steps, rows: np.ndarray, back: np.ndarray, below: np.ndarray
-    ) -> None:
-        """Let the bottom at rows [A] after rows + back [A, K] fall to where it was before it last
-        jumped up, from the rows ``below`` [A, K]; -1: it did not."""
-        smooth, jump, change = np.moveaxis(steps.bottom, 2, 0)
-        jump = np.logaddexp(jump, self._returns(rows, rows[:, None] + back, below))
-        steps.cost[..., 0, 0] = -(np.logaddexp(smooth, jump) + change)
-        steps.jumps[..., 0, 0] = (jump > smooth) & ~steps.gap
-
     def _below(
         self, rows: np.ndarray, past: np.ndarray, jumped: np.ndarray, known: np.ndarray
     ) -> np.ndarray:
@@ -329,15 +313,20 @@ class _Paths:
         up = (rise > 1) & ~_is_multiple(rise)  # two or three times as deep: an echo has ended
         return np.where(jumped, np.where(up, past, -1), known)
 
-    def _returns(self, rows: np.ndarray, near: np.ndarray, below: np.ndarray) -> np.ndarray:
-        """Log density of the bottom at rows [A] if it falls from an object, with the rows ``near``,
-        to the bottom before it, with the rows ``below`` [A, K]."""
+    def _add_returns(
+        self, steps: _Steps, rows: np.ndarray, near: np.ndarray, below: np.ndarray
+    ) -> None:
+        """Let the bottom at rows [A] fall from an object, with the rows ``near``, to the bottom
+        before it, with the rows ``below`` [A, K]; -1: there is none."""
         now, past = self.r[rows, None], self.r[below]
         away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
         variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
         falls = (below >= 0) & (now > self.r[near]) & (away < OBJECT_LENGTH)
         density = log_normal_density(now - past, variance)
-        return np.where(falls, np.log(RETURNS) + density, -np.inf)
+        smooth, jump, change = np.moveaxis(steps.bottom, 2, 0)
+        jump = np.logaddexp(jump, np.where(falls, np.log(RETURNS) + density, -np.inf))
+        steps.cost[..., 0, 0] = -(np.logaddexp(smooth, jump) + change)
+        steps.jumps[..., 0, 0] = (jump > smooth) & ~steps.gap
 
     def _nonsense(self, rows: np.ndarray, near: np.ndarray, back: np.ndarray) -> np.ndarray:
         """Negative log density of rows [A] as nonsense after each at the rows ``near``, which are
