@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crossing_lines import ground, lake
+from objects import lake_with_objects
 from planted import Record, plant, refused, simulated
 from random_lakes import counts, random_survey
 from random_lakes import refused as multiples_of
@@ -328,3 +329,9 @@ def test_random_lakes_keep_their_true_soundings_and_lose_their_double_echoes(see
     lost, true, found, double, *_ = counts(survey, multiples_of(survey))
     assert lost <= 0.01 * true
     assert double < 40 or found >= 0.9 * double
+
+
+def test_true_objects_that_lines_cross_stay():
+    surveys = [lake_with_objects(seed) for seed in (0, 1, 2, 8)]
+    lost = sum(int((multiples_of(survey) != 1).sum()) for survey in surveys)
+    assert lost <= 0.005 * sum(len(survey.z) for survey in surveys)
