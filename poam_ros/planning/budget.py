@@ -276,11 +276,20 @@ class _Sweep:
         return lines
 
     def _last_line(self, inside: np.ndarray) -> np.ndarray | None:
-        """u of the line that the track ends with, in every row [ROWS]; None if it is no line."""
+        """u of the line that the track ends with, in every row [ROWS]; None if it is no line, or if
+        none comes before it: then it is a leg of the exploration."""
         track = (self._situation.recent_track - self._situation.workspace.lower)[::-1]
-        if len(track) < 2:
-            return None
         u, v = track[:, 1 - self._along], track[:, self._along]
+        end = self._line_end(u, v, inside)
+        if not end or not self._line_end(u[end:], v[end:], inside):
+            return None
+        order = np.argsort(v[:end], kind="stable")
+        return np.interp(self._v, v[:end][order], u[:end][order])
+
+    def _line_end(self, u: np.ndarray, v: np.ndarray, inside: np.ndarray) -> int:
+        """How many of the places u, v [K] from the newest on are of a line; 0 if they are none."""
+        if len(u) < 2:
+            return 0
         for sign in (1.0, -1.0):
             forth = sign * v
             turned = forth < np.maximum.accumulate(forth) - 0.1 * self._length
@@ -291,9 +300,8 @@ class _Sweep:
             column = np.clip(np.searchsorted(self._edges, np.median(u[:end])) - 1, 0, COLUMNS - 1)
             possible = inside[:, column].mean() * self._length
             if reach > 0.6 * possible and np.ptp(u[:end]) < 0.4 * self._width:
-                order = np.argsort(v[:end], kind="stable")
-                return np.interp(self._v, v[:end][order], u[:end][order])
-        return None
+                return end
+        return 0
 
     def _places(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Places [..., 2] in m."""
