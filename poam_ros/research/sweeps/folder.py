@@ -236,11 +236,18 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
 def _with_defaults(name: str, given: Any) -> Any:
     """The value of a setting in a sweep.yaml; the default if it is missing there."""
     if name not in TABLES:
-        return {row.name: row.default for row in COMMON}.get(name) if given is None else given
+        value = {row.name: row.default for row in COMMON}.get(name) if given is None else given
+        return _listed(value)
     # In older versions None was the default of max_range, and published an option, now a method.
     kept = {key: value for key, value in (given or {}).items() if value is not None}
     kept = {key: value for key, value in kept.items() if (key, value) != ("published", False)}
-    return {**{row.name: row.default for row in TABLES[name]}, **kept}
+    values = {**{row.name: row.default for row in TABLES[name]}, **kept}
+    return {key: _listed(value) for key, value in values.items()}
+
+
+def _listed(value: Any) -> Any:
+    """A value as YAML returns it."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
