@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
 from ..frontend.events import (
@@ -69,7 +70,7 @@ class Mission:
         deep: the routes that keep water under the transducer; None: it does not matter.
 
     Raises:
-        InputError: the pilot survey is not a path.
+        InputError: the pilot survey is not a path, or the mission has no time before its way home.
     """
 
     def __init__(
@@ -99,6 +100,11 @@ class Mission:
         self.deep = DeepRoutes(areas, clearance) if deep and clearance else None
         self.goals = GoalQueue(self.deep or Routes(areas), arrival)
         reserve = home_reserve if on_done == HOME else 0.0
+        if 0 < max_duration <= reserve:
+            raise InputError(
+                f"home_reserve: expected less than max_duration ({max_duration:g} s), got "
+                f"{reserve:g} s"
+            )
         self._way_home = WayHome(self.goals, self.track, reserve)
         self._choose: Choose | None = None
         self.state_before_pause = PILOT  # PILOT or EXPLORING

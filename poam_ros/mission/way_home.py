@@ -116,8 +116,8 @@ class WayHome:
         current = self.current
         if current is None:
             return lambda path: pace * way_home(path[-1])
-        # Pauses, and slower parts of the track, will go on as they were.
-        pauses = max(1.0, (track[-1, 0] - track[0, 0]) / current.seconds(track[:, 1:]))
+        # Pauses since the mission began, and slower parts of it, will go on as they were.
+        pauses = max(1.0, current.mean_speed(track[:, 1:]) / pace) if pace > 0 else 1.0
 
         def extra(path: np.ndarray) -> float:
             path = np.vstack((position, path))

@@ -42,9 +42,15 @@ LINES = 4
 
 
 def contour_levels(chart: Chart) -> list[float]:
-    """Depths of the contours in m: of the interval that the map was made with, or a round one."""
+    """Depths of the contours in m: of the interval that the map was made with, or a round one (also
+    if that makes too many)."""
     known = chart.depth[np.isfinite(chart.depth)]
-    return levels_of(known, chart.settings.contour_interval) if len(known) else []
+    if not len(known):
+        return []
+    try:
+        return levels_of(known, chart.settings.contour_interval)
+    except InputError:
+        return levels_of(known, 0.0)
 
 
 def chart_plate(chart: Chart) -> bytes:

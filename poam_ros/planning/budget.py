@@ -277,11 +277,13 @@ class _Sweep:
 
     def _last_line(self, inside: np.ndarray) -> np.ndarray | None:
         """u of the line that the track ends with, in every row [ROWS]; None if it is no line, or if
-        none comes before it: then it is a leg of the exploration."""
+        none comes before it: then it is a leg of the exploration. Where lines are long, the track
+        before it may be too short to tell."""
         track = (self._situation.recent_track - self._situation.workspace.lower)[::-1]
         u, v = track[:, 1 - self._along], track[:, self._along]
         end = self._line_end(u, v, inside)
-        if not end or not self._line_end(u[end:], v[end:], inside):
+        before = float(np.linalg.norm(np.diff(track[end:], axis=0), axis=1).sum())
+        if not end or (before > self._length and not self._line_end(u[end:], v[end:], inside)):
             return None
         order = np.argsort(v[:end], kind="stable")
         return np.interp(self._v, v[:end][order], u[:end][order])

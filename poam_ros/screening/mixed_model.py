@@ -120,6 +120,6 @@ def _fitted(
     rest = difference - whole @ found
     square = (weight * rest**2 / variance).sum() + (found[effects:] ** 2 / prior[effects:]).sum()
     free = max(float(weight.sum()) - effects, 1.0)
-    scale = float(square / free)
+    scale = max(float(square / free), 1e-12)  # m^2: 0 over a flat bottom that is made up
     loss = free * np.log(scale) + (weight * np.log(variance)).sum() + np.log(prior[effects:]).sum()
     return _Fitted(float(loss + np.linalg.slogdet(normal)[1]), found, scale * inverse, scale)

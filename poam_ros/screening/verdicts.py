@@ -243,7 +243,7 @@ def _of_line(pings: Samples, crossings: LiveCrossings) -> LineVerdict:
     differences = np.where(side == 0, 1, -1) * crossings.difference[row]
     ratio = float(np.median(crossings.ranges.T[side, row] / other[side, row]))
     multiple = min(MULTIPLES, key=lambda times: abs(ratio - times))
-    multiple = multiple if ratio >= CONTRADICTION else OTHER_ECHO
+    multiple = multiple if abs(ratio / multiple - 1) <= DEPTH_TOLERANCE else OTHER_ECHO
     return LineVerdict(pings, multiple, len(row), float(np.median(differences)))
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.mission import way_home
 from poam_ros.mission.itinerary import VehicleTrack
@@ -122,3 +123,23 @@ def test_planners_are_told_how_much_of_the_distance_left_current_and_way_home_ta
     for other in (survey(), pilot(home_reserve=10.0, on_done="home", max_samples=9)):
         sail(other, (-0.5, 0.0), 20.0)
         assert other.situation(math.nan, 1.0).extra(west[None]) == 0.0
+
+
+def test_what_is_left_does_not_depend_on_how_long_the_vehicle_waited_for_its_start():
+    found = []
+    for waited in (0.0, 600.0):
+        mission = survey(home_reserve=10.0, autostart=False)
+        for time in np.arange(0.0, waited, 10.0).tolist():
+            mission.update_position(np.array(start_pose(WORKSPACE)[:2]), time)
+        mission.start(waited)
+        for step in range(250):
+            place = np.array([-25 + 0.2 * min(step, 250 - step), 0.2 * step - 25.0])
+            mission.update_position(place, waited + 0.3 * step)
+        found.append(mission.situation(math.nan, 1.0).extra(np.array([[0.0, 0.0], [9.0, 0.0]])))
+    assert found[0] == pytest.approx(found[1], rel=0.02)
+
+
+def test_a_mission_has_time_before_its_way_home():
+    with pytest.raises(InputError, match="home_reserve: expected less than max_duration"):
+        survey(home_reserve=900.0)
+    pilot(max_duration=900.0, home_reserve=900.0)  # it does not go home

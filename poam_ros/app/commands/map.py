@@ -21,6 +21,7 @@ from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
 from ...outputs.exports.chart import ExportSettings
+from ...outputs.exports.contours import levels_of
 from ...planning.tvu import ORDERS
 from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
 from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
@@ -187,6 +188,9 @@ def run(args: argparse.Namespace) -> int:
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
     survey = _with_prior(survey)
+    known = survey.soundings.z[np.isfinite(survey.soundings.z)]
+    if (interval := vars(args).get("contour_interval")) and len(known):
+        levels_of(known, interval)  # too many are refused before the work
     source = {**survey.soundings.source, "command": args.given}
     source |= {name: vars(args)[name] for name in OF_CHART if vars(args).get(name)}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))

@@ -130,7 +130,7 @@ def transform_broadcaster(node: Node, frame_id: str) -> Any:
     """A tf2 broadcaster that has sent the static transforms; None without tf2_ros.
 
     The tree is that of REP-105: map -> odom -> base_link -> sonar_link. The simulated odometry does
-    not crab, so map and odom are equal.
+    not drift, so map and odom are equal.
     """
     try:
         from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster

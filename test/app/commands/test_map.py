@@ -166,6 +166,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         (["--workspace", "0", "1", "500", "600"], "--workspace: no soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),
+        (["--contour-interval", "0.001"], "contour_interval: expected at most 1000 levels, got"),
     ],
 )
 def test_wrong_options_give_one_line(log, tmp_path, options, words, capsys):
