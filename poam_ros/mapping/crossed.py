@@ -3,7 +3,7 @@ list of crossings; and a verdict on each line and day."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -81,7 +81,7 @@ class Crossed:
         if not len(self.found.row):
             return
         self.table.write(folder, order)
-        lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines()]
+        lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines]
         parts = self._parts()
         by_day = [("", bias.name, bias, 0, _verdict(bias, DAY)) for k, bias in parts if k == DAY]
         write_lines(folder, lines + by_day)
@@ -93,9 +93,11 @@ class Crossed:
         """The biases of days, files and boats, each with its kind."""
         return [(kind, bias) for kind, names in self.parts.items() for bias in self._biases(names)]
 
-    def _lines(self) -> Iterator[tuple[Bias, int, str]]:
+    @cached_property
+    def _lines(self) -> list[tuple[Bias, int, str]]:
         """Bias, number of soundings left out, and verdict of each line that has crossings or such
         soundings."""
+        found = []
         known = {bias.name: bias for bias in self._biases(self.table.lines)}
         out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
@@ -107,14 +109,15 @@ class Crossed:
             parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
             if name not in self._spoilt:
                 parts = [_verdict(bias, LINE), *parts]
-            yield bias, int(out[number]), "; ".join(parts)
+            found.append((bias, int(out[number]), "; ".join(parts)))
+        return found
 
     def offsets(self, lines: bool = True) -> list[tuple[str, Bias]]:
         """Offsets of days, files and boats, each with its kind; and of ``lines``, the largest
         first, but of none that is left out in part."""
         found = [part for part in self._parts() if part[1].offset]
         if lines:
-            own = [b for b, *_ in self._lines() if b.offset and b.name not in self._spoilt]
+            own = [b for b, *_ in self._lines if b.offset and b.name not in self._spoilt]
             found += [(LINE, bias) for bias in sorted(own, key=lambda bias: -abs(bias.median))]
         return found
 
@@ -130,11 +133,13 @@ class Crossed:
         days, files and boats, and on the largest offsets of lines."""
         if not len(self.found.row):
             return []
-        lines, spoilt = list(self._lines()), self._spoilt
+        spoilt = self._spoilt
         multiples = self.line.code[self.refused & np.isin(self.found.multiple, MULTIPLES)]
         names = [self.line.names[code] for code in multiples.tolist()]
         said = [statistics_text(table_statistics(self.table, order), order)]
-        said += [_sentence(LINE, bias, text, 1) for bias, _, text in lines if bias.name in spoilt]
+        said += [
+            _sentence(LINE, bias, text, 1) for bias, _, text in self._lines if bias.name in spoilt
+        ]
         if single := [name for name in names if name not in spoilt]:
             many, of = quantity(len(single), "single multiple"), quantity(len(set(single)), "line")
             said.append(f"{many} on {of} left out: see lines.csv")

@@ -160,11 +160,11 @@ class _Sweep:
         self.explored = self._explored(points, inside & (nearest > limit), int(inside.sum()))
         self._here = situation.position - workspace.lower
         self._last = self._last_line(inside)
-        empty = [0.0, 0.0]
         if self._last is not None:
             sides = [inside & (u < self._last[:, None]), inside & (u > self._last[:, None])]
             empty = [nearest[side].mean() if side.any() else 0.0 for side in sides]
-            ahead = sides[0] if empty[0] > empty[1] else sides[1]
+            falling = empty[0] > empty[1]
+            ahead = sides[0] if falling else sides[1]
             # Behind the last line of a sweep, places are a quarter of a spacing from the nearest
             # line on average. Where it is more than half, it is only a leg of the exploration.
             if min(empty) > spacing * ahead.sum() / max(inside.sum(), 1) / 2:
@@ -180,8 +180,7 @@ class _Sweep:
             left &= left.mean(0) > 0.5  # no lines for single places
             self._falling = self._begins_high(np.where(left, rough.reshape(ROWS, COLUMNS), 0.0), u)
         else:
-            self._falling = empty[0] > empty[1]
-            left = sides[0] if self._falling else sides[1]
+            self._falling, left = falling, ahead
         self.open = bool((left & inside).any())
         self._left_share = float((left & inside).mean() / max(inside.mean(), 1e-12))
         apart, widest = (

@@ -40,8 +40,9 @@ CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
 RUNS = 1e-5  # rate at which smooth runs of something else begin
-DEEPER = 0.1  # relative rate of those that are deeper than the bottom: echoes of something else are
-#: early, and late ones multiples, so it may be a pit
+#: Relative rate of those deeper than the bottom: echoes of something else are early, and late ones
+#: are multiples, so such a run may be a pit.
+DEEPER = 0.1
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom

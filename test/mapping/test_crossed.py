@@ -225,7 +225,7 @@ def test_a_line_of_false_echoes_without_crossings_is_reported():
     assert not said  # without crossings nothing is said of the survey
     crossed = cross(survey, SETTINGS)
     alone = replace(crossed, table=crossed.table.none(), parts={})
-    [(bias, count, verdict)] = list(alone._lines())
+    [(bias, count, verdict)] = list(alone._lines)
     assert (bias.crossings, count) == (0, 67) and verdict == "double echoes, 67 soundings left out"
     assert "line L3 crosses no other; its neighbours show double echoes, 67 " in "".join(
         alone.sentences("1a")

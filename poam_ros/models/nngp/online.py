@@ -349,6 +349,7 @@ class NeighbourGP:
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
+        # By position: the third had another name in older states.
         self._widening = VarianceCalibration(*tree.get("widening", {}).values())
         refitted = tree.get("refit")
         self._refit = None if refitted is None else Refit(**refitted)
