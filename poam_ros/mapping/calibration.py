@@ -3,24 +3,28 @@
 At a crossing, two lines should have the same depth. Systematic differences come from the water
 level or draught (a constant of a day, boat or line), from the sound speed of a day (in proportion
 to the depth), or from where a depth was measured: a latency (in proportion to the speed), or a
-distance between sounder and antenna along the direction of travel. All are fitted together, by
-generalised least squares with robust weights (Huber 1981, section 7.8). Constants of lines, and
-errors of their positions, are random effects (Henderson 1975); their variances maximise the
-restricted likelihood. Crossings cannot show an error that all lines share: the reference is the day
-with the median error.
+distance between sounder and antenna along the direction of travel, or positions of a line or a
+recording that are off. All are fitted together, by generalised least squares with robust weights
+(Huber 1981, section 7.8). Constants of lines, and errors of positions, are random effects
+(Henderson 1975); their variances maximise the restricted likelihood. Crossings cannot show an error
+that all lines share: the reference is the day with the median error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.clock import SECOND
 from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
 from .crossed import cross, parts_of
+from .effects import Calibration, Effect, PositionError
 from .exclusions import days
 from .soundings import Labels, SoundingMapSettings, Soundings
 
@@ -32,73 +36,32 @@ ROUNDS, LEAST = 3, 6
 ALIKE = 0.95
 ALTERNATIVES = {"along": "latency", "scale": "level"}
 WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
-#: A smaller constant of a line is not corrected, in m.
-LEAST_CONSTANT = 0.02
+#: A smaller constant of a line is not corrected, in m; nor are positions that are all off by less.
+LEAST_CONSTANT, LEAST_MOVE = 0.02, 0.1
+#: A pause that ends a recording, in s.
+PAUSE = 60
 MAX_CROSSINGS = 4000
 
 
-@dataclass(frozen=True)
-class Effect:
-    """An estimate with its 95 % interval.
+class Divisions(NamedTuple):
+    """The lines of a survey, the units that have a level of their own, and the recordings."""
 
-    Attributes:
-        kind: ``level`` (m, up), ``scale`` (of the depth), ``along`` (m: the sounder is so far ahead
-            of the antenna), ``latency`` (s: a depth is so much older than its position) or
-            ``line`` (m, up).
-        name: of the day or line.
-        value, low, high: the estimate and its interval, in the unit of ``kind``.
-        applied: whether the interval excludes 0, so that it is corrected.
-    """
+    line: Labels
+    day: Labels
+    recording: Labels
 
-    kind: str
-    name: str
-    value: float
-    low: float
-    high: float
-    applied: bool
+    @classmethod
+    def of(cls, soundings: Soundings, line: Labels, day: Labels | None = None) -> Divisions:
+        """Those of soundings with these lines; ``day``: None: each boat or file on each day."""
+        day = units(soundings) if day is None else day
+        return cls(line, day, recordings(soundings, day))
 
-    @property
-    def sentence(self) -> str:
-        """The estimate in words, and whether it was corrected."""
-        done = "corrected" if self.applied else "not corrected: may be 0"
-        return f"{self.estimate}: {done}"
-
-    @property
-    def estimate(self) -> str:
-        """The estimate in words."""
-        factor, unit, digits = {
-            "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
-        }.get(self.kind, (1.0, " m", 3))  # fmt: skip
-        value, low, high = (f"{factor * v:+.{digits}f}" for v in (self.value, self.low, self.high))
-        what = {
-            "level": f"level of {self.name}: its elevations are off by",
-            "scale": f"depths of {self.name} are off by",
-            "along": "along the direction of travel, depths belong ahead by",
-            "latency": "latency: depths are older than their positions by",
-            "line": f"line {self.name}: its elevations are off by",
-        }[self.kind]
-        return f"{what} {value}{unit} (95 %: {low} to {high})"
+    def at(self, index: np.ndarray) -> Divisions:
+        """Those of some soundings."""
+        return Divisions(*(labels.at(index) for labels in self))
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The estimates, and sentences on what cannot be known."""
-
-    effects: tuple[Effect, ...]
-    remarks: tuple[str, ...]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The estimates and remarks, in words."""
-        return [each.sentence for each in self.effects] + list(self.remarks)
-
-    def value(self, kind: str, name: str = "") -> float:
-        """The value of a corrected effect; 0 if there is none."""
-        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
-        return next(found, 0.0)
-
-
-def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: float) -> Calibration:
+def calibrate(soundings: Soundings, divisions: Divisions, water_level: float) -> Calibration:
     """Estimate the constant errors of soundings from the crossings of their lines.
 
     Of two effects that cannot be told apart, one is left out. Then effects that may be 0 are left
@@ -106,23 +69,26 @@ def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: floa
 
     Args:
         soundings: of a survey, without multiples.
-        line: of each.
-        day: of each.
+        divisions: of these.
         water_level: elevation of the water surface for soundings without a level of their own, in
             m.
     """
-    fit = _Fit(soundings, line, day, water_level)
-    fit = _Fit(soundings, line, day, water_level, fit.middle(soundings))
+    fit = _Fit(soundings, divisions, water_level)
+    fit = _Fit(soundings, divisions, water_level, fit.middle(soundings))
     left_out: list[Effect] = []
+    moves = np.zeros_like(soundings.xy)
     while True:
-        total, corrected = np.zeros(len(fit.kinds)), soundings
-        for _ in range(ROUNDS):
-            estimates = fit.estimate(corrected)
+        total = np.zeros(len(fit.kinds))
+        corrected = fit.corrected(soundings, total, moves=moves)
+        for step in range(ROUNDS if fit.ratios else 2 * ROUNDS):
+            if step == ROUNDS:  # where positions are off, differences were large
+                fit.ratios = None
+            estimates = fit.estimate(corrected, moves)
             if estimates is None:
                 return Calibration((), ("too few crossings of lines to calibrate",))
-            found = estimates
+            found, moves = estimates, fit.moved([each.value for each in estimates.moves])
             total = total + found.value
-            corrected = fit.corrected(soundings, total)
+            corrected = fit.corrected(soundings, total, moves=moves)
         if not (fit.drop_alike(found) or fit.drop_least(total, found, left_out)):
             return fit.described(total, found, left_out)
 
@@ -133,12 +99,12 @@ def calibrated(
     """The soundings without the errors that their crossings show, and these errors."""
     crossed = cross(soundings, settings)
     kept = np.flatnonzero(~crossed.refused)
-    line, day, level = crossed.line, units(soundings), settings.water_level
-    found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
-    if not found.effects and len(day.names) > len(crossed.day.names):  # too many for the crossings
-        day = crossed.day
-        found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
-    corrected = correct(soundings, found, line, day, level)
+    divisions, level = Divisions.of(soundings, crossed.line), settings.water_level
+    found = calibrate(soundings[kept], divisions.at(kept), level)
+    if not found.effects and len(divisions.day.names) > len(crossed.day.names):  # too many
+        divisions = Divisions.of(soundings, crossed.line, crossed.day)
+        found = calibrate(soundings[kept], divisions.at(kept), level)
+    corrected = correct(soundings, found, divisions, level)
     if soundings.pings is not None:  # of a vehicle
         up = corrected.z - soundings.z
         taken = soundings.pings
@@ -162,17 +128,39 @@ def units(soundings: Soundings) -> Labels:
     return Labels(code.reshape(-1).astype(np.int64), tuple(names))
 
 
+def recordings(soundings: Soundings, unit: Labels) -> Labels:
+    """The recordings: the parts of units between pauses of more than ``PAUSE``. A receiver or a
+    sounder may have been started anew there, and its positions may have another error."""
+    if soundings.stamp_ns is None:
+        return unit
+    order = np.lexsort((soundings.stamp_ns, unit.code))
+    stamp, code = soundings.stamp_ns[order], unit.code[order]
+    begin = np.r_[True, (np.diff(code) != 0) | (np.diff(stamp) > PAUSE * SECOND)]
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(begin) - 1
+    names = (
+        f"{unit.names[i]} {str(np.datetime64(int(at), 'ns'))[11:16]}".strip()
+        for i, at in zip(code[begin].tolist(), stamp[begin].tolist(), strict=True)
+    )
+    return Labels(number, tuple(names))
+
+
 def correct(
-    soundings: Soundings, calibration: Calibration, line: Labels, day: Labels, water_level: float
+    soundings: Soundings, calibration: Calibration, divisions: Divisions, water_level: float
 ) -> Soundings:
     """The soundings without the known errors."""
-    fit = _Fit(soundings, line, day, water_level)
+    fit = _Fit(soundings, divisions, water_level)
     # With soundings that were left out of the estimate, another day may have the most.
     known = {(e.kind, e.name): e.value for e in calibration.effects if e.applied}
     fit.kinds = [(kind, name) for kind, name in known if kind != "line"]
     values = np.array([known[kind] for kind in fit.kinds])
-    constants = np.array([calibration.value("line", name) for name in line.names])
-    return fit.corrected(soundings, values, constants)
+    constants = np.array([calibration.value("line", name) for name in divisions.line.names])
+    off = {(each.kind, each.name): (-each.east, -each.north) for each in calibration.positions}
+    moves = fit.moved([
+        np.array([off.get((kind, name), (0.0, 0.0)) for name in part.names])
+        for kind, part in fit.parts.items()
+    ])  # fmt: skip
+    return fit.corrected(soundings, values, constants, moves)
 
 
 class _Fit:
@@ -180,10 +168,14 @@ class _Fit:
     the day ``reference``; None: the day with the most soundings."""
 
     def __init__(
-        self, soundings: Soundings, line: Labels, day: Labels, water_level: float,
+        self, soundings: Soundings, divisions: Divisions, water_level: float,
         reference: int | None = None,
     ) -> None:  # fmt: skip
+        line, day, recording = divisions
         self.line, self.day = line, day
+        self.parts = {"line": line}
+        if 1 < len(recording.names) <= len(line.names) / 2:
+            self.parts["recording"] = recording
         depth = soundings.depth
         self.surface = soundings.z + depth if depth is not None else np.full(
             len(soundings), water_level
@@ -207,7 +199,7 @@ class _Fit:
     def middle(self, soundings: Soundings) -> int:
         """The day with the median error of all days, weighted by their soundings, at the median
         depth. It is sound if the days with half of the soundings are, or if errors go both ways."""
-        found = self.estimate(soundings)
+        found = self.estimate(soundings, np.zeros_like(soundings.xy))
         if found is None:
             return self.reference
         off, depth = np.zeros(len(self.day.names)), float(np.median(self.surface - soundings.z))
@@ -219,9 +211,11 @@ class _Fit:
         return int(order[np.searchsorted(total, total[-1] / 2)])
 
     def corrected(
-        self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None
-    ) -> Soundings:
-        """The soundings corrected by effects of these values [P] and constants of lines [L]."""
+        self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None,
+        moves: np.ndarray | None = None,
+    ) -> Soundings:  # fmt: skip
+        """The soundings corrected by effects of these values [P] and constants of lines [L], and
+        moved [N, 2]."""
         level, scale = np.zeros(len(self.day.names)), np.zeros(len(self.day.names))
         ahead = np.zeros(len(soundings))
         for (kind, name), value in zip(self.kinds, values.tolist(), strict=True):
@@ -237,13 +231,20 @@ class _Fit:
         depth = (self.surface - soundings.z + off) / (1 + scale[self.day.code])
         z = np.where(off + scale[self.day.code] == 0, soundings.z, self.surface - depth)
         xy = soundings.xy + ahead[:, None] * self.motion.heading
+        if moves is not None:
+            xy = xy + moves
         return replace(
             soundings, xy=xy, z=z, depth=None if soundings.depth is None else self.surface - z
         )
 
-    def estimate(self, soundings: Soundings) -> Estimates | None:
-        """Estimates from the crossings of soundings as corrected so far; None if these are too
-        few."""
+    def moved(self, moves: Sequence[np.ndarray]) -> np.ndarray:
+        """By how much each sounding is moved [N, 2], if the parts of each division are."""
+        parts = zip(moves, self.parts.values(), strict=True)
+        return np.sum([move[part.code] for move, part in parts], axis=0)
+
+    def estimate(self, soundings: Soundings, moves: np.ndarray) -> Estimates | None:
+        """Estimates from the crossings of soundings as corrected so far, and moved [N, 2]; None if
+        these are too few. Those of moves are of the whole, the others of what is left."""
         depth = self.surface - soundings.z
         met = find_crossings(soundings.xy, soundings.z, self.line.code, depth, screened=False)
         ends = np.column_stack((met.row, met.other))
@@ -265,9 +266,12 @@ class _Fit:
         design = np.array(columns).reshape(len(columns), len(ends)).T
         gradient = gradients(self.motion.heading[ends], slope)
         lines = self.line.code[ends]
+        move = moves[ends]  # its variance is of the whole
+        difference = difference + (gradient * (move[:, 0] - move[:, 1])).sum(1)
         weight = crossing_weights(where[use], lines, met.block)
+        parts = [(part.code[ends], len(part.names)) for part in self.parts.values()]
         found, self.ratios = solve(
-            difference, design, lines, gradient, weight, len(self.line.names), self.ratios
+            difference, design, lines, len(self.line.names), parts, gradient, weight, self.ratios
         )
         return found
 
@@ -352,7 +356,18 @@ class _Fit:
             remarks.append("without times, a latency cannot be told from an antenna's offset")
         if len(self.day.names) > 1:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
-        return Calibration(tuple(effects), tuple(remarks))
+        return Calibration(tuple(effects), tuple(remarks), tuple(self._positions(found)))
+
+    def _positions(self, found: Estimates) -> Iterator[PositionError]:
+        """The errors of positions, where their variance is not 0."""
+        for (kind, part), moves in zip(self.parts.items(), found.moves, strict=True):
+            if found.positions_off and np.hypot(*moves.value.T).max() >= LEAST_MOVE:
+                off = (-moves.value).tolist()
+                for name, (east, north), covariance in zip(
+                    part.names, off, moves.covariance, strict=True
+                ):
+                    if east or north:
+                        yield PositionError(kind, name, east, north, covariance)
 
 
 def _common(constants: np.ndarray, size: np.ndarray) -> float:

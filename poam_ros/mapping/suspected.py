@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calibration import calibrate, units
+from .calibration import Divisions, calibrate
 from .crossed import Crossed
+from .effects import positions_sentence
 from .soundings import Soundings
 
 #: How sure an effect must be, in halves of its interval (3 standard deviations); the most lines, as
@@ -27,11 +28,15 @@ def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> lis
     if len(crossed.line.names) > MOST_LINES:
         return [f"an offset of {kind} {bias.name}" for kind, bias in crossed.offsets(lines=False)]
     kept = np.flatnonzero(~crossed.refused)
-    taken, day = soundings[kept], units(soundings).at(kept)
+    divisions = Divisions.of(soundings, crossed.line).at(kept)
+    calibration = calibrate(soundings[kept], divisions, water_level)
     found = [
-        (abs(each.value) / (each.high - each.value), each)
-        for each in calibrate(taken, crossed.line.at(kept), day, water_level).effects
+        (abs(each.value) / (each.high - each.value), each.estimate)
+        for each in calibration.effects
         if each.applied
     ]
-    found.sort(key=lambda pair: -pair[0])
-    return [each.estimate for sure, each in found if sure >= SURE]
+    found += [
+        (max(each.sure for each in errors), positions_sentence(errors))
+        for errors in calibration.position_errors
+    ]
+    return [sentence for sure, sentence in sorted(found, reverse=True) if sure >= SURE]

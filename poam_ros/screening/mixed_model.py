@@ -1,4 +1,5 @@
-"""Linear mixed models of the differences at crossings: effects of a survey, constants of lines.
+"""Linear mixed models of the differences at crossings: effects of a survey, constants of lines, and
+errors of the positions of lines and recordings.
 
 Robust weights (Huber 1981, section 7.8); mixed-model equations (Henderson 1975); variances by
 restricted likelihood (Patterson and Thompson 1971).
@@ -6,6 +7,7 @@ restricted likelihood (Patterson and Thompson 1971).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,65 +15,104 @@ import numpy as np
 #: Robust fit: scatters beyond which a difference counts less, and rounds.
 HUBER, STEPS = 1.5, 12
 #: Variances tried, relative to that of a depth at a crossing: of positions there (m^2), of
-#: constants of lines, and of the positions of whole lines (m^2).
+#: constants of lines, and of the positions of whole lines and recordings (m^2).
 TRIED = tuple(0.0 if k < 0 else 1e-3 * 4.0**k for k in range(-1, 14))
+#: Twice the log likelihood ratio of a variance that is not 0: 5 %, at the limit of what is possible
+#: (Self and Liang 1987).
+LIKELIHOOD_RATIO = 2.71
+
+
+@dataclass(frozen=True)
+class Moves:
+    """By how much the positions of parts of a survey are to be moved east and north [P, 2], in m;
+    with the covariances [P, 2, 2]."""
+
+    value: np.ndarray
+    covariance: np.ndarray
 
 
 @dataclass(frozen=True)
 class Estimates:
     """Of effects [P], with their covariance; of lines [L], with their standard deviation [L] and
-    number of crossings [L]."""
+    number of crossings [L]; for each division of a survey, the moves of its parts; and whether
+    positions are off at all (likelihood ratio, 5 %)."""
 
     value: np.ndarray
     covariance: np.ndarray
     constants: np.ndarray
     std: np.ndarray
     counts: np.ndarray
+    moves: tuple[Moves, ...]
+    positions_off: bool
 
 
 def solve(
-    difference: np.ndarray, design: np.ndarray, lines: np.ndarray, gradient: np.ndarray,
-    weight: np.ndarray, count: int, ratios: list[float] | None,
+    difference: np.ndarray, design: np.ndarray, lines: np.ndarray, count: int,
+    parts: Sequence[tuple[np.ndarray, int]], gradient: np.ndarray, weight: np.ndarray,
+    ratios: list[float] | None,
 ) -> tuple[Estimates, list[float]]:  # fmt: skip
-    """Fit differences [C] by effects (design [C, P]), and constants and shifts of lines ([C, 2]
-    indices), by which the bottom's gradient [C, 2] makes errors. ``weight``: for how many
-    independent crossings each stands [C]. ``ratios``: the variances, as of ``TRIED``; None: they
-    are estimated. Returns them as well."""
+    """Fit differences [C] by effects, constants of lines, and errors of positions.
+
+    Args:
+        difference: [C], in m.
+        design: the change of each difference by each effect [C, P].
+        lines: the two lines of each crossing [C, 2].
+        count: number of lines.
+        parts: the same two for each division of the survey whose parts have positions that are off.
+        gradient: of the bottom [C, 2], by which positions that are off make differences.
+        weight: for how many independent crossings each stands [C].
+        ratios: the variances, as of ``TRIED``; None: they are estimated.
+
+    Returns:
+        The estimates, and the variances.
+    """
     effects = design.shape[1]
-    lines_of = _between(lines, np.ones(len(difference)), count)
-    seen = np.flatnonzero(np.abs(lines_of).sum(0))
-    shifts = [_between(lines, side, count)[:, seen] for side in gradient.T]
-    whole = np.column_stack((design, lines_of[:, seen], *shifts))
+    lines_of, seen = _seen(lines, np.ones((len(difference), 1)), count)
+    moved = [_seen(part, gradient, number) for part, number in parts]
+    columns = [design, lines_of, *(each for each, _ in moved)]
+    whole, sizes = np.column_stack(columns), [column.shape[1] for column in columns]
     steep = (gradient**2).sum(1)
     robust, known = np.ones(len(difference)), ratios is not None
-    ratios = ratios or [0.01, 0.1, 0.01]
+    ratios = ratios or [0.01, 0.1] + [0.01] * len(parts)
 
     def fitted(ratios: list[float]) -> _Fitted:
         variance = robust * (1 + ratios[0] * steep)
-        prior = np.repeat([1e9, ratios[1], ratios[2]], [effects, len(seen), 2 * len(seen)])
+        prior = np.repeat([1e9, *ratios[1:]], sizes)
         return _fitted(difference, whole, variance, weight, np.maximum(prior, 1e-9), effects)
 
     for step in range(STEPS):
         tune = step in (2, 6) and not known  # with outliers known
-        for which in (0, 1, 2, 0, 1, 2) if tune else ():
+        for which in 2 * list(range(len(ratios))) if tune else ():
             tries = [[*ratios[:which], new, *ratios[which + 1 :]] for new in TRIED]
             ratios = min(tries, key=lambda each: fitted(each).loss)
         found = fitted(ratios)
         rest = np.abs(difference - whole @ found.value) / np.sqrt(1 + ratios[0] * steep)
         usual = max(1.4826 * float(np.median(rest)), 1e-6)
         robust = np.maximum(1.0, rest / (HUBER * usual))
+    first = np.cumsum(sizes)
     constants, std = np.zeros(count), np.full(count, np.inf)
-    own = slice(effects, effects + len(seen))
-    constants[seen] = found.value[own]
-    std[seen] = np.sqrt(np.diag(found.covariance)[own])
+    constants[seen] = found.value[effects : first[1]]
+    std[seen] = np.sqrt(np.diag(found.covariance)[effects : first[1]])
     counts = np.bincount(lines.ravel(), minlength=count)
+    moves = []
+    for k, ((_, present), (_, number)) in enumerate(zip(moved, parts, strict=True)):
+        value, spread = np.zeros((number, 2)), np.full((number, 2, 2), np.inf)
+        both = first[k + 1] + np.arange(len(present))[:, None] + len(present) * np.arange(2)
+        value[present] = found.value[both]
+        spread[present] = found.covariance[both[:, :, None], both[:, None]]
+        moves.append(Moves(value, spread))
+    without = fitted([*ratios[:2], *[0.0] * len(parts)])
+    positions_off = without.loss - found.loss > LIKELIHOOD_RATIO
     wider = np.maximum(
         1.0,
         _jackknife(difference, whole, found, robust * (1 + ratios[0] * steep) / weight, effects)
         / np.sqrt(np.diag(found.covariance)[:effects]),
     )
     covariance = found.covariance[:effects, :effects] * np.outer(wider, wider)
-    return Estimates(found.value[:effects], covariance, constants, std, counts), ratios
+    estimates = Estimates(
+        found.value[:effects], covariance, constants, std, counts, tuple(moves), positions_off
+    )
+    return estimates, ratios
 
 
 def _jackknife(
@@ -85,13 +126,19 @@ def _jackknife(
     return np.sqrt(((influence[:effects] * rest) ** 2).sum(1))
 
 
-def _between(lines: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    """Values [C] at the first line of each crossing, and their negatives at the second
-    [C, count]."""
-    found, row = np.zeros((len(lines), count)), np.arange(len(lines))
-    np.add.at(found, (row, lines[:, 0]), values)
-    np.add.at(found, (row, lines[:, 1]), -values)
-    return found
+def _seen(parts: np.ndarray, values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values [C, K] at the first part of each crossing ([C, 2] indices), and their negatives at the
+    second: K columns for each part that crosses another, one value's after the other; and these
+    parts."""
+    row = np.arange(len(parts))
+    seen = np.unique(parts[parts[:, 0] != parts[:, 1]])
+    columns = []
+    for value in values.T:
+        found = np.zeros((len(parts), count))
+        np.add.at(found, (row, parts[:, 0]), value)
+        np.add.at(found, (row, parts[:, 1]), -value)
+        columns.append(found[:, seen])
+    return np.column_stack(columns), seen
 
 
 @dataclass(frozen=True)

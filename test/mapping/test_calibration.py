@@ -15,14 +15,14 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping import suspected as suspecting
 from poam_ros.mapping.calibration import (
-    Calibration,
-    Effect,
+    Divisions,
     calibrate,
     calibrated,
     correct,
     units,
 )
 from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.effects import Calibration, Effect
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
 from poam_ros.mapping.suspected import suspected
@@ -60,7 +60,7 @@ def planted(
 
 
 def found_in(whole: Soundings) -> Calibration:
-    return calibrate(whole, whole.labels[LINE], days(whole), 0.0)
+    return calibrate(whole, Divisions.of(whole, whole.labels[LINE]), 0.0)
 
 
 def applied(found: Calibration) -> dict[tuple[str, str], object]:
@@ -120,6 +120,39 @@ def test_of_very_many_lines_only_offsets_of_days_are_suspected(monkeypatch):
     assert suspected_in(planted(survey(), 0.4, level=0.2)) == ["an offset of day 2023-11-15"]
 
 
+def in_three_recordings(whole: Soundings) -> Soundings:
+    """The same lines, without a pause but at two places."""
+    count = len(whole.labels[LINE].names)
+    recording = 3 * whole.labels[LINE].code // count
+    return replace(
+        whole, stamp_ns=BEGIN + (np.arange(len(whole)) + 600 * recording) * 1_000_000_000
+    )
+
+
+@pytest.mark.parametrize("kind", ["line", "recording"])
+def test_positions_that_are_off_are_found_at_crossings(kind):
+    whole = in_three_recordings(survey())
+    divisions = Divisions.of(whole, whole.labels[LINE])
+    assert len(divisions.recording.names) == 3
+    part = getattr(divisions, kind)
+    off = np.random.default_rng(7).normal(0, 4, (len(part.names), 2))
+    found = found_in(replace(whole, xy=whole.xy + off[part.code]))
+    errors = {each.name: each for each in found.positions if each.kind == kind}
+    assert set(errors) == set(part.names)
+    moved = correct(whole, found, divisions, 0.0).xy - whole.xy
+    left = moved + off[part.code]  # what all lines share, cannot be seen
+    assert (left - left.mean(0)).std() < 0.4 * off[part.code].std()
+    size = np.hypot(*np.array([(each.east, each.north) for each in errors.values()]).T).max()
+    assert f"at most {size:.1f} m: corrected" in " ".join(found.sentences)
+
+
+def test_where_positions_are_right_they_stay():
+    whole = survey()
+    corrected, found = calibrated(whole, SETTINGS)
+    assert np.hypot(*(corrected.xy - whole.xy).T).max() < 0.5
+    assert all(np.hypot(each.east, each.north) < 0.5 for each in found.positions)
+
+
 def star(seed: int) -> Soundings:
     """Sixteen lines of 240 m through one place, without errors but noise."""
     rng, lines = np.random.default_rng(seed), 16
@@ -157,7 +190,7 @@ def test_the_day_with_the_most_soundings_is_corrected_if_another_is_the_referenc
     day = days(whole)
     most = int(np.bincount(day.code).argmax())
     found = Calibration((Effect("level", day.names[most], 0.3, 0.2, 0.4, True),), ())
-    moved = whole.z - correct(whole, found, whole.labels[LINE], day, 0.0).z
+    moved = whole.z - correct(whole, found, Divisions.of(whole, whole.labels[LINE]), 0.0).z
     np.testing.assert_allclose(moved, np.where(day.code == most, 0.3, 0.0), atol=1e-12)
 
 
@@ -213,12 +246,23 @@ def test_too_few_crossings_are_reported():
 
 @pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
 def test_errors_planted_in_a_recorded_survey_are_found():
-    """Beside what the record has of its own."""
+    """Once what the record has of its own is corrected."""
     whole = replace(read_soundings(CAPUTH, ReadOptions(times=True)), labels={})
-    whole = with_lines(whole)[np.arange(0, len(whole), 2)]
+    whole, _ = calibrated(with_lines(whole)[np.arange(0, len(whole), 2)], SETTINGS)
     names = days(whole).names
-    own, faulty = found_in(whole), found_in(planted(whole, 0.4, 0.1, 0.01, (3, 2)))
+    found = applied(found_in(planted(whole, 0.4, 0.1, 0.01, (3, 2))))
     wanted = ((("latency", ""), 0.4), (("level", names[3]), 0.1), (("scale", names[2]), 0.01))
     for name, error in wanted:
-        each = applied(faulty)[name]
-        assert each.low < own.value(*name) + error < each.high, each.sentence
+        assert found[name].low < error < found[name].high, found[name].sentence
+
+
+@pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
+def test_recordings_whose_positions_are_off_agree_once_they_are_corrected():
+    whole = read_soundings(CAPUTH, ReadOptions(times=True))
+    whole = whole[np.arange(0, len(whole), 2)]
+    before = np.abs(cross(whole, SETTINGS).table.difference)
+    corrected, found = calibrated(whole, SETTINGS)
+    after = np.abs(cross(corrected, SETTINGS).table.difference)
+    assert np.median(after) < 0.5 * np.median(before)
+    assert np.quantile(after, 0.95) < 0.4 * np.quantile(before, 0.95)
+    assert len(found.positions) == 16 and "positions of 16 lines" in " ".join(found.sentences)

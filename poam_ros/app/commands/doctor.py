@@ -235,6 +235,7 @@ def crossing_findings(folder: Path) -> Iterator[Finding]:
     from ...importers.raw import ReadOptions
     from ...journal.folder import DATABASE
     from ...mapping.calibration import calibrated
+    from ...mapping.effects import positions_sentence
     from ...mapping.soundings import SoundingMapSettings
 
     if not (folder / DATABASE).exists():
@@ -249,8 +250,8 @@ def crossing_findings(folder: Path) -> Iterator[Finding]:
             yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
         elif each.kind != "line":
             yield Finding(f"{each.estimate}, which may be 0")
-    for remark in found.remarks:
-        yield Finding(remark)
+    for sentence in (*map(positions_sentence, found.position_errors), *found.remarks):
+        yield Finding(sentence)
 
 
 HEALTHY, PROBLEMS = 0, 1

@@ -1,0 +1,135 @@
+"""Constant errors of a survey with their intervals, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.errors import quantity
+
+#: The 95 % quantile of a sum of two squared standard normal variables.
+SQUARE_95 = -2 * math.log(0.05)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An estimate with its 95 % interval.
+
+    Attributes:
+        kind: ``level`` (m, up), ``scale`` (of the depth), ``along`` (m: the sounder is so far ahead
+            of the antenna), ``latency`` (s: a depth is so much older than its position) or
+            ``line`` (m, up).
+        name: of the day or line.
+        value, low, high: the estimate and its interval, in the unit of ``kind``.
+        applied: whether the interval excludes 0, so that it is corrected.
+    """
+
+    kind: str
+    name: str
+    value: float
+    low: float
+    high: float
+    applied: bool
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in words, and whether it was corrected."""
+        done = "corrected" if self.applied else "not corrected: may be 0"
+        return f"{self.estimate}: {done}"
+
+    @property
+    def estimate(self) -> str:
+        """The estimate in words."""
+        factor, unit, digits = {
+            "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
+        }.get(self.kind, (1.0, " m", 3))  # fmt: skip
+        value, low, high = (f"{factor * v:+.{digits}f}" for v in (self.value, self.low, self.high))
+        what = {
+            "level": f"level of {self.name}: its elevations are off by",
+            "scale": f"depths of {self.name} are off by",
+            "along": "along the direction of travel, depths belong ahead by",
+            "latency": "latency: depths are older than their positions by",
+            "line": f"{self.kind} {self.name}: its elevations are off by",
+        }[self.kind]
+        return f"{what} {value}{unit} (95 %: {low} to {high})"
+
+
+@dataclass(frozen=True)
+class PositionError:
+    """By how much the positions of a line or a recording are off, relative to those of most.
+
+    Attributes:
+        kind: ``line`` or ``recording``. A line's error is relative to that of its recording.
+        name: of the line or recording.
+        east, north: the estimate, in m.
+        covariance: of both [2, 2], in m^2.
+    """
+
+    kind: str
+    name: str
+    east: float
+    north: float
+    covariance: np.ndarray
+
+    @property
+    def sure(self) -> float:
+        """The distance from 0, in distances to the edge of the 95 % region in that direction."""
+        off = np.array([self.east, self.north])
+        return math.sqrt(float(off @ np.linalg.solve(self.covariance, off)) / SQUARE_95)
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in words."""
+        components = ((self.east, ("east", "west")), (self.north, ("north", "south")))
+        way = " and ".join(
+            f"{abs(value):.1f} m {names[value < 0]}"
+            for value, names in components
+            if abs(value) >= 0.05
+        )
+        radius = math.sqrt(SQUARE_95 * float(np.linalg.eigvalsh(self.covariance)[-1]))
+        return (
+            f"{self.kind} {self.name}: its positions are off by {way} (95 %: within "
+            f"{radius:.1f} m of that)"
+        )
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The estimates, sentences on what cannot be known, and the positions that were corrected."""
+
+    effects: tuple[Effect, ...]
+    remarks: tuple[str, ...]
+    positions: tuple[PositionError, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The estimates and remarks, in words."""
+        found = [each.sentence for each in self.effects]
+        for errors in self.position_errors:
+            found.append(positions_sentence(errors) + ": corrected")
+            found += [each.sentence for each in errors if each.sure > 1]
+        return found + list(self.remarks)
+
+    @property
+    def position_errors(self) -> list[list[PositionError]]:
+        """Those of lines, and those of recordings; without a list if there are none."""
+        kinds = dict.fromkeys(each.kind for each in self.positions)
+        return [[each for each in self.positions if each.kind == kind] for kind in kinds]
+
+    def value(self, kind: str, name: str = "") -> float:
+        """The value of a corrected effect; 0 if there is none."""
+        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
+        return next(found, 0.0)
+
+
+def positions_sentence(errors: Sequence[PositionError]) -> str:
+    """The errors of the positions of lines or of recordings, in words."""
+    size = np.hypot([each.east for each in errors], [each.north for each in errors])
+    mean = float(np.sqrt(np.mean(size**2)))
+    return (
+        f"positions of {quantity(len(errors), errors[0].kind)} are off by {mean:.1f} m (root mean "
+        f"square), at most {size.max():.1f} m"
+    )
