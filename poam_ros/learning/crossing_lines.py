@@ -27,6 +27,8 @@ class BatchVerdicts:
 
     Attributes:
         watch: the crossings so far, and the last shift of positions.
+        withdrawn_lines: the newest withdrawn lines, by their crossings so far. They are found when
+            these change, and may be read on any thread.
     """
 
     def __init__(self, updater: ModelUpdater, settings: ScreeningSettings) -> None:
@@ -39,6 +41,7 @@ class BatchVerdicts:
         self._blocks = PingBlocks()
         self._verdicts = LineVerdicts(self._blocks)
         self.watch = ShiftWatch(self._blocks, self._settings.position_std)
+        self.withdrawn_lines: list[LineVerdict] = []
         self._known = 0  # first pings of the next batch that were in an earlier try
 
     def recover(self, recovery: Recovery) -> None:
@@ -49,18 +52,15 @@ class BatchVerdicts:
             for i, step in enumerate(steps)
             if step.kind == SHIFT and step.last < known
         ]
-        if self._enabled or shifts:
+        if self._enabled or shifts or len(self._updater.withdrawals.withdrawn):
             self._blocks.add(recovery.data[:known])
             self.watch.recover(shifts)
+            self._find_withdrawn_lines()
 
-    @property
-    def withdrawn_lines(self) -> list[LineVerdict]:
-        """The newest withdrawn lines, by their crossings so far."""
+    def _find_withdrawn_lines(self) -> None:
         withdrawn, data = self._updater.withdrawals.withdrawn, self._blocks.data
-        if not len(withdrawn):
-            return []
         stride = STRIDE * float(np.ptp(data.xy, axis=0).max()) if len(data) else 0.0
-        return withdrawn_lines(withdrawn, self.watch.crossings, stride)
+        self.withdrawn_lines = withdrawn_lines(withdrawn, self.watch.crossings, stride)
 
     def learned(self) -> None:
         """The batch is not tried again."""
@@ -79,6 +79,7 @@ class BatchVerdicts:
         events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
         self._blocks.add(fresh)
+        crossings = len(self.watch.crossings)
         try:
             for verdict in self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number):
                 text = self._sentence(verdict)
@@ -90,6 +91,8 @@ class BatchVerdicts:
             if shift is not None:
                 steps.append(JournalStep(SHIFT, shift.first, shift.last, stamp_ns=stamp_ns))
                 events.append(PositionsShifted(shift.sentence))
+            if steps or len(self.watch.crossings) > crossings:
+                self._find_withdrawn_lines()
         except Exception as error:
             events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))
         if texts:

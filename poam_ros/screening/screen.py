@@ -17,6 +17,7 @@ import numpy as np
 from ..core.maps import Predicted
 from ..core.samples import Samples
 from ..core.settings import Settings, setting
+from .lines import usual_step
 from .track import (
     JUMP_SIGMAS,
     ScreenerState,
@@ -166,6 +167,8 @@ class _ScreeningPass:
         self.seen = before  # rows screened at least once
         tail = int((state.distances > self.track.reached).sum())
         self.first = before - min(tail, MAX_REPLAYED_HELD)  # first row of the path
+        near = np.concatenate([self.track.accepted[:, :2], self.pings.xy[self.first :]])
+        self.step = usual_step(np.hypot(*np.diff(near, axis=0).T))  # of the track, in m
         self.path = self._follow() if self.first < count else None
 
     @property
@@ -184,16 +187,18 @@ class _ScreeningPass:
     def _screen(self, row: int) -> None:
         place, state, ratio = self._place(row), self.state, self.settings.echo_ratio
         self.distances[row] = self.track.go(place)
-        expected, tolerance = self.track.expected(place), JUMP_SIGMAS * self.track.scatter
+        expected = self.track.expected(place, self.step)
+        tolerance = JUMP_SIGMAS * self.track.scatter
         self.seen, continued = row + 1, []
         assert self.path is not None
         if self.path.is_bottom[row - self.first]:
             continued = [
                 run
                 for run, last in state.open.items()
-                if last.beside(place) and similar_ranges(place.range, last.range, ratio, tolerance)
+                if last.beside(place, self.step)
+                and similar_ranges(place.range, last.range, ratio, tolerance)
             ]
-            agrees = self._linked(row) or self.track.agrees(place, ratio)
+            agrees = self._linked(row) or self.track.agrees(place, ratio, self.step)
             if agrees or self._supported(row, place, expected):
                 # If the map supports the bottom that a run leads to, the run was bottom, too.
                 self._close([] if agrees else continued, agrees, before=row)
@@ -214,7 +219,7 @@ class _ScreeningPass:
             ranges = self.range[rows] + self.pings.z[rows] - self.mean[rows]
             mapped = PredictedRanges(ranges, self.std[rows] ** 2)
         xy, ratio = self.pings.xy[rows], self.settings.echo_ratio
-        return follow(self.track.accepted, xy, self.range[rows], mapped, ratio)
+        return follow(self.track.accepted, xy, self.range[rows], mapped, ratio, self.step)
 
     def _linked(self, row: int) -> bool:
         """Whether the bottom continues to a ping from an accepted one, without a jump."""
@@ -311,7 +316,8 @@ class _ScreeningPass:
             return True
         if self.runs[rows[0]] in self.state.enclosed_runs:
             return False
-        if self.distances[rows[-1]] - self.distances[rows[0]] < neighbourhood_radius(expected):
+        length = self.distances[rows[-1]] - self.distances[rows[0]]
+        if length < neighbourhood_radius(expected, self.step):
             return False
         alone = bool(np.isnan(expected))  # only the map can contradict it
         limit = MAX_FIRST_SIGMAS if alone else MAX_MULTIPLE_SIGMAS

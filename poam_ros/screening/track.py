@@ -23,7 +23,9 @@ CHUNK = 64  # pings compared with all others at a time, to bound the memory
 
 MAX_RECENT = 20  # accepted pings that a new one is compared with
 MIN_AGREEING = 2  # of these: one accepted false echo supports no other
-MIN_NEIGHBOURHOOD = 2.0  # m: pings are neighbours within this, or within half their range
+#: m: pings are neighbours within this, half their range, or ``NEIGHBOUR_STEPS`` usual steps.
+MIN_NEIGHBOURHOOD = 2.0
+NEIGHBOUR_STEPS = 3.0
 MEDIAN_COUNT = 5  # accepted pings whose median is the expected next range
 JUMP_SIGMAS = 3.0  # a larger step, in scatters, is a jump
 ROUGHNESS_LIMIT = 2.5  # a run with a larger mean step, in scatters, is not smooth
@@ -59,15 +61,21 @@ class TrackPoint(NamedTuple):
     y: float
     range: float
 
-    def beside(self, other: TrackPoint) -> bool:
-        """Whether the two pings are neighbours."""
+    def beside(self, other: TrackPoint, step: float) -> bool:
+        """Whether the two pings are neighbours on a track with this usual step."""
         distance = math.hypot(self.x - other.x, self.y - other.y)
-        return distance <= neighbourhood_radius(min(self.range, other.range))
+        return distance <= neighbourhood_radius(min(self.range, other.range), step)
 
 
-def neighbourhood_radius(depth: float) -> float:
-    """Largest distance between neighbouring pings at a range."""
-    return max(MIN_NEIGHBOURHOOD, depth / 2)
+def neighbourhood_radius(depth: float, step: float) -> float:
+    """Largest distance between neighbouring pings at a range: a fast boat over shallow water has
+    steps as long as the depth, and still no gaps.
+
+    Args:
+        depth: the smaller range, in m.
+        step: the usual distance between successive pings, in m.
+    """
+    return max(MIN_NEIGHBOURHOOD, depth / 2, NEIGHBOUR_STEPS * step)
 
 
 def similar_ranges(one: float, other: float, ratio: float, tolerance: float) -> bool:
@@ -128,19 +136,19 @@ class AcceptedTrack:
         """Largest differences [N] at ranges [N] that are not jumps."""
         return JUMP_SIGMAS * np.maximum(self.scatter, MIN_SCATTER_RATIO * ranges)
 
-    def expected(self, place: TrackPoint) -> float:
+    def expected(self, place: TrackPoint, step: float) -> float:
         """The range expected at a place, from neighbouring accepted pings; NaN without any."""
-        near = self._near(place)[-MEDIAN_COUNT:]
+        near = self._near(place, step)[-MEDIAN_COUNT:]
         return float(np.median(near)) if near else math.nan
 
-    def agrees(self, place: TrackPoint, ratio: float) -> bool:
+    def agrees(self, place: TrackPoint, ratio: float, step: float) -> bool:
         """Whether neighbouring accepted pings have similar ranges."""
-        near, tolerance = self._near(place), JUMP_SIGMAS * self.scatter
+        near, tolerance = self._near(place, step), JUMP_SIGMAS * self.scatter
         same = sum(similar_ranges(place.range, other, ratio, tolerance) for other in near)
         return same >= min(MIN_AGREEING, len(near)) > 0
 
-    def _near(self, place: TrackPoint) -> list[float]:
-        return [other.range for _, other in self._accepted if other.beside(place)]
+    def _near(self, place: TrackPoint, step: float) -> list[float]:
+        return [other.range for _, other in self._accepted if other.beside(place, step)]
 
 
 @dataclass

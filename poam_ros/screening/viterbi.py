@@ -61,6 +61,7 @@ def follow(
     ranges: np.ndarray,
     mapped: PredictedRanges | None,
     ratio: float,
+    step: float,
 ) -> BottomPath:
     """The most likely path through pings.
 
@@ -70,6 +71,7 @@ def follow(
         ranges: measured there [N].
         mapped: the map's prediction; None: there is no map.
         ratio: largest ratio to the expected range that is not a jump.
+        step: the usual distance between successive pings.
     """
     first_variance = 0.0
     if not len(known):
@@ -83,7 +85,7 @@ def follow(
     scatter = _scatter(steps, np.maximum(r[1:], r[:-1]) <= ratio * np.minimum(r[1:], r[:-1]))
     grain = (ratio - 1) / RATIO_SIGMAS
     for _ in range(MAX_ITERATIONS):
-        found = _Viterbi(points, r, count, scatter, mapped, grain, first_variance).path()
+        found = _Viterbi(points, r, count, scatter, mapped, grain, first_variance, step).path()
         bottom = np.flatnonzero(np.concatenate([np.ones(count, dtype=bool), found.is_bottom]))
         used = np.zeros(len(steps), dtype=bool)
         used[bottom[1:] - 1] = True
@@ -106,9 +108,11 @@ class _Viterbi:
         mapped: PredictedRanges | None,
         grain: float,
         first_variance: float,
+        step: float,
     ) -> None:
         self.points, self.r, self.count, self.scatter = points, r, count, scatter
         self.mapped, self.grain, self.first_variance = mapped, grain, first_variance
+        self.step = step
 
     def path(self) -> BottomPath:
         r, count, size = self.r, self.count, len(self.r)
@@ -152,7 +156,7 @@ class _Viterbi:
 
     def _beside(self, one: int, other: int) -> bool:
         away = np.hypot(*(self.points[one] - self.points[other]))
-        return bool(away <= neighbourhood_radius(min(self.r[one], self.r[other])))
+        return bool(away <= neighbourhood_radius(min(self.r[one], self.r[other]), self.step))
 
 
 def _normal(error: np.ndarray, variance: np.ndarray) -> np.ndarray:

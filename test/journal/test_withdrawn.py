@@ -228,11 +228,23 @@ def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed):
     late.close()
 
 
+def test_withdrawn_lines_are_told_with_their_crossings_also_without_screening(crossed):
+    s = crossed().until()
+    told = s.session.verdicts.withdrawn_lines
+    assert told and told is s.session.verdicts.withdrawn_lines  # not found anew for each reader
+    assert "1 crossing, median -" in told[0].sentence and "double echoes" in told[0].sentence
+    s.close()
+    again = crossed(**{"screening.enabled": False}).work()
+    lines = again.session.verdicts.withdrawn_lines
+    assert [line.sentence for line in lines] == [line.sentence for line in told]
+
+
 def test_a_reset_forgets_the_verdicts(crossed):
     s = crossed().until()
     s.session.handle(ResetRequested(), s.now)
     s.turn()
     assert not len(s.session.withdrawn) and s.session.status.withdrawn == 0
+    assert not s.session.verdicts.withdrawn_lines
     s.stamp = 0
     s.until(int(np.flatnonzero(s.LINES == 3)[0]) + 20)
     s.turn()

@@ -114,6 +114,14 @@ def test_the_bottom_is_accepted_whatever_its_shape(ground, sonar_z):
     assert (~kept).mean() < 0.005
 
 
+def test_steps_longer_than_the_depth_are_no_gaps():
+    """A fast boat in 1 to 4 m of water."""
+    xy = lines(step=2.5)
+    ground = -2.5 + 1.5 * np.sin(xy[:, 0] / 9) * np.cos(xy[:, 1] / 7)
+    kept = survey(xy, noisy(ground, std=0.05), pilot=60)
+    assert (~kept).mean() < 0.005
+
+
 def test_a_cliff_that_doubles_the_range_is_held_until_the_next_line():
     xy = lines()[:332]  # two lines
     z = cliff(xy)

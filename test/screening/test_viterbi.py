@@ -17,7 +17,7 @@ def along(ranges, step=0.4):
 
 def test_a_late_echo_is_not_bottom():
     xy, ranges = along([20, 20.2, 31, 20.1, 19.9, 55, 20])
-    found = follow(KNOWN, xy, ranges, None, RATIO)
+    found = follow(KNOWN, xy, ranges, None, RATIO, 0.4)
     assert found.is_bottom.tolist() == [True, True, False, True, True, False, True]
     assert found.origin[[0, 1, 3, 4, 6]].tolist() == [-1, 0, 1, 3, 4]
     assert not found.jumped[found.is_bottom].any()
@@ -32,13 +32,13 @@ def test_a_jump_on_a_smooth_bottom_is_normal_on_a_rough_one():
     spike[echo] *= 2.5
     xy, _ = along(ranges)
     known = np.array([[-0.4, 0.0, ranges[0]]])
-    assert follow(known, xy, ranges, None, RATIO).is_bottom.all()
-    assert (follow(known, xy, spike, None, RATIO).is_bottom == ~echo).all()
+    assert follow(known, xy, ranges, None, RATIO, 0.4).is_bottom.all()
+    assert (follow(known, xy, spike, None, RATIO, 0.4).is_bottom == ~echo).all()
 
 
 def test_jumps_of_the_bottom_are_marked():
     xy, ranges = along([20] * 10 + [45] * 30)
-    found = follow(KNOWN, xy, ranges, None, RATIO)
+    found = follow(KNOWN, xy, ranges, None, RATIO, 0.4)
     assert found.is_bottom.all() and np.flatnonzero(found.jumped).tolist() == [10]
 
 
@@ -46,13 +46,13 @@ def test_a_map_of_the_bottom_beyond_confirms_it():
     xy, ranges = along([20, 20, 45, 20, 20])
     known = np.array([20.0, 20, 45, 20, 20])
     sure, elsewhere = (PredictedRanges(mean, np.full(5, 0.5)) for mean in (known, np.full(5, 20.0)))
-    assert follow(KNOWN, xy, ranges, sure, RATIO).is_bottom.all()
-    assert not follow(KNOWN, xy, ranges, elsewhere, RATIO).is_bottom[2]
+    assert follow(KNOWN, xy, ranges, sure, RATIO, 0.4).is_bottom.all()
+    assert not follow(KNOWN, xy, ranges, elsewhere, RATIO, 0.4).is_bottom[2]
 
 
 def test_the_first_ping_may_be_an_echo():
     xy, ranges = along([52, 20, 20.1, 19.9, 20, 20.2, 20, 19.8, 20, 20.1])
-    found = follow(np.empty((0, 3)), xy, ranges, None, RATIO)
+    found = follow(np.empty((0, 3)), xy, ranges, None, RATIO, 0.4)
     assert found.is_bottom.tolist() == [False] + [True] * 9
 
 
@@ -60,4 +60,4 @@ def test_the_first_ping_may_be_an_echo():
 def test_a_path_exists_for_any_ranges(ranges):
     xy, ranges = along(ranges, step=0.0)
     with np.errstate(all="raise", under="ignore"):
-        assert len(follow(np.empty((0, 3)), xy, ranges, None, RATIO).is_bottom) == len(ranges)
+        assert len(follow(np.empty((0, 3)), xy, ranges, None, RATIO, 0.4).is_bottom) == len(ranges)
