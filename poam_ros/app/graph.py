@@ -69,7 +69,7 @@ ROBOT_FORWARDED = (
     "areas.polygon_degrees", "areas.keep_outs_degrees", "goals.degrees", "goals.file",
     "origin", "heading", "home_degrees", "goal_period", "goals.action", "mission_dir",
     "watchdog.resume_after_restart", "managed", "screening.enabled", "water.level", "min_depth",
-    "min_depth_probability", "home_reserve", *_TARGET,
+    "min_depth_probability", "home_reserve", "current", *_TARGET,
 )  # fmt: skip
 ROBOT_ROWS = {row.name: row for table in robot_tables().values() for row in table}
 #: Topics that may have other names on a vehicle; the defaults are the nodes' own names.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .errors import InputError
+
+#: The largest current that is reckoned with, as a share of the vehicle's speed.
+STRONGEST = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,13 @@ class Current:
                 f"{math.hypot(self.x, self.y):g} m/s"
             )
 
+    @classmethod
+    def at_most(cls, velocity: Sequence[float], speed: float) -> Current:
+        """A current of this velocity [2], or as much of it as the vehicle can make way in."""
+        x, y = velocity
+        share = min(1.0, STRONGEST * speed / max(math.hypot(x, y), 1e-12))
+        return cls(share * x, share * y, speed)
+
     def __str__(self) -> str:
         return f"{self.x:.2f} {self.y:.2f} m/s"
 
@@ -43,6 +54,8 @@ class Current:
 
     def speed_over_ground(self, angle: float) -> float:
         """Speed over ground in m/s along a direction, in rad from x to y."""
+        if self.still:
+            return self.speed
         along = self.x * math.cos(angle) + self.y * math.sin(angle)
         return along + math.sqrt(self.speed**2 - self._across(angle) ** 2)
 

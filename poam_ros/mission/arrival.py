@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from ..core.current import Current
 from ..core.errors import InputError
 from ..core.geometry import is_place
 
@@ -22,7 +24,8 @@ class ArrivalDetector:
     ``reached``: the path came within ``goal_radius`` of the goal, at or between two positions.
     ``passed``: the closest approach lies within ``capture_radius``, and the vehicle moves away (it
     may never come nearer with bounded turning) or has come to rest there.
-    ``timeout``: twice the time of the straight line, plus half a minute for turning and delays.
+    ``timeout``: twice the time of the straight line, plus half a minute for turning and delays. A
+    current against the vehicle lengthens it.
 
     A decrease of the distance that starts inside the capture radius is not an approach: a vehicle
     must first move away from a goal inside its turning circle before it can reach it.
@@ -32,6 +35,7 @@ class ArrivalDetector:
         goal_radius: in m; also how far the distance must fall and rise again in an approach.
         capture_radius: in m; about the vehicle's turning diameter.
         max_speed: of the vehicle, in m/s; determines the time limit.
+        current: velocity of the water [2], in m/s.
 
     Raises:
         InputError: the goal is not finite, or a radius or the speed is not positive.
@@ -47,6 +51,7 @@ class ArrivalDetector:
         goal_radius: float = GOAL_RADIUS,
         capture_radius: float = CAPTURE_RADIUS,
         max_speed: float = 1.0,
+        current: Sequence[float] = (0.0, 0.0),
     ) -> None:
         self.goal = np.array(goal, dtype=float)
         if not is_place(self.goal):
@@ -58,7 +63,7 @@ class ArrivalDetector:
             )
         self.goal_radius = goal_radius
         self.capture_radius = capture_radius
-        self.max_speed = max_speed
+        self._max_speed, self._current = max_speed, Current.at_most(current, max_speed)
         self.deadline = math.inf  # on the clock of update(), from the first position on
         self._last_time: float | None = None
         self._position = self.goal
@@ -87,8 +92,10 @@ class ArrivalDetector:
         return "timeout" if time_s > self.deadline else None
 
     def _start(self, position: np.ndarray, time_s: float) -> None:
-        distance = float(np.linalg.norm(position - self.goal))
-        self.deadline = time_s + self.DETOUR * distance / self.max_speed + self.GRACE
+        distance, way = float(np.linalg.norm(position - self.goal)), self.goal - position
+        angle = math.atan2(way[1], way[0])
+        speed = min(self._max_speed, self._current.speed_over_ground(angle))
+        self.deadline = time_s + self.DETOUR * distance / speed + self.GRACE
         self._position = position
         self._anchor, self._anchor_time = position, time_s
         self._falling = False

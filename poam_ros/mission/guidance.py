@@ -189,9 +189,10 @@ class Guidance:
         self._store.close()
 
     @property
-    def _arrival(self) -> dict[str, float]:
+    def _arrival(self) -> dict[str, Any]:
         """The settings of an ``ArrivalDetector``."""
-        return {n: self._values[n] for n in ("goal_radius", "capture_radius", "max_speed")}
+        names = "goal_radius", "capture_radius", "max_speed", "current"
+        return {name: self._values[name] for name in names}
 
     def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints from the latest map; None, with a warning, if it allows none."""

@@ -27,7 +27,7 @@ class GoalQueue:
 
     Args:
         routes: plans routes around keep-outs.
-        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
+        arrival: arguments of ``ArrivalDetector`` but the goal.
 
     Attributes:
         current: the goal [2]; None: no goal.
@@ -38,7 +38,7 @@ class GoalQueue:
         turning_back: whether the goal is one of ``turn_back``.
     """
 
-    def __init__(self, routes: Routes, arrival: Mapping[str, float] | None = None) -> None:
+    def __init__(self, routes: Routes, arrival: Mapping[str, Any] | None = None) -> None:
         self.routes = routes
         self.arrival = dict(arrival or {})
         self.current: np.ndarray | None = None
@@ -56,7 +56,7 @@ class GoalQueue:
         """Smallest radius of a turn, in m."""
         return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
 
-    def set_arrival(self, arrival: Mapping[str, float]) -> None:
+    def set_arrival(self, arrival: Mapping[str, Any]) -> None:
         """Replace the settings of ``ArrivalDetector``, from the next goal on."""
         self.arrival = dict(arrival)
 

@@ -52,7 +52,7 @@ class Mission:
         workspace: every goal is clipped to it.
         areas: where goals and legs may lie; None: anywhere in the workspace.
         clearance: how much water the vehicle needs; None: it does not matter.
-        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
+        arrival: arguments of ``ArrivalDetector`` but the goal.
         max_samples: samples since the start, counted by the mapper; 0: no limit.
         max_duration: s; 0: no limit.
         autostart: whether it starts by itself.
@@ -80,7 +80,7 @@ class Mission:
         *,
         areas: NavigableArea | None = None,
         clearance: ClearanceSettings | None = None,
-        arrival: Mapping[str, float] | None = None,
+        arrival: Mapping[str, Any] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
         autostart: bool = True,
@@ -307,7 +307,7 @@ class Mission:
         elif not paused:
             self.hold_station()
 
-    def change(self, arrival: Mapping[str, float], max_samples: int, max_duration: float) -> None:
+    def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:
         """Replace the settings of arrival and the limits of the budget."""
         self.goals.set_arrival(arrival)
         self.budget.set_limits(max_samples, max_duration)

@@ -4,11 +4,11 @@ track. Numpy only."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..core.current import Current
+from ..core.current import STRONGEST, Current
 from ..planning.situation import no_extra
 from .itinerary import Budget, GoalQueue, VehicleTrack
 
@@ -19,13 +19,15 @@ STRAIGHT = 0.98
 #: Standard deviations, as shares of the vehicle's speed: of a velocity, of the current, and of the
 #: speed through water from the stated one. The last two decide where the track has one direction.
 NOISE, CURRENT, SPEED = 0.05, 0.3, 0.2
-#: Rounds of the fit, and the largest current, as a share of the speed through water.
-ROUNDS, STRONGEST = 20, 0.9
+#: Rounds of the fit.
+ROUNDS = 20
 #: Least number of straight parts.
 ENOUGH = 3
 
 
-def learned_current(track: np.ndarray, speed: float) -> Current | None:
+def learned_current(
+    track: np.ndarray, speed: float, stated: Sequence[float] = (0.0, 0.0)
+) -> Current | None:
     """The current, and the speed through water, from which a track follows best; None: too short.
 
     Velocities over ground of a vehicle at constant speed through water lie on a circle around the
@@ -35,12 +37,13 @@ def learned_current(track: np.ndarray, speed: float) -> Current | None:
     Args:
         track: times in s and places in m, oldest first [K, 3].
         speed: the vehicle's stated speed, in m/s.
+        stated: the current's stated velocity [2], in m/s.
     """
     velocities = _velocities(track)
     if len(velocities) < ENOUGH:
         return None
     noise = NOISE * float(np.median(np.linalg.norm(velocities, axis=1)))
-    x, prior = np.array([0.0, 0.0, speed]), np.array([0.0, 0.0, speed])
+    x, prior = np.array([*stated, speed]), np.array([*stated, speed])
     loose = np.array([CURRENT, CURRENT, SPEED]) * speed
     for turn in range(ROUNDS):
         away = velocities - x[:2]
@@ -81,7 +84,7 @@ class WayHome:
         reserve: time to be home before the end, in s; 0: the way is driven after the end.
 
     Attributes:
-        current: as last learned; None: not yet, or not needed.
+        current: as last learned, or as stated before; None: neither, or not needed.
     """
 
     PERIOD = 1.0  # s between two checks
@@ -131,8 +134,10 @@ class WayHome:
 
     def _seconds(self, home: np.ndarray, speed: float) -> Callable[[np.ndarray], float]:
         """Time in s for the way from a place [2], with a turn at its beginning, and the reserve."""
-        self.current = learned_current(self._track.newest, speed)
-        current = self.current or Current(0.0, 0.0, speed)
+        stated = Current.at_most(self._goals.arrival.get("current", (0.0, 0.0)), speed)
+        learned = learned_current(self._track.newest, speed, (stated.x, stated.y))
+        self.current = learned or (None if stated.still else stated)
+        current = self.current or stated
         extra = math.pi * self._goals.turning_radius / current.speed + self._reserve
 
         def seconds(place: np.ndarray) -> float:

@@ -46,7 +46,7 @@ MAX_WASTE, MAX_WASTE_UNDER_WAY = 1.25, 2.0
 FAR_SHARE, FAR_SPACINGS = 0.05, 4.0
 #: No sweep begins, or goes on, whose lines would be farther apart than these shares of the side of
 #: a square of the workspace's area: path-entropy makes better maps then (docs/results.md).
-WIDEST, WIDEST_UNDER_WAY = 1 / 12, 1 / 8
+WIDEST, WIDEST_UNDER_WAY = 1 / 20, 1 / 8
 #: A sweep begins on the farther side of the area if this share of the roughness is in that half.
 ROUGHER = 0.6
 #: Lines of a mission without a budget.

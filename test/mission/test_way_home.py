@@ -98,8 +98,43 @@ def test_with_a_reserve_it_is_home_in_time_against_a_current_that_it_has_learned
     assert math.dist(mission.position, mission.home) < 0.2
     x, y, unit = mission.diagnostics()["current"].split()
     assert math.dist((float(x), float(y)), current) < 0.03 and unit == "m/s"
-    monkeypatch.setattr(way_home, "learned_current", lambda track, speed: None)
+    monkeypatch.setattr(way_home, "learned_current", lambda *_: None)
     assert 905.0 < sail(survey(home_reserve=10.0), current, 2000.0) < late
+
+
+def test_a_stated_current_brings_it_home_in_time_before_one_is_learned(monkeypatch):
+    monkeypatch.setattr(way_home, "learned_current", lambda *_: None)
+    mission = survey(home_reserve=10.0, arrival={"current": (-0.5, 0.2)})
+    assert 885.0 < sail(mission, (-0.5, 0.2), 2000.0) <= 900.0
+    assert mission.diagnostics()["current"] == "-0.50 0.20 m/s"
+
+
+def test_a_stated_current_tells_current_from_speed_where_the_track_has_one_direction():
+    along = np.arange(0, 100, 0.5)
+    track = np.column_stack((along / 1.4, along, 0 * along))
+    found = learned_current(track, 1.0, (0.4, 0.1))
+    assert found.x == pytest.approx(0.4, abs=0.01) and found.y == pytest.approx(0.1, abs=0.01)
+    mission = pilot()
+    sail(mission, (0.3, 0.0), 200.0)
+    wrong = learned_current(mission.track.newest, 1.0, (-0.3, 0.3))  # the track corrects it
+    assert math.dist((wrong.x, wrong.y), (0.3, 0.0)) < 0.03
+
+
+def test_planners_are_told_of_a_stated_current_before_one_is_learned():
+    extra = []
+    for stated in ((0.0, 0.0), (0.0, -0.6)):
+        mission = survey(home_reserve=10.0, arrival={"current": stated})
+        sail(mission, (0.0, -0.6), 10.0)
+        north = mission.home + np.array([[0.0, 20.0]])
+        extra.append(mission.situation(math.nan, 1.0).extra(north))
+    assert extra[1] > extra[0] + 10
+
+
+@pytest.mark.parametrize(("stated", "ended"), [((0.0, 0.0), "timeout"), ((0.7, 0.0), "reached")])
+def test_a_goal_up_a_strong_stated_current_is_not_given_up(stated, ended):
+    mission = Mission(np.array([[-25.0, -30.0]]), WORKSPACE, arrival={"current": stated})
+    sail(mission, (0.7, 0.0), 300.0)
+    assert dict(mission.goals.results) == {ended: 1}
 
 
 def test_after_a_restart_the_same_current_is_known():

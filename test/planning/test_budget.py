@@ -74,7 +74,7 @@ def crossings(track, y, x=(-20.0, 20.0)):
     return places[(places > x[0]) & (places < x[1])]
 
 
-@pytest.mark.parametrize("length", [700.0, 1234.0])
+@pytest.mark.parametrize("length", [1000.0, 1234.0])
 def test_one_sweep_of_even_lines_spends_the_budget(length):
     track, spent = sweep(length)
     assert 0.95 * length < spent <= length
@@ -90,15 +90,15 @@ def test_lines_are_closer_where_the_bottom_is_rougher():
         return np.where((xy[:, 0] > 0) == (xy[:, 1] > 0), 10.0, 1.0)
 
     pilot = np.array([(20, -30), (-10, -30), (-10, 30), (10, 30), (10, -30), (0, 0)], dtype=float)
-    track, spent = sweep(900.0, pilot, rough=rough)
+    track, spent = sweep(1100.0, pilot, rough=rough)
     track = track[len(pilot) :]
-    assert 0.95 * 900 < spent <= 900.0
+    assert 0.95 * 1100 < spent <= 1100.0
     for y, side in ((15.0, 1), (-15.0, -1)):  # the same lines, bent towards either side
         west, east = (len(crossings(track, y, x)) for x in ((-20, 0), (0, 20)))
         rougher, smoother = (east, west)[::side]
         # 10 ** (1 / 2.5) = 2.5 times as dense, less what averages of roughness blur.
         assert 1.5 * smoother < rougher < 3.0 * smoother
-    even, _ = sweep(600.0, pilot, rough=rough, unevenness=0.0)
+    even, _ = sweep(1000.0, pilot, rough=rough, unevenness=0.0)
     even = even[len(pilot) :]
     west, east = (len(crossings(even, 15.0, x)) for x in ((-20, 0), (0, 20)))
     assert abs(west - east) <= 2
@@ -153,6 +153,12 @@ def test_the_plan_of_two_lines_fits_into_the_distance_left():
     there = Situation(CORNER, WORKSPACE, extra=lambda path: math.dist(path[-1], CORNER))
     assert way_length([np.array([CORNER, CORNER + 5.0])], there) == pytest.approx(10 * 2**0.5)
     assert len(plan(left=75.0, extra=there.extra)) == 1  # no line, and back
+
+
+def test_no_sweep_begins_whose_lines_would_be_farther_apart_than_a_twentieth_of_the_side():
+    apart = math.sqrt(40 * 60) / 20
+    assert len(plan(left=40 * 60 / (0.9 * apart))) > 2
+    assert plan(left=40 * 60 / (1.1 * apart)).shape == (1, 2)
 
 
 def test_a_remainder_too_short_for_a_line_is_spent_by_path_entropy():
@@ -245,11 +251,11 @@ def test_in_a_polygon_with_a_hole_lines_stay_where_the_vehicle_may_be():
 
 
 def test_after_an_interruption_the_rest_is_surveyed():
-    half, _ = sweep(750.0, rough=None)
+    half, _ = sweep(1000.0, rough=None)
     half = half[half[:, 0] > 0]
-    path = plan(half, left=700.0, recent=NOTHING)
+    path = plan(half, left=1000.0, recent=NOTHING)
     assert path[:, 0].max() < 3.0
-    np.testing.assert_array_equal(path, plan(half, left=700.0, recent=NOTHING))
+    np.testing.assert_array_equal(path, plan(half, left=1000.0, recent=NOTHING))
 
 
 def test_without_a_budget_there_are_thirty_lines():

@@ -211,7 +211,7 @@ def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
 def _count_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     """Findings from counts of goals, refusals and errors."""
     for key, advice in (
-        ("goals_timed_out", "raise capture_radius to the turning diameter, or set max_speed"),
+        ("goals_timed_out", "set capture_radius (the turning diameter), max_speed or current"),
         ("goals_clipped", "they were moved into the workspace; only some planners do that"),
     ):
         if count := _number(values, key):

@@ -137,6 +137,11 @@ PLANNER: tuple[Setting, ...] = (
         "max_speed", 1.0, "Speed of the vehicle, for the time limit of a goal", "m/s", minimum=1e-3,
         maximum=100.0, mutable=True,
     ),
+    Setting(
+        "current", (0.0, 0.0), "Velocity of the water along x and y of the map, if known: for the "
+        "time limits of goals, and with home_reserve until it is learned", "m/s",
+        minimum=-100.0, maximum=100.0, mutable=True,
+    ),
     *rows(MissionStoreSettings, AreaSettings, ClearanceSettings, TargetSettings, WatchdogSettings),
 )  # fmt: skip
 
