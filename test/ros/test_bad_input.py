@@ -165,7 +165,7 @@ def calls(stranger, count, rng, eventually):
 @pytest.mark.soak
 def test_odd_pings_and_services_at_any_time(ros, eventually, tmp_path):
     rng = np.random.default_rng(22)
-    mapper = ros(MapperNode, parameter_overrides=[Parameter("output", value=str(tmp_path))])
+    mapper = ros(MapperNode, parameters={"output": str(tmp_path)})
     planner, stranger = ros(PlannerNode), ros(Stranger)
     eventually(stranger.out["sonar/range"].get_subscription_count)
     sent, lost = odd_pings(mapper, stranger, PINGS, rng, eventually)

@@ -10,7 +10,6 @@ from diagnostic_msgs.msg import DiagnosticArray
 from disks import mounted
 from heard import Listener, status_values
 from kept import SMALL, compare, of_log, rows
-from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from poam_ros.app.cli import main
@@ -46,8 +45,7 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
         folder = disk.path / "m"
 
         def start(kind, values):
-            overrides = [Parameter(name, value=v) for name, v in {**EVERY, **values}.items()]
-            return ros(kind, parameter_overrides=overrides)
+            return ros(kind, parameters=EVERY | values)
 
         mapper = start(MapperNode, {**MAPPER, "mission_dir": str(folder)})
         planner = start(PlannerNode, {**PLANNER, **WATCHDOGS, "mission_dir": str(folder)})

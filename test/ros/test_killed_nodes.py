@@ -25,7 +25,6 @@ from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
 from nav_msgs.msg import Odometry
 from planted_missions import Planted
 from planted_nodes import Sender, compared, fly, mapper_process
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
@@ -178,8 +177,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     """A mission whose planner is killed so often; all its states, as they were announced."""
 
     def start(kind, **values):
-        overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
-        return ros(kind, parameter_overrides=overrides)
+        return ros(kind, parameters=EVERY | values)
 
     values = {
         **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
@@ -243,9 +241,8 @@ class Waiting(Listener):
 def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
     values |= {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "progress")}
-    overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
-    overrides = [p for p in overrides if p.name != "use_sim_time"]
-    listener, planner = ros(Waiting), ros(PlannerNode, parameter_overrides=overrides)
+    values["workspace"] = EVERY["workspace"]
+    listener, planner = ros(Waiting), ros(PlannerNode, parameters=values)
     eventually(lambda: listener.goals, what="no goal")
     # All of the first life, before it is forgotten: topics keep no order among each other.
     eventually(lambda: listener.states and listener.reasons)
