@@ -182,13 +182,13 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
-    with _torn(path, found), open(os.devnull, "w") as said:
+    with _torn(path, found), open(os.devnull, "w") as nowhere:
         # The library prints what it does not understand.
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             own = _is_small_dataflash(path)
             log = DFReader.DFReader_binary(str(path)) if own else mavutil.mavlogfile(str(path))
         while True:
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
                 message = log.recv_match() if own else log.recv_msg()
             if message is None:
                 return
