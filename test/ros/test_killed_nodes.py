@@ -22,6 +22,7 @@ from feeder import Surveyor
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
 from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
+from launched import node_command
 from nav_msgs.msg import Odometry
 from planted_missions import Planted
 from planted_nodes import Sender, compared, fly, mapper_process
@@ -173,7 +174,7 @@ SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
 MAPPER = {**SMALL, "batch.size": 20, "pilot_samples": 500}
 
 
-def explore(kills, samples, ros, python, ros_env, eventually, folder):
+def explore(kills, samples, ros, ros_env, eventually, folder):
     """A mission whose planner is killed so often; all its states, as they were announced."""
 
     def start(kind, **values):
@@ -183,8 +184,6 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
         "watchdog.resume_after_restart": True, "mission_dir": str(folder),
     }  # fmt: skip
-    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given]
     mapper = start(MapperNode, **MAPPER)
     start(SimulatorNode, **SIMULATOR)
     draw, progress = random.Random(kills), []
@@ -196,7 +195,8 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         return began and mapper.session.samples > before
 
     for _ in range(kills):
-        planner, before = subprocess.Popen(command, env=ros_env), mapper.session.samples
+        planner = subprocess.Popen(node_command("planner", values), env=ros_env)
+        before = mapper.session.samples
         eventually(lambda n=before: under_way(n), what="no progress")
         time.sleep(draw.uniform(0.0, 0.5))
         planner.send_signal(signal.SIGKILL)
@@ -205,7 +205,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         assert kept["state"] in ("pilot", "exploring")
         stands = [kept["arrivals"].get("reached", 0), kept["samples"], -len(kept["goals"])]
         progress.append(stands if kept["state"] == "pilot" else stands[:2])
-    planner = subprocess.Popen(command, env=ros_env)
+    planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     eventually(lambda: mapper.session.status.finished, what="it does not go on")
     planner.send_signal(signal.SIGINT)
     assert planner.wait(LIMIT) == 0
@@ -217,8 +217,8 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
 
 
-def test_a_killed_planner_resumes_after_a_restart(ros, python, ros_env, eventually, tmp_path):
-    explore(2, 160, ros, python, ros_env, eventually, tmp_path)
+def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_path):
+    explore(2, 160, ros, ros_env, eventually, tmp_path)
 
 
 class Waiting(Listener):
@@ -263,8 +263,8 @@ def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
 
 
 @pytest.mark.soak
-def test_a_planner_that_is_killed_twenty_times(ros, python, ros_env, eventually, tmp_path):
-    print(explore(20, 1000, ros, python, ros_env, eventually, tmp_path))
+def test_a_planner_that_is_killed_twenty_times(ros, ros_env, eventually, tmp_path):
+    print(explore(20, 1000, ros, ros_env, eventually, tmp_path))
 
 
 @pytest.mark.soak

@@ -1,7 +1,6 @@
 """Managed nodes over the standard services, on real rclpy."""
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -9,7 +8,8 @@ import pytest
 pytest.importorskip("rclpy")
 
 from feeder import Feeder
-from heard import Listener
+from heard import Listener, answer
+from launched import node_command
 from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 
@@ -53,11 +53,7 @@ class Operator(Listener):
         return [(event.start_state.label, event.goal_state.label) for event in heard]
 
     def ask(self, kind, **fields):
-        client = self.services_of[kind]
-        self._eventually(client.service_is_ready)
-        future = client.call_async(kind.Request(**fields))
-        self._eventually(future.done)
-        return future.result()
+        return answer(self.services_of[kind], self._eventually, **fields)
 
     def change(self, number=0, label=""):
         transition = Transition(id=number, label=label)
@@ -194,8 +190,7 @@ def test_nodes_are_brought_up_in_order_and_again_after_a_restart(
 ):
     """The second waits for the first; what an operator takes down stays down."""
     monkeypatch.setattr("poam_ros.ros.common.bring_up.POLL_PERIOD_S", 0.3)
-    command = [sys.executable, "-m", "poam_ros.ros.planner.node", "--ros-args"]
-    command += ["-p", "managed:=true"]
+    command = node_command("planner", {"managed": True})
     bring_up = ros(lambda: Looks(["planner", "monitor"]))
     monitor = ros(MonitorNode, up=False, parameters={"managed": True})
     ruler = ros(lambda: Operator("planner", eventually))

@@ -16,7 +16,7 @@ pytest.importorskip("pymavlink")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from heard import Listener
+from heard import Listener, answer
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import Range
@@ -126,10 +126,7 @@ def ship(ros, eventually, monkeypatch):
 
 
 def call(crew, eventually, name):
-    eventually(crew.asked[name].service_is_ready)
-    future = crew.asked[name].call_async(Trigger.Request())
-    eventually(future.done)
-    return future.result()
+    return answer(crew.asked[name], eventually)
 
 
 def beats(afloat, eventually, count=2):

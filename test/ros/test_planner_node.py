@@ -19,7 +19,8 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from heard import Listener, status_values
+from heard import Listener, answer, status_values
+from launched import node_command
 from nav_msgs.msg import Odometry, Path
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
@@ -125,11 +126,7 @@ def follow_pilot(vehicle, eventually):
 
 
 def call(node, eventually, name):
-    client = node.create_client(Trigger, f"planner/{name}")
-    eventually(client.service_is_ready)
-    future = client.call_async(Trigger.Request())
-    eventually(future.done)
-    return future.result()
+    return answer(node.create_client(Trigger, f"planner/{name}"), eventually)
 
 
 def test_pilot_explore_done(ring, eventually):
@@ -410,13 +407,10 @@ def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
     assert vehicle.goals[-1] == planner.mission.station.tolist() != vehicle.goals[-2]
 
 
-def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, python, ros_env):
+def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, ros_env):
     vehicle = ros(Guided)
-    parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
-    given = [word for parameter in parameters for word in ("-p", parameter)]
-    planner = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given], env=ros_env
-    )
+    values = {"autostart": True, "workspace": [-10.0, 10.0, -5.0, 5.0], "pilot": "lawnmower"}
+    planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     try:
         eventually(lambda: vehicle.place[0] < 5)
         vehicle.SPEED = vehicle.SLOW

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from heard import Listener
+from heard import Listener, answer
 from nav_msgs.msg import Odometry
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -204,9 +204,7 @@ def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):
     start = crew.place()
     crew.send_goal(-30, -30)
     eventually(lambda: np.linalg.norm(crew.place() - start) > 1)
-    client = crew.create_client(Trigger, "simulator/reset")
-    eventually(client.service_is_ready)
-    assert eventually(client.call_async(Trigger.Request()).done) is True
+    answer(crew.create_client(Trigger, "simulator/reset"), eventually)
     eventually(lambda: np.array_equal(crew.place(), start))
     times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
     assert (np.diff(times) > 0).all()
