@@ -102,11 +102,12 @@ def called_by(thread, executor, function, *arguments):
 def ros():
     """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
 
-    One of ours is configured and activated, unless ``up`` is false. ``node.in_turn(function)``
-    calls a function between the node's callbacks.
+    One of ours is configured and activated, unless ``up`` is false. ``parameters``: by name.
+    ``node.in_turn(function)`` calls a function between the node's callbacks.
     """
     rclpy = pytest.importorskip("rclpy")
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+    from rclpy.parameter import Parameter
 
     rclpy.init()
     spun = []
@@ -119,7 +120,10 @@ def ros():
             while not ended.is_set():
                 executor.spin_once(timeout_sec=0.05)
 
-    def start(factory, up=True, **options):
+    def start(factory, up=True, parameters=None, **options):
+        if parameters:
+            given = [Parameter(name, value=value) for name, value in parameters.items()]
+            options["parameter_overrides"] = given
         node = factory(**options)
         if up and hasattr(node, "activate"):
             node.configure()

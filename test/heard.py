@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
@@ -66,6 +67,14 @@ class Listener(Node):
         """Where the vehicle was sent, [x, y] in m."""
         places = [message.pose.position for message in self.heard["goal_pose"]]
         return [[place.x, place.y] for place in places]
+
+
+def answer(client: Client, eventually: Callable[..., Any], **fields: Any) -> Any:
+    """What a service answers to a request of these fields."""
+    eventually(client.service_is_ready)
+    future = client.call_async(client.srv_type.Request(**fields))
+    eventually(future.done)
+    return future.result()
 
 
 def status_values(message: DiagnosticArray, name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from lakes import to_and_fro
 from scipy.ndimage import map_coordinates
 
 from poam_ros.core.geometry import Extent, Grid
@@ -64,16 +65,6 @@ def _survey(seed: int, xy: np.ndarray, z: np.ndarray) -> Survey:
     return Survey(Path(), mapped, Soundings(row, xy, z, row), EXTENT, settings, None)
 
 
-def _track(first: float, apart: float) -> np.ndarray:
-    """Lines to and fro [N, 2], a sounding every cell."""
-    x = GRID.x
-    lines = [
-        np.column_stack((x[:: 1 - 2 * (k % 2)], np.full(len(x), y)))
-        for k, y in enumerate(np.arange(first, EXTENT.ymax + 0.01, apart))
-    ]
-    return np.concatenate(lines)
-
-
 def pair(seed: int, scoured: bool, apart: float = 10.0) -> Pair:
     """Survey a lake twice, along the same lines if ``seed`` is odd, else between them."""
     rng = np.random.default_rng([seed, 7])
@@ -86,7 +77,7 @@ def pair(seed: int, scoured: bool, apart: float = 10.0) -> Pair:
 
     surveys = []
     for number, first in enumerate((apart / 2, apart / 2 if seed % 2 else apart)):
-        xy = _track(first, apart)
+        xy = to_and_fro(GRID.x, np.arange(first, EXTENT.ymax + 0.01, apart))
         z = map_coordinates(bottom, xy.T[::-1] / STEP + ASIDE, order=1)
         z = z + NOISE * rng.standard_normal(len(xy))
         z = z + number * (OFFSET - SCOUR * inside(xy))

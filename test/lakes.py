@@ -23,14 +23,17 @@ DEEP, SPREAD, NOISE = -8.0, 2.0, 0.05  # m
 LENGTHSCALE, APART, STEP = 120.0, 80.0, 8.0
 
 
-def track() -> np.ndarray:
-    """Lines to and fro [N, 2]."""
-    x = np.arange(10, 595, STEP)
+def to_and_fro(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Lines [N, 2] of places ``x``, each along one ``y``."""
     lines = [
-        np.column_stack((x[:: 1 - 2 * (k % 2)], np.full(len(x), y)))
-        for k, y in enumerate(np.arange(40, 400, APART))
+        np.column_stack((x[:: 1 - 2 * (k % 2)], np.full(len(x), each))) for k, each in enumerate(y)
     ]
     return np.concatenate(lines)
+
+
+def track() -> np.ndarray:
+    """Survey lines [N, 2] over the lake."""
+    return to_and_fro(np.arange(10, 595, STEP), np.arange(40, 400, APART))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The launch files with real nodes: an ament prefix of this checkout, and launches as processes."""
+"""Nodes and launches as processes, and an ament prefix of this checkout for the launch files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from poam_ros.app.nodes import MODULES
 
@@ -121,6 +122,12 @@ class Started:
         """Ctrl-C in its terminal; returns the exit status."""
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(LIMIT)
+
+
+def node_command(name: str, parameters: Mapping[str, Any]) -> list[str]:
+    """What starts a node with these parameters."""
+    given = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
+    return [sys.executable, "-m", f"poam_ros.ros.{name}.node", "--ros-args", *given]
 
 
 @contextmanager

@@ -26,6 +26,7 @@ import numpy as np
 import rclpy
 from feeder import Feeder
 from kept import SMALL, rows
+from launched import node_command
 from planted_missions import FAULTS, Planted
 from rclpy.executors import SingleThreadedExecutor
 
@@ -43,10 +44,8 @@ LIMIT = 300.0  # s, for what must happen
 def mapper_process(folder: Path, env: dict[str, str], **settings: Any) -> subprocess.Popen[bytes]:
     """A mapper node in a process of its own, with this mission folder; its log is beside it."""
     values = {**SMALL, "mission_dir": str(folder), **settings}
-    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [sys.executable, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
     with folder.with_suffix(".log").open("a") as log:
-        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        return subprocess.Popen(node_command("mapper", values), env=env, stdout=log, stderr=log)
 
 
 class Sender(Feeder):

@@ -60,8 +60,7 @@ class ProgressDisplay:
     def print_line(self, line: str) -> None:
         """Print a line, above the live display if there is one."""
         if self._live is None:
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
+            print(line, flush=True)
         else:
             self._live.console.print(line, markup=False, highlight=False)
             self._shown_at = -math.inf  # the display below it may be outdated
@@ -143,11 +142,6 @@ def _rich() -> Any:
     return rich.progress if sys.stdout.isatty() else None
 
 
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 @contextmanager
 def _bar(text: str, description: str, total: int) -> Iterator[Callable[..., None] | None]:
     """A function that updates a live bar, as rich's; None without a terminal."""
@@ -176,7 +170,8 @@ def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]
                 update(completed=record.samples, description=f"epoch {count}  {_scores(record)}")
             elif record.samples >= due:
                 due = (record.samples // tenth + 1) * tenth
-                _print(f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}")
+                text = f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}"
+                print(text, flush=True)
 
         yield report
 
@@ -193,7 +188,7 @@ def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
                 update(completed=done)
             elif done >= due:
                 due = (done // quarter + 1) * quarter
-                _print(f"{what}: {100 * done // max(1, total)} %")
+                print(f"{what}: {100 * done // max(1, total)} %", flush=True)
 
         yield report
 
@@ -251,7 +246,7 @@ def _report(status: SweepStatus, run: Run | None) -> None:
     if run is not None and failed:
         print(_failure(status, run), file=sys.stderr, flush=True)
     what = "" if run is None or failed else f"{run}: done, "
-    _print(f"{what}{_counts(status)}  {_time_left(status)}".rstrip())
+    print(f"{what}{_counts(status)}  {_time_left(status)}".rstrip(), flush=True)
 
 
 def _counts(status: SweepStatus) -> str:

@@ -113,7 +113,7 @@ def rough_metres(degrees: np.ndarray) -> np.ndarray:
     return DEGREE_M * np.column_stack((east, off[:, 0]))
 
 
-def place_said(latitude: float, longitude: float) -> str:
+def place_text(latitude: float, longitude: float) -> str:
     """A place on the Earth in words, with a link to a map, for a person to check."""
     north, east = ("S" if latitude < 0 else "N"), ("W" if longitude < 0 else "E")
     link = f"https://www.openstreetmap.org/?mlat={latitude:.5f}&mlon={longitude:.5f}&zoom=13"

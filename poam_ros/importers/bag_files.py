@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ..core.errors import InputError, needs_extra
+from ..core.errors import InputError, requires_extra
 from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
 from ..journal.tables import OTHERS, read_only
 
@@ -93,11 +93,9 @@ def _natural(part: str) -> tuple[int, str]:
 def _mcap(
     file: Path, topics: frozenset[str], reach: ReadProgress
 ) -> Iterator[tuple[int, RawMessage]]:
-    try:
+    with requires_extra(f"{file}: a recording", "mcap and rosbags", "bags"):
         from mcap.exceptions import InvalidMagic
         from mcap.records import Channel, Message, Schema
-    except ImportError:
-        raise _missing(file) from None
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
     with file.open("rb") as stream:
@@ -209,7 +207,3 @@ def _sqlite(
         reach.torn[file.name] = str(error)
     finally:
         connection.close()
-
-
-def _missing(file: Path) -> InputError:
-    return InputError(needs_extra(f"{file}: a recording", "mcap and rosbags", "bags"))

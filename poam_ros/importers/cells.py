@@ -17,7 +17,7 @@ UNITS = {
     "yd": 0.9144, "km": 1000.0,
 }  # fmt: skip
 #: Spellings of units.
-SPELT = {
+SPELLINGS = {
     "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
     "feet": "ft", "foot": "ft", "ftus": "ft", "usft": "ft", "fathom": "fathom",
     "fathoms": "fathom", "fm": "fathom", "ftm": "fathom", "cm": "cm", "centimeters": "cm",
@@ -46,7 +46,7 @@ DAY_S, EPOCH_DAY = 86_400.0, 25_569.0
 def value_with_unit(cell: str) -> tuple[str, str] | None:
     """The number and the unit, a key of ``UNITS``, in a cell such as 8.2 m; None without them."""
     found = _WITH_UNIT.fullmatch(cell.strip())
-    unit = SPELT.get(found[2].lower(), "") if found else ""
+    unit = SPELLINGS.get(found[2].lower(), "") if found else ""
     return (found[1], unit) if found and unit in UNITS else None
 
 

@@ -11,7 +11,7 @@ from shlex import quote
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .cells import SPELT, UNITS, angle, is_clock, is_date
+from .cells import SPELLINGS, UNITS, angle, is_clock, is_date
 from .dialect import Dialect
 
 #: Meanings of columns, and the names that they are found by if no option names them: in lower
@@ -337,7 +337,7 @@ def plain_column_name(name: str) -> str:
     name = "".join(letter for letter in letters if not unicodedata.combining(letter))
     name = re.sub(r"[\[(].*?[\])]", "", name)
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
-    while len(parts) > 1 and (parts[-1] in SPELT or parts[-1] in ("e6", "e7", "1e6", "1e7")):
+    while len(parts) > 1 and (parts[-1] in SPELLINGS or parts[-1] in ("e6", "e7", "1e6", "1e7")):
         parts.pop()
     return _SIDED.sub(r"\1\2", "".join(parts))
 
@@ -347,7 +347,7 @@ def unit_of(name: str) -> str:
     lower = name[:LONGEST_NAME].lower()
     bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
     parts = bracket.group(1).split() if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
-    return next((SPELT[part] for part in reversed(parts) if SPELT.get(part) in UNITS), "")
+    return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
 
 
 def unit_in_column(
@@ -360,7 +360,7 @@ def unit_in_column(
     """
     at = _index([plain_column_name(name) for name in header], UNIT_NAMES)
     cells = {row[at].strip().lower() for row in rows if at is not None and at < len(row)}
-    found = {SPELT.get(cell, "") for cell in cells}
+    found = {SPELLINGS.get(cell, "") for cell in cells}
     if not found or not found <= set(UNITS):
         return ""
     own = unit_of(height)
@@ -375,13 +375,13 @@ def unit_in_column(
 
 def _unit_beside(name: str, header: Sequence[str], units: Sequence[str]) -> str:
     """The unit of a column's lengths in a row of units; empty without one."""
-    unit = SPELT.get(units[list(header).index(name)], "") if units else ""
+    unit = SPELLINGS.get(units[list(header).index(name)], "") if units else ""
     return unit if unit in UNITS else ""
 
 
 def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple[str, ...] | None:
-    said = [c for c in candidates if any(meaning in given for meaning in c)]
-    return next(iter(said or candidates), None)
+    named = [c for c in candidates if any(meaning in given for meaning in c)]
+    return next(iter(named or candidates), None)
 
 
 def _named(header: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
-from .cells import SPELT, angle, is_clock, is_date, matched_angle, value_with_unit
+from .cells import SPELLINGS, angle, is_clock, is_date, matched_angle, value_with_unit
 
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
@@ -283,7 +283,7 @@ def _unit(cell: str) -> str:
 def _are_units(row: Sequence[str]) -> bool:
     """Whether a row has nothing but units, and one that is known."""
     units = [_unit(cell) for cell in row if cell.strip("()[] -")]
-    return all(units) and any(unit in SPELT or "°" in unit for unit in units)
+    return all(units) and any(unit in SPELLINGS or "°" in unit for unit in units)
 
 
 def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:

@@ -58,14 +58,14 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     if not path.exists():
         raise InputError(f"{path}: cannot be read (No such file or directory)")
     first: InputError | None = None
-    said: list[str] = []
+    contents: list[str] = []
     try:
         refuse_large_dataset(path)
         layers = [str(name) for name in list_layers(path)[:, 0]]
         for layer in layers:
             meta, _, geometries, columns = raw.read(path, layer=layer)
             points = [_point(bytes(data)) if data else None for data in geometries]
-            said.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
+            contents.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
             if any(point is not None for point in points):
                 try:
                     return _features(path, options, meta, points, columns)
@@ -76,7 +76,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:
         raise first
-    raise InputError(f"{path}: expected points with depths, got none ({'; '.join(said)})")
+    raise InputError(f"{path}: expected points with depths, got none ({'; '.join(contents)})")
 
 
 def _point(data: bytes) -> tuple[float, float, float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,20 +68,10 @@ class PositionsAndDepths:
         fix = next((kind for kind in fixes if self.positions.get(kind)), None)
         sounder = next((kind for kind in sounders if self.has_depths(kind)), None)
         if fix is None or sounder is None:
-            heard = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in self.heard.most_common(12))
-            missing = [
-                f"{what} ({' or '.join(kinds)})"
-                for what, kinds, kind in (
-                    ("positions", fixes, fix), ("depths", sounders, sounder),
-                )
-                if kind is None
-            ]  # fmt: skip
+            every = ("positions", fixes, fix), ("depths", sounders, sounder)
+            missing = {what: kinds for what, kinds, kind in every if kind is None}
             counts = self.refused + Counter(d[2] for each in self.depths.values() for d in each)
-            refused = ", ".join(f"{n} {reason}" for reason, n in counts.items() if reason)
-            raise InputError(
-                f"{path}: expected {' and '.join(missing)}, got none; the file has "
-                f"{heard or 'no message'}" + (f" (left out: {refused})" if refused else "")
-            )
+            raise nothing_found(path, missing, self.heard, counts)
         seconds, depth = np.array([each[:2] for each in self.depths[sounder]]).T
         out = np.array([each[2] for each in self.depths[sounder]])
         timed = (seconds >= 0) & (seconds < LAST)
@@ -111,6 +101,26 @@ class PositionsAndDepths:
             "no_time": ~timed, "no_position": ~inside, "position_gap": ~near,
             POSITION_JUMP: placed_by(false, fixed[:, 0], seconds),
         })  # fmt: skip
+
+
+def nothing_found(
+    path: Path, missing: Mapping[str, Sequence[str]], heard: Counter[str], refused: Counter[str]
+) -> InputError:
+    """The error for a log without positions or depths.
+
+    Args:
+        path: of the log.
+        missing: the kinds of messages that have them, the preferred first.
+        heard: how many messages the log has, by kind.
+        refused: how many are left out, by reason; an empty reason does not count.
+    """
+    wanted = " and ".join(f"{what} ({' or '.join(kinds)})" for what, kinds in missing.items())
+    there = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in heard.most_common(12))
+    reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items() if reason)
+    return InputError(
+        f"{path}: expected {wanted}, got none; the file has {there or 'no message'}"
+        + (f" (left out: {reasons})" if reasons else "")
+    )
 
 
 def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import math
 import os
@@ -183,13 +182,13 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
-    said = _Nowhere()  # the library prints what it does not understand
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    with _torn(path, found), open(os.devnull, "w") as nowhere:
+        # The library prints what it does not understand.
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             own = _is_small_dataflash(path)
             log = DFReader.DFReader_binary(str(path)) if own else mavutil.mavlogfile(str(path))
         while True:
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
                 message = log.recv_match() if own else log.recv_msg()
             if message is None:
                 return
@@ -201,18 +200,11 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
             if not own:
                 fields[VEHICLE] = message.get_srcSystem()
             yield float(message._timestamp), kind, fields
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except InputError:
-        raise
-    except Exception as error:  # of a torn file: each version of the library raises another
-        found.refused["unreadable_rest"] += 1
-        found.heard["nothing further: " + type(error).__name__] += 1
 
 
 def _recorded(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:
     """Messages of a recording of BlueOS."""
-    try:
+    with _torn(path, found):
         for seconds, encoding, data in _records(path):
             if encoding != "json":
                 continue
@@ -225,11 +217,18 @@ def _recorded(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, st
                 found.refused["bad_message"] += 1
                 continue
             yield seconds, kind, fields
+
+
+@contextlib.contextmanager
+def _torn(path: Path, found: PositionsAndDepths) -> Iterator[None]:
+    """Read up to where a file is torn; raises an ``InputError`` where it cannot be read at all."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except InputError:
         raise
-    except Exception as error:  # of a torn file
+    except Exception as error:  # each version of a library raises another
         found.refused["unreadable_rest"] += 1
         found.heard["nothing further: " + type(error).__name__] += 1
 
@@ -249,13 +248,6 @@ def _records(path: Path) -> Iterator[tuple[float, str, bytes]]:
                     yield record.log_time / SECOND, encodings[record.channel_id], record.data
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-class _Nowhere(io.TextIOBase):
-    """Takes text and forgets it."""
-
-    def write(self, text: str) -> int:
-        return len(text)
 
 
 def _is_small_dataflash(path: Path) -> bool:

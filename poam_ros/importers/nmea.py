@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, quantity, requires_extra, shown
+from ..core.errors import InputError, quantity, requires_extra
 from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter
 from .cells import UNITS
 from .jumps import POSITION_JUMP, impossible_positions, placed_by
-from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated
+from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated, nothing_found
 from .questions import question_of_depths
 from .raw import RawSoundings, ReadOptions
 from .receivers import (
@@ -102,18 +102,21 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         raise InputError(f"{path}: --units: expected m, as of NMEA 0183, got {options.units}")
     log = _read(path)
     if not log.fixes or not log.depths:
-        raise InputError(_nothing(path, log))
+        every = ("positions", FIXES, log.fixes), ("depths", DEPTHS, log.depths)
+        missing = {what: kinds for what, kinds, found in every if not found}
+        torn = Counter(why for each in log.torn.values() for _, why in each)
+        raise nothing_found(path, missing, log.heard, log.refused + torn)
     dated = date_fixes(log)
     fixes, receiver = track(path, log)
     depths, sonars, surface = sounder(path, log, fixes)
     if log.doubled:
-        every, depths = depths, without_doubled_depths(fixes, depths)
-        log.refused["repeated"] += len(every) - len(depths)
-    torn = [each for key, every in log.torn.items() if key in sonars for each in every]
+        before, depths = len(depths), without_doubled_depths(fixes, depths)
+        log.refused["repeated"] += before - len(depths)
+    left = [each for key, those in log.torn.items() if key in sonars for each in those]
     sonar = ", ".join(f"{kind} of {talker}" for talker, kind in sonars)
     whole = len(depths)
-    rows = np.array([*depths, *((at, np.nan, 0.0) for at, _ in torn)])
-    reason = np.array([""] * whole + [why for _, why in torn])
+    rows = np.array([*depths, *((at, np.nan, 0.0) for at, _ in left)])
+    reason = np.array([""] * whole + [why for _, why in left])
     order = np.argsort(rows[:, 0], kind="stable")
     (at, depth, offset), reason = rows[order].T, reason[order]
     fixed = np.array(fixes)
@@ -143,23 +146,6 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         "no_position": ~inside, "position_gap": apart, "no_time": ~timed,
         POSITION_JUMP: placed_by(false, number, at),
     })  # fmt: skip
-
-
-def _nothing(path: Path, log: NmeaLog) -> str:
-    missing = [
-        f"{what} ({' or '.join(kinds)})"
-        for what, kinds, found in (
-            ("positions", FIXES, log.fixes), ("depths", DEPTHS, log.depths),
-        )
-        if not found
-    ]  # fmt: skip
-    heard = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in log.heard.most_common(12))
-    counts = log.refused + Counter(why for every in log.torn.values() for _, why in every)
-    refused = ", ".join(f"{n} {reason}" for reason, n in counts.items())
-    return (
-        f"{path}: expected {' and '.join(missing)}, got none; the file has "
-        f"{heard or 'no sentence'}" + (f" (left out: {refused})" if refused else "")
-    )
 
 
 def _begin(surface: bool, draught: float) -> str:

@@ -36,10 +36,6 @@ MISSION, RECORDING, TABLE = "mission", "recording", "table"
 OPTIONS = ("columns", "units", "crs")
 
 
-def _never(path: Path, head: bytes) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class ReaderEntry:
     """One row of the table.
@@ -55,7 +51,7 @@ class ReaderEntry:
 
     read: Read
     kind: str = "file of another package's kind"
-    recognises: Callable[[Path, bytes], bool] = _never
+    recognises: Callable[[Path, bytes], bool] = lambda path, head: False
     heeds: tuple[str, ...] = ()
 
 

@@ -216,8 +216,8 @@ def sounder(
         beside = [] if _from_surface(kind, every) != surface else _silent(chosen, every, fixes)
         few = 20 * len(every) <= len(chosen) or 2 * len(beside) > len(every)
         if kind == best[1] and ratio > 1 + OTHER_DEPTH and not few:
-            said = f"depths that differ by a factor of {ratio:.2g}"
-            raise InputError(_contradict(path, said, best[0], talker, DEPTHS))
+            what = f"depths that differ by a factor of {ratio:.2g}"
+            raise InputError(_contradict(path, what, best[0], talker, DEPTHS))
         if beside:
             chosen = sorted([*chosen, *beside])
             used.append((talker, kind))

@@ -15,16 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.geometry import MAX_COORDINATE
 from ..core.reading import MemoryMeter
-from ..frontend.placing import MAX_ELEVATION
-from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels
 from .altitudes import with_altitudes
 from .angles import Angles
 from .cells import UNITS, Times, angle, number
 from .columns import Columns, as_option, guess, unit_in_column, unit_of
 from .dialect import Dialect, layout_text, sniff, wide_text
+from .no_readings import impossible
 from .questions import check_heights, check_unit, question
 from .raw import RawSoundings, ReadOptions
 
@@ -49,17 +47,14 @@ class _Rows:
     angles: Angles
     codes: dict[str, int] = field(default_factory=dict)
     values: dict[str, dict[str, int]] = field(default_factory=dict)
-    refused: Counter[str] = field(default_factory=Counter)
-    left_out: list[LeftOut] = field(default_factory=list)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-    rows: int = 0
     memory: MemoryMeter = field(default_factory=MemoryMeter)
     timed: bool = True  # whether rows without a time are refused
     first: str = ""  # row, as text
     scale: float = 1.0  # of x and y, to the metres (or the feet) of their coordinate system
 
     def add(self, chunk: list[list[str]]) -> None:
-        """Parse rows; keep those that are soundings."""
+        """Parse rows. What is no number, or no time, is NaN, or 0."""
         sides = [at for at in self.angles.columns if at is not None]
         width = 1 + max(*self.places, *sides, *self.times, self.by or 0, *self.labels.values())
         self.memory.add(ROW_BYTES * len(chunk))
@@ -84,11 +79,7 @@ class _Rows:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
             stamps, timed = self.clock.stamps(texts)
             timed |= not self.timed
-        kept = self._valid(values, timed, stamps, self._lines(labels))
-        row = self.rows + np.flatnonzero(kept)
-        columns = (values[:, :2], values[:, 2:], groups, stamps, *labels)
-        self.parts.append((row, *(column[kept] for column in columns)))
-        self.rows += len(chunk)
+        self.parts.append((values[:, :2], values[:, 2:], groups, stamps, timed, *labels))
 
     def _coded(self, cells: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
         """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
@@ -97,47 +88,6 @@ class _Rows:
         index = [codes.setdefault(name, len(codes)) for name in names]
         self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
         return np.array(index, dtype=np.int64)
-
-    def _lines(self, labels: list[np.ndarray]) -> np.ndarray | None:
-        """The names of the rows' lines, if there is such a column."""
-        if LINE not in self.labels:
-            return None
-        code = labels[list(self.labels).index(LINE)]
-        return np.array(list(self.values[LINE]), dtype=object)[code]
-
-    def refuse(
-        self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray,
-        lines: np.ndarray | None,
-    ) -> None:  # fmt: skip
-        """Leave out rows [N], boolean, that are as in the table [N, 3]."""
-        index = np.flatnonzero(wrong)
-        if len(index):
-            line = np.full(len(index), "", dtype=object) if lines is None else lines[index]
-            self.refused[reason] += len(index)
-            self.left_out.append(LeftOut(
-                reason, self.rows + index, stamps[index], found[index],
-                np.full(len(index), np.nan), line,
-            ))  # fmt: skip
-
-    def _valid(
-        self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray, lines: np.ndarray | None
-    ) -> np.ndarray:
-        """Which rows [N, 3 or 4] are soundings that have a time; boolean [N]."""
-        values = values[:, :3]
-        place, height = values[:, :2], values[:, 2]
-        numbers = np.isfinite(values).all(1)
-        limits = (90.0, 360.0) if self.columns.degrees else (MAX_COORDINATE, MAX_COORDINATE)
-        somewhere = (np.abs(place) <= limits).all(1)
-        sane = np.abs(height) * UNITS[self.columns.unit] <= MAX_ELEVATION
-        found = np.where(somewhere[:, None], values, np.nan)
-        for reason, wrong in (
-            ("not_a_number", ~numbers),
-            ("impossible_place", numbers & ~somewhere),
-            ("wild_elevation", numbers & somewhere & ~sane),
-            ("no_time", numbers & somewhere & sane & ~timed),
-        ):
-            self.refuse(reason, wrong, stamps, found, lines)
-        return numbers & somewhere & sane & timed
 
     def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
         """Values of cells [N, 3 or 4]; NaN if a cell is no number, or no angle in a column of
@@ -156,7 +106,7 @@ class _Rows:
         return np.array(rows).reshape(len(cells), len(self.places))
 
     def joined(self) -> tuple[np.ndarray, ...]:
-        """Row, place, height, group, stamp and labels of all soundings so far."""
+        """Place, heights, group, stamp, whether there is one, and labels of all rows so far."""
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
@@ -175,38 +125,49 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
     columns = rows.columns
-    if not any(len(part[0]) for part in rows.parts):
-        refused = +rows.refused
-        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
-        hint = ""
-        if refused["not_a_number"]:
-            hint = f". Its first row: {shown(rows.first, 120)}"
-        if columns.degrees and refused["impossible_place"]:
-            hint = (
-                f". If {columns.first}, {columns.second} are northings and eastings: --columns "
-                f"{as_option(x=columns.second, y=columns.first)} --crs EPSG:CODE"
-            )
-        raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    row, place, heights, group, stamp_ns, *codes = rows.joined()
-    height, lost = heights[:, 0], dict[str, np.ndarray]()
-    if columns.altitude:
-        columns, height, lost = with_altitudes(
-            columns, place, height, heights[:, 1], str(path), options.sound_scale
+    place, heights, group, stamp_ns, timed, *codes = rows.joined()
+    height = heights[:, 0]
+    wrong = impossible(place, height, columns.degrees, columns.unit) | {"no_time": ~timed}
+    elsewhere = wrong["impossible_place"]
+    place[elsewhere] = height[elsewhere] = np.nan
+    good = ~np.any(list(wrong.values()), axis=0)
+    if columns.altitude and good.any():
+        columns, height[good], lost = with_altitudes(
+            columns, place[good], height[good], heights[good, 1], str(path), options.sound_scale
         )
+        for reason, these in lost.items():
+            wrong[reason] = np.zeros(len(good), dtype=bool)
+            wrong[reason][good] = these
     labels = {
         name: Labels(code, tuple(rows.values[name]))
         for name, code in zip(rows.labels, codes, strict=True)
     }
     decimals = [rows.dialect.decimals[i] for i in rows.places]
     found = RawSoundings(
-        place, height, columns.degrees, columns.down, columns.unit, "",
-        stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
-        labels, columns.description + rows.angles.description, layout_text(rows.dialect),
-        +rows.refused,
-        tuple(rows.left_out), partial(question, columns, decimals=decimals, crs=options.crs),
-        {"columns": asdict(columns)},
-    )  # fmt: skip
-    return found.without(lost) if lost else found
+        place, height, columns.degrees, columns.down, columns.unit,
+        stamp_ns=stamp_ns if rows.times else None, group=group if rows.codes else None,
+        names=tuple(rows.codes), labels=labels,
+        understood=columns.description + rows.angles.description, layout=layout_text(rows.dialect),
+        question=partial(question, columns, decimals=decimals, crs=options.crs),
+        source={"columns": asdict(columns)},
+    ).without(wrong)  # fmt: skip
+    if not good.any():
+        raise InputError(_nothing(path, rows, found.refused))
+    return found
+
+
+def _nothing(path: Path, rows: _Rows, refused: Counter[str]) -> str:
+    """The message for a table without soundings."""
+    columns, hint = rows.columns, ""
+    if refused["not_a_number"]:
+        hint = f". Its first row: {shown(rows.first, 120)}"
+    if columns.degrees and refused["impossible_place"]:
+        hint = (
+            f". If {columns.first}, {columns.second} are northings and eastings: --columns "
+            f"{as_option(x=columns.second, y=columns.first)} --crs EPSG:CODE"
+        )
+    reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
+    return f"{path}: expected soundings, got none ({reasons}){hint}"
 
 
 def _read(path: Path, options: ReadOptions) -> _Rows:
@@ -247,6 +208,8 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         clock.decided(f"{path}: column {columns.time}")
     for chunk in _chunks(_whole(dialect, path)):
         rows.add(chunk)
+    if not rows.parts:
+        rows.add([])
     return rows
 
 

@@ -283,7 +283,7 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
     """A sentence for each exclusion."""
     sentences = []
     for each in excluded:
-        said = ", ".join(word for word in (each.why, each.who, each.when) if word)
-        by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
+        details = ", ".join(word for word in (each.why, each.who, each.when) if word)
+        by = f"{Path(each.source).name}: {details}" if details else Path(each.source).name
         sentences.append(f"{quantity(each.number, 'sounding')} excluded: {each.which} ({by})")
     return sentences

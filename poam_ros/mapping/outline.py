@@ -175,13 +175,13 @@ def _elsewhere(
             return "it is on another side of the Earth"
         return f"its nearest corner is {np.nanmin(away) / 1000:.3g} km from their middle"
     (low, high), (least, most) = ((each.min(0), each.max(0)) for each in (corners, xy))
-    said = (
+    text = (
         f"polygons: x {low[0]:.6g} to {high[0]:.6g} m, y {low[1]:.6g} to {high[1]:.6g} m; "
         f"soundings: x {least[0]:.6g} to {most[0]:.6g} m, y {least[1]:.6g} to {most[1]:.6g} m"
     )
     if (np.abs(corners) <= (180.0, 90.0)).all():
-        said += "; if it is in degrees, the soundings need --crs"
-    return said
+        text += "; if it is in degrees, the soundings need --crs"
+    return text
 
 
 def _boxes_meet(one: np.ndarray, two: np.ndarray) -> bool:

@@ -187,9 +187,9 @@ def read_prior(file: str, workspace: Extent, place: GeoReference | None) -> Prio
             f"{100 * known.mean():.0f} % of it"
         )
     mean, deviation = (_filled(values, known) for values in (mean, deviation))
-    told = np.isfinite(deviation) & (deviation >= 0)
-    largest = float(deviation[told].max()) if told.any() else 0.0
-    return PriorMap(grid, mean, np.where(told, deviation, largest))
+    usable = np.isfinite(deviation) & (deviation >= 0)
+    largest = float(deviation[usable].max()) if usable.any() else 0.0
+    return PriorMap(grid, mean, np.where(usable, deviation, largest))
 
 
 def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:

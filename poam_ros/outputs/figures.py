@@ -345,11 +345,11 @@ def is_under_water(elevation: np.ndarray, level: float) -> bool:
 def _draw_against(
     axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray, name: str
 ) -> None:
-    for chosen, colour, said in (
+    for chosen, colour, side in (
         (~outside, "tab:blue", "inside"),
         (outside, "tab:red", "outside"),
     ):
-        label = f"{said}: {100 * chosen.mean():.1f} %"
+        label = f"{side}: {100 * chosen.mean():.1f} %"
         axis.plot(z[chosen], mean[chosen], ".", markersize=1.5, color=colour, label=label)
     ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
     axis.plot(ends, ends, color="black", linewidth=0.8)

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from ..core.errors import quantity
-from ..core.geodesy import place_said
+from ..core.geodesy import place_text
 from ..planning.tvu import ORDERS, order_name
 from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
@@ -50,7 +50,7 @@ NOT_COUNTED = "water that was not sounded, as up to the shore"
 #: Approximate number of rows in the volume table.
 ROWS = 20
 #: Provenance that other parts of the report have, or that explains what exports hold.
-SAID_ELSEWHERE = (
+SHOWN_ELSEWHERE = (
     "title", "remarks", "settings", "samples", "software", "export_time", "origin", "uncertainty",
     "density",
 )  # fmt: skip
@@ -135,7 +135,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:
-        found["place"] = place_said(chart.place.latitude, chart.place.longitude)
+        found["place"] = place_text(chart.place.latitude, chart.place.longitude)
     return found
 
 
@@ -158,7 +158,7 @@ def _short(folder: Path, chart: Chart) -> dict[str, str]:
             f"{own.coverage95:.1%} within the 95 % interval"
         )
     if chart.place is not None:
-        place = place_said(chart.place.latitude, chart.place.longitude)
+        place = place_text(chart.place.latitude, chart.place.longitude)
         found["place"] = place.partition(" (")[0]
     return found
 
@@ -288,8 +288,8 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         found["files"] = ", ".join(files)
     elif "log" in config:
         found["file"] = PurePath(str(config["log"])).name
-    told = {"understood": "columns or messages", "layout": "layout"}
-    found |= {text: str(config[name]) for name, text in told.items() if config.get(name)}
+    labels = {"understood": "columns or messages", "layout": "layout"}
+    found |= {text: str(config[name]) for name, text in labels.items() if config.get(name)}
     if draught := config.get("draught"):
         found["draught"] = f"{draught:g} m, added to all depths"
     if gauge := config.get("gauge"):
@@ -348,7 +348,7 @@ def _words(name: str) -> str:
 
 
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
-    words = {k: v for k, v in chart.provenance.items() if k not in SAID_ELSEWHERE}
+    words = {k: v for k, v in chart.provenance.items() if k not in SHOWN_ELSEWHERE}
     found = {key.replace("_", " "): text for key, text in words.items()}
     if corrections := config.get("calibration"):
         found["corrections"] = "; ".join(map(str, corrections))

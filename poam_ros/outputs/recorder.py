@@ -118,10 +118,6 @@ class RunRecorder:
         if node == "planner":
             self.progress.max_samples = config["max_samples"]
 
-    def set_samples(self, count: int) -> None:
-        """Set the number of pings that the mapper has accepted."""
-        self.progress.samples = count
-
     def set_state(self, state: str) -> None:
         """Set the state of the mission."""
         self.progress.state = state

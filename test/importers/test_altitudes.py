@@ -35,11 +35,9 @@ def table(depth, altitude, names=("depth", "altitude"), extra=""):
 
 
 @pytest.fixture
-def read(tmp_path):
+def read(write):
     def read(text, columns=None, **options):
-        path = tmp_path / "log.csv"
-        path.write_text(text)
-        return read_soundings(path, ReadOptions(columns or {}, **options))
+        return read_soundings(write(text), ReadOptions(columns or {}, **options))
 
     return read
 

@@ -22,11 +22,9 @@ def table(header, *columns, separator=",", end="\n"):
 
 
 @pytest.fixture
-def read(tmp_path):
+def read(write):
     def read(text, options=None, encoding="utf-8"):
-        path = tmp_path / "log.csv"
-        path.write_bytes(text.encode(encoding))
-        return read_soundings(path, options or ReadOptions())
+        return read_soundings(write(text, encoding=encoding), options or ReadOptions())
 
     return read
 

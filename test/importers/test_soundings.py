@@ -14,19 +14,9 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
 
-@pytest.fixture
-def csv_file(tmp_path):
-    def write(text, name="log.csv"):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
-
-
-def test_metres_and_elevations_are_taken_as_they_are(csv_file):
+def test_metres_and_elevations_are_taken_as_they_are(write):
     found = read_soundings(
-        csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), ReadOptions(by="line")
+        write("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), ReadOptions(by="line")
     )
     assert found.row.tolist() == [0, 1, 2]
     assert found.xy.tolist() == [[1, 2], [4, 5], [4, 5]] and found.z.tolist() == [-3, -6, -6.5]
@@ -34,17 +24,17 @@ def test_metres_and_elevations_are_taken_as_they_are(csv_file):
     assert found.projection is None and not found.refused
 
 
-def test_depths_are_counted_from_the_water(csv_file):
-    path = csv_file("x;y;Depth\n0;0;3\n1;0;2.5\n")
+def test_depths_are_counted_from_the_water(write):
+    path = write("x;y;Depth\n0;0;3\n1;0;2.5\n")
     assert read_soundings(path).z.tolist() == [-3, -2.5]
     raised = read_soundings(path, ReadOptions(water_level=190.0))
     assert raised.z.tolist() == [187, 187.5]
     assert raised.samples(190.0).range.tolist() == [3, 2.5]
 
 
-def test_degrees_become_metres_about_the_middle(csv_file):
+def test_degrees_become_metres_about_the_middle(write):
     rows = "".join(f"{60 + 0.001 * i},{10 + 0.002 * i},{i + 1}\n" for i in range(11))
-    found = read_soundings(csv_file(f"LAT,LON,depth\n{rows}"))
+    found = read_soundings(write(f"LAT,LON,depth\n{rows}"))
     middle = found.projection.latitude, found.projection.longitude
     assert middle == pytest.approx((60.005, 10.01))
     np.testing.assert_allclose(found.xy[0], -found.xy[-1], atol=1)
@@ -53,9 +43,9 @@ def test_degrees_become_metres_about_the_middle(csv_file):
     assert np.ptp(found.xy[:, 0]) == pytest.approx(1.2 * 1855 / 2, rel=1e-2)
 
 
-def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(csv_file):
+def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(write):
     text = "x,y,z\n0,0,-1\n,0,-1\n0,0,nan\nfoo,1,2\n1\n\n0,0,-2e9\n0,1e15,-1\n5,5,-5\n"
-    found = read_soundings(csv_file(text))
+    found = read_soundings(write(text))
     assert found.row.tolist() == [0, 7]  # a blank line is no row
     assert found.refused == Counter(not_a_number=4, wild_elevation=1, impossible_place=1)
     known = [(row.reason, row.x, row.z) for row in found.refused_pings.placed.rows]
@@ -65,16 +55,16 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(csv_file)
     assert found.refused_pings.counts == found.refused
 
 
-def test_impossible_latitudes_are_refused(csv_file):
-    found = read_soundings(csv_file("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n"))
+def test_impossible_latitudes_are_refused(write):
+    found = read_soundings(write("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n"))
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
     assert not len(found.refused_pings.placed)
 
 
-def test_refused_rows_lie_where_the_soundings_do(csv_file):
+def test_refused_rows_lie_where_the_soundings_do(write):
     """In the same projection, and as elevations."""
     text = "latitude,longitude,depth\n50,10,4\n50.001,10.001,4\n50.001,10.001,4e6\n50.001,10,x\n"
-    found = read_soundings(csv_file(text), ReadOptions(water_level=1.5))
+    found = read_soundings(write(text), ReadOptions(water_level=1.5))
     wild, odd = sorted(found.refused_pings.rows, reverse=True)
     assert (wild.reason, wild.z) == ("wild_elevation", 1.5 - 4e6)
     np.testing.assert_allclose((wild.x, wild.y), found.xy[1], atol=1e-9)
@@ -82,14 +72,14 @@ def test_refused_rows_lie_where_the_soundings_do(csv_file):
     np.testing.assert_allclose((odd.x, odd.y), (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
     # What loggers write before they have a fix is not in this plane.
     (nowhere,) = read_soundings(
-        csv_file("latitude,longitude,depth\n50,91,4\n0,0,\n")
+        write("latitude,longitude,depth\n50,91,4\n0,0,\n")
     ).refused_pings.rows
     assert nowhere.reason == "not_a_number" and np.isnan(nowhere[3:]).all()
 
 
-def test_chunks_make_no_difference(csv_file, monkeypatch):
+def test_chunks_make_no_difference(write, monkeypatch):
     rows = "".join(f"{i},{i % 7},{-i},{'abc'[i % 3]}\n" for i in range(100))
-    path = csv_file(f"x,y,z,line\n{rows}")
+    path = write(f"x,y,z,line\n{rows}")
     whole = read_soundings(path, ReadOptions(by="line"))
     monkeypatch.setattr(reader, "CHUNK", 7)
     parts = read_soundings(path, ReadOptions(by="line"))
@@ -112,9 +102,9 @@ def test_columns_that_are_said_decide():
         ("Lat [deg];Longitude (deg);Depth (m)", "depth"),  # of negative depths, or elevations
     ],
 )
-def test_an_answer_can_be_pasted_into_a_shell(csv_file, header, answer):
+def test_an_answer_can_be_pasted_into_a_shell(write, header, answer):
     rows = "".join(f"{52 + i / 1e4};{13 + i % 7 / 1e4};{-3 - i % 5}\n" for i in range(60))
-    path = csv_file(f"{header}\n{rows}")
+    path = write(f"{header}\n{rows}")
     with pytest.raises(InputError, match="--columns") as asked:
         read_soundings(path)
     given = read_mapping(shlex.split(str(asked.value).rpartition("--columns ")[2]))
@@ -135,22 +125,22 @@ def test_an_answer_can_be_pasted_into_a_shell(csv_file, header, answer):
         ("", {}, "got no rows"),
     ],
 )
-def test_what_is_wrong_is_said(csv_file, text, columns, words):
+def test_what_is_wrong_is_said(write, text, columns, words):
     with pytest.raises(InputError, match=words):
-        read_soundings(csv_file(text), ReadOptions(columns))
+        read_soundings(write(text), ReadOptions(columns))
 
 
-def test_missing_files_and_groups_are_said(csv_file, tmp_path):
+def test_missing_files_and_groups_are_said(write, tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
         read_soundings(tmp_path / "none.csv")
     with pytest.raises(InputError, match="expected a column 'leg'"):
-        read_soundings(csv_file("x,y,z\n1,2,3\n"), ReadOptions(by="leg"))
+        read_soundings(write("x,y,z\n1,2,3\n"), ReadOptions(by="leg"))
     with pytest.raises(InputError, match="expected MEANING=NAME"):
         read_mapping(["z"])
 
 
-def test_a_workspace_has_room_and_crops(csv_file):
-    found = read_soundings(csv_file("x,y,z\n0,0,-1\n1000,0,-2\n500,0,-3\n"))
+def test_a_workspace_has_room_and_crops(write):
+    found = read_soundings(write("x,y,z\n0,0,-1\n1000,0,-2\n500,0,-3\n"))
     assert found.workspace() == Extent(-10, 1010, -10, 10)
     assert found.workspace(2.0) == Extent(-2, 1002, -2, 2)
     inside = found.within(Extent(-1, 600, -1, 1))
@@ -168,8 +158,8 @@ TIMES = [
 
 
 @pytest.mark.parametrize("times", TIMES)
-def test_a_crop_in_time_counts_from_the_first(csv_file, times):
-    path = csv_file("when,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
+def test_a_crop_in_time_counts_from_the_first(write, times):
+    path = write("when,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
     named = {"time": "when"}
     assert read_soundings(path, ReadOptions(named, stop=2.0)).row.tolist() == [0, 1]
     found = read_soundings(path, ReadOptions(named, start=0.5))
@@ -183,20 +173,20 @@ def test_a_crop_in_time_counts_from_the_first(csv_file, times):
         read_soundings(path, ReadOptions(start=0.5))
 
 
-def test_times_matter_to_those_who_ask(csv_file):
-    path = csv_file("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
+def test_times_matter_to_those_who_ask(write):
+    path = write("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
     assert len(read_soundings(path)) == 2
     assert read_soundings(path, ReadOptions(stop=1.0)).refused == {"no_time": 1}
 
 
-def test_the_speed_of_sound_is_applied_anew(csv_file):
+def test_the_speed_of_sound_is_applied_anew(write):
     by = ReadOptions(water_level=100.0, sound_scale=0.98)
-    assert read_soundings(csv_file("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
-    assert read_soundings(csv_file("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]
+    assert read_soundings(write("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
+    assert read_soundings(write("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]
 
 
-def test_the_sonars_depth_is_added_to_depths(csv_file):
-    path = csv_file("x,y,depth\n0,0,10\n")
+def test_the_sonars_depth_is_added_to_depths(write):
+    path = write("x,y,depth\n0,0,10\n")
     assert read_soundings(path, ReadOptions(draught=0.5, sound_scale=0.98)).z.tolist() == [-10.3]
     with pytest.raises(InputError, match="--draught: applies to depths only"):
-        read_soundings(csv_file("x,y,z\n0,0,-9\n"), ReadOptions(draught=0.5))
+        read_soundings(write("x,y,z\n0,0,-9\n"), ReadOptions(draught=0.5))

@@ -24,16 +24,6 @@ def lake():
     return 53.1 + 1e-5 * t, 8.6 + 2e-5 * np.sin(t / 9), 4 + np.sin(t / 7)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="log.csv", encoding="utf-8"):
-        path = tmp_path / name
-        path.write_bytes(text.encode(encoding))
-        return path
-
-    return write
-
-
 def rows(lake, form="{:.6f},{:.6f},{:.2f}", scale=1.0, comma=False):
     lines = [form.format(a, b, c * scale) for a, b, c in zip(*lake, strict=True)]
     return "\n".join(line.replace(".", ",") if comma else line for line in lines) + "\n"

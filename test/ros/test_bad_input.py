@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from feeder import Feeder
 from geometry_msgs.msg import PoseStamped
-from heard import Listener
+from heard import Listener, answer
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -152,12 +152,8 @@ def calls(stranger, count, rng, eventually):
     names = [f"planner/{name}" for name in ("start", "stop", "pause", "resume")]
     names += ["mapper/reset", "mapper/save_map"]
     clients = [stranger.create_client(Trigger, name) for name in names]
-    for client in clients:
-        eventually(client.service_is_ready)
     for _ in range(count):
-        future = clients[rng.integers(len(clients))].call_async(Trigger.Request())
-        eventually(future.done)
-        assert future.result().message
+        assert answer(clients[rng.integers(len(clients))], eventually).message
         if not rng.integers(4):
             stranger.talk(rng)
 
@@ -165,7 +161,7 @@ def calls(stranger, count, rng, eventually):
 @pytest.mark.soak
 def test_odd_pings_and_services_at_any_time(ros, eventually, tmp_path):
     rng = np.random.default_rng(22)
-    mapper = ros(MapperNode, parameter_overrides=[Parameter("output", value=str(tmp_path))])
+    mapper = ros(MapperNode, parameters={"output": str(tmp_path)})
     planner, stranger = ros(PlannerNode), ros(Stranger)
     eventually(stranger.out["sonar/range"].get_subscription_count)
     sent, lost = odd_pings(mapper, stranger, PINGS, rng, eventually)
@@ -214,13 +210,10 @@ def test_parameters_of_every_wrong_kind_are_refused_or_converted(name, ros, even
     node, stranger = ros(KINDS[name]), ros(Stranger)
     before = {row.name: node.get_parameter(row.name).value for row in NODES[name]}
     client = stranger.create_client(SetParameters, f"{name}/set_parameters")
-    eventually(client.service_is_ready)
     for wrong in WRONG_VALUES:
         parameters = [Parameter(row.name, value=wrong) for row in NODES[name]]
-        request = SetParameters.Request(parameters=[p.to_parameter_msg() for p in parameters])
-        future = client.call_async(request)
-        eventually(future.done)
-        for row, result in zip(NODES[name], future.result().results, strict=True):
+        found = answer(client, eventually, parameters=[p.to_parameter_msg() for p in parameters])
+        for row, result in zip(NODES[name], found.results, strict=True):
             if result.successful:  # a value that the table allows
                 row.convert(wrong)
                 before[row.name] = wrong
@@ -242,10 +235,7 @@ def test_services_at_the_wrong_time(ros, eventually):
     clients = {name: vehicle.create_client(Trigger, name) for name in {*names}}
     for step in range(3):
         for name in names:
-            eventually(clients[name].service_is_ready)
-            future = clients[name].call_async(Trigger.Request())
-            eventually(future.done)
-            assert future.result().message
+            assert answer(clients[name], eventually).message
         vehicle.drive(5)
         vehicle.say(("done", "pilot", "nonsense")[step])
     stranger = ros(Stranger)

@@ -78,9 +78,8 @@ def ring(ros, eventually):
     def start(state="pilot", **parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
         given |= {"autostart": state != "waiting"} | parameters
-        overrides = [Parameter(name, value=value) for name, value in given.items()]
         # Of the same clock underneath, which timers and /clock hang on.
-        planner = ros(PlannerNode, parameter_overrides=overrides, up=False)
+        planner = ros(PlannerNode, parameters=given, up=False)
         planner.get_clock().__class__ = SetClock
         planner.start_up()
         boat = ros(Boat)
@@ -106,7 +105,7 @@ def watch(planner) -> None:
 NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode, DrapesNode)}
 NODES[BringUp] = {"names": ["nobody"]}
 LINK = {"origin": [47.3, 8.55], "mavlink.url": f"udpin:127.0.0.1:{free_port()}"}
-NODES[MavlinkNode] = {"parameter_overrides": [Parameter(n, value=v) for n, v in LINK.items()]}
+NODES[MavlinkNode] = {"parameters": LINK}
 
 
 def test_every_timer_of_every_node_uses_the_steady_clock(ros):
@@ -189,8 +188,7 @@ def test_a_restart_after_the_clock_was_set_keeps_the_elapsed_time(
     planner.deactivate()
     planner.cleanup()
     values = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT | given
-    overrides = [Parameter(name, value=value) for name, value in values.items()]
-    again = ros(PlannerNode, parameter_overrides=overrides, up=False)
+    again = ros(PlannerNode, parameters=values, up=False)
     again.get_clock().__class__ = SetClock
     again.get_clock().offset_s = step_s
     again.start_up()
@@ -212,7 +210,7 @@ class Talker(Node):
 
 
 def test_limits_hold_when_a_simulated_clock_steps_back(ros, eventually):
-    planner = ros(PlannerNode, parameter_overrides=[Parameter("use_sim_time", value=True)])
+    planner = ros(PlannerNode, parameters={"use_sim_time": True})
     talker = ros(Talker)
 
     def reach(seconds):

@@ -8,9 +8,8 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from disks import mounted
-from heard import Listener, status_values
+from heard import Listener, answer, status_values
 from kept import SMALL, compare, of_log, rows
-from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from poam_ros.app.cli import main
@@ -46,19 +45,12 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
         folder = disk.path / "m"
 
         def start(kind, values):
-            overrides = [Parameter(name, value=v) for name, v in {**EVERY, **values}.items()]
-            return ros(kind, parameter_overrides=overrides)
+            return ros(kind, parameters=EVERY | values)
 
         mapper = start(MapperNode, {**MAPPER, "mission_dir": str(folder)})
         planner = start(PlannerNode, {**PLANNER, **WATCHDOGS, "mission_dir": str(folder)})
         crew = ros(Crew)
         start(SimulatorNode, SIMULATOR)
-
-        def save_map():
-            eventually(crew.saving.service_is_ready)
-            future = crew.saving.call_async(Trigger.Request())
-            eventually(future.done)
-            return future.result()
 
         for _ in range(3):
             samples = mapper.session.samples
@@ -67,15 +59,15 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
             disk.fill()
             for node in ("mapper", "planner"):
                 eventually(lambda name=node: "No space left" in crew.disk(name))
-            answer = save_map()
-            assert not answer.success and "No space left on device" in answer.message
+            saved = answer(crew.saving, eventually)
+            assert not saved.success and "No space left on device" in saved.message
             assert read_json(folder / "mission.json", "a mission")["state"] != "waiting"
             samples = mapper.session.samples
             eventually(lambda n=samples: mapper.session.samples > n, what="pings do not count")
             disk.free()
             for node in ("mapper", "planner"):
                 eventually(lambda name=node: crew.disk(name) == "ok")
-        assert save_map().success
+        assert answer(crew.saving, eventually).success
         eventually(lambda: mapper.session.status.finished)
         eventually(lambda: read_json(folder / "mission.json", "a mission")["state"] == "done")
         count = mapper.session.samples

@@ -22,10 +22,10 @@ from feeder import Surveyor
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
 from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
+from launched import node_command
 from nav_msgs.msg import Odometry
 from planted_missions import Planted
 from planted_nodes import Sender, compared, fly, mapper_process
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
@@ -174,19 +174,16 @@ SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
 MAPPER = {**SMALL, "batch.size": 20, "pilot_samples": 500}
 
 
-def explore(kills, samples, ros, python, ros_env, eventually, folder):
+def explore(kills, samples, ros, ros_env, eventually, folder):
     """A mission whose planner is killed so often; all its states, as they were announced."""
 
     def start(kind, **values):
-        overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
-        return ros(kind, parameter_overrides=overrides)
+        return ros(kind, parameters=EVERY | values)
 
     values = {
         **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
         "watchdog.resume_after_restart": True, "mission_dir": str(folder),
     }  # fmt: skip
-    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given]
     mapper = start(MapperNode, **MAPPER)
     start(SimulatorNode, **SIMULATOR)
     draw, progress = random.Random(kills), []
@@ -198,7 +195,8 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         return began and mapper.session.samples > before
 
     for _ in range(kills):
-        planner, before = subprocess.Popen(command, env=ros_env), mapper.session.samples
+        planner = subprocess.Popen(node_command("planner", values), env=ros_env)
+        before = mapper.session.samples
         eventually(lambda n=before: under_way(n), what="no progress")
         time.sleep(draw.uniform(0.0, 0.5))
         planner.send_signal(signal.SIGKILL)
@@ -207,7 +205,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         assert kept["state"] in ("pilot", "exploring")
         stands = [kept["arrivals"].get("reached", 0), kept["samples"], -len(kept["goals"])]
         progress.append(stands if kept["state"] == "pilot" else stands[:2])
-    planner = subprocess.Popen(command, env=ros_env)
+    planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     eventually(lambda: mapper.session.status.finished, what="it does not go on")
     planner.send_signal(signal.SIGINT)
     assert planner.wait(LIMIT) == 0
@@ -219,8 +217,8 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
 
 
-def test_a_killed_planner_resumes_after_a_restart(ros, python, ros_env, eventually, tmp_path):
-    explore(2, 160, ros, python, ros_env, eventually, tmp_path)
+def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_path):
+    explore(2, 160, ros, ros_env, eventually, tmp_path)
 
 
 class Waiting(Listener):
@@ -243,9 +241,8 @@ class Waiting(Listener):
 def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
     values |= {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "progress")}
-    overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
-    overrides = [p for p in overrides if p.name != "use_sim_time"]
-    listener, planner = ros(Waiting), ros(PlannerNode, parameter_overrides=overrides)
+    values["workspace"] = EVERY["workspace"]
+    listener, planner = ros(Waiting), ros(PlannerNode, parameters=values)
     eventually(lambda: listener.goals, what="no goal")
     # All of the first life, before it is forgotten: topics keep no order among each other.
     eventually(lambda: listener.states and listener.reasons)
@@ -266,8 +263,8 @@ def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
 
 
 @pytest.mark.soak
-def test_a_planner_that_is_killed_twenty_times(ros, python, ros_env, eventually, tmp_path):
-    print(explore(20, 1000, ros, python, ros_env, eventually, tmp_path))
+def test_a_planner_that_is_killed_twenty_times(ros, ros_env, eventually, tmp_path):
+    print(explore(20, 1000, ros, ros_env, eventually, tmp_path))
 
 
 @pytest.mark.soak

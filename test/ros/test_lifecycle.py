@@ -1,17 +1,17 @@
 """Managed nodes over the standard services, on real rclpy."""
 
 import subprocess
-import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
 
 from feeder import Feeder
-from heard import Listener
+from heard import Listener, answer
+from launched import node_command
 from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
-from rclpy.parameter import Parameter
 
 from poam_ros.core.errors import InputError
 from poam_ros.ros.common.bring_up import BringUp
@@ -53,11 +53,7 @@ class Operator(Listener):
         return [(event.start_state.label, event.goal_state.label) for event in heard]
 
     def ask(self, kind, **fields):
-        client = self.services_of[kind]
-        self._eventually(client.service_is_ready)
-        future = client.call_async(kind.Request(**fields))
-        self._eventually(future.done)
-        return future.result()
+        return answer(self.services_of[kind], self._eventually, **fields)
 
     def change(self, number=0, label=""):
         transition = Transition(id=number, label=label)
@@ -68,17 +64,19 @@ class Operator(Listener):
         return self.ask(GetState).current_state.label
 
 
-def overrides(**values):
-    given = {**SMALL, "managed": True, **values}
-    return {"parameter_overrides": [Parameter(name, value=v) for name, v in given.items()]}
+def entities(node):
+    """How many of each kind a node has."""
+    kinds = node.publishers, node.subscriptions, node.services, node.clients, node.timers
+    return [len(list(kind)) for kind in (*kinds, node.waitables)]
 
 
 @pytest.fixture
 def operator(ros, eventually):
-    """`operator(name, **options)`: a managed node that came up as its main does, and its ruler."""
+    """`operator(name)`: a managed node that came up as its main does, and who changes its state."""
 
-    def make(name, kind=None, **options):
-        node = ros(kind or NODES[name], up=False, **options)
+    def make(name, kind=None):
+        parameters = {"managed": True} | (SMALL if name == "mapper" else {})
+        node = ros(kind or NODES[name], up=False, parameters=parameters)
         node.start_up()
         operator = ros(lambda: Operator(name, eventually))
         # Transitions are not kept for who comes late.
@@ -90,7 +88,7 @@ def operator(ros, eventually):
 
 
 def test_a_mapper_changes_its_states_by_services(operator, ros, eventually):
-    mapper, operator = operator("mapper", **overrides())
+    mapper, operator = operator("mapper")
     vehicle = ros(Feeder)
     assert operator.state == "unconfigured" and not mapper.configured
     assert operator.change(label="configure") and operator.state == "inactive"
@@ -104,6 +102,7 @@ def test_a_mapper_changes_its_states_by_services(operator, ros, eventually):
 
     assert operator.change(Transition.TRANSITION_DEACTIVATE) and operator.state == "inactive"
     eventually(lambda: not vehicle.connected())
+    assert not mapper.thread.alive
     kept, heard = mapper.session, len(vehicle.reports)
     vehicle.drive(25)  # to nobody
     assert kept.samples == 25 and len(vehicle.reports) == heard
@@ -127,18 +126,24 @@ def test_a_mapper_changes_its_states_by_services(operator, ros, eventually):
     eventually(lambda: ways()[:2] == wanted)
 
 
-@pytest.mark.parametrize("name", ["planner", "simulator", "monitor"])
+@pytest.mark.parametrize("name", NODES)
 def test_every_node_can_be_managed_and_survives_odd_requests(operator, name):
-    node, operator = operator(
-        name, parameter_overrides=[Parameter("managed", value=True)]
-    )  # fmt: skip
+    """It leaves nothing behind, and begins anew each time."""
+    node, operator = operator(name)
+    bare = entities(node)
     for number, label in ((3, ""), (0, ""), (99, ""), (0, "nonsense"), (0, "\u00e4" * 5000)):
         assert not operator.change(number, label)
     assert operator.state == "unconfigured"
     for _ in range(2):
-        assert operator.change(1) and operator.change(3) and node.active
+        assert operator.change(1)
+        configured = entities(node)
+        if name == "planner":
+            assert node.mission.state == "waiting" and node.mission.position is None
+            node.in_turn(node.mission.update_position, np.zeros(2), 0.0)
+        assert operator.change(3) and node.active
         assert not operator.change(1) and not operator.change(2)
-        assert operator.change(4) and operator.change(2) and not node.configured
+        assert operator.change(4) and entities(node) == configured
+        assert operator.change(2) and entities(node) == bare and not node.configured
     offered = operator.ask(GetAvailableTransitions).available_transitions
     assert [way.transition.label for way in offered] == ["configure", "shutdown"]
 
@@ -157,8 +162,7 @@ def test_a_failed_transition_restores_the_state(operator):
             if self.broken == "activate":
                 raise RuntimeError("no such luck")
 
-    options = {"parameter_overrides": [Parameter("managed", value=True)]}
-    node, operator = operator("planner", Fragile, **options)
+    node, operator = operator("planner", Fragile)
     assert not operator.change(label="configure") and operator.state == "unconfigured"
     node.broken = "activate"
     assert operator.change(label="configure")
@@ -186,11 +190,9 @@ def test_nodes_are_brought_up_in_order_and_again_after_a_restart(
 ):
     """The second waits for the first; what an operator takes down stays down."""
     monkeypatch.setattr("poam_ros.ros.common.bring_up.POLL_PERIOD_S", 0.3)
-    command = [sys.executable, "-m", "poam_ros.ros.planner.node", "--ros-args"]
-    command += ["-p", "managed:=true"]
+    command = node_command("planner", {"managed": True})
     bring_up = ros(lambda: Looks(["planner", "monitor"]))
-    managed = {"parameter_overrides": [Parameter("managed", value=True)]}
-    monitor = ros(MonitorNode, up=False, **managed)
+    monitor = ros(MonitorNode, up=False, parameters={"managed": True})
     ruler = ros(lambda: Operator("planner", eventually))
     bring_up.some(eventually)
     assert not monitor.configured

@@ -111,16 +111,12 @@ class Vehicle(Listener):
         self.range.publish(write_range(RawPing(stamp, distance, 1.0, 1000.0)))
 
 
-def parameters(**changed):
-    return [Parameter(name, value=value) for name, value in {**SMALL, **changed}.items()]
-
-
 @pytest.fixture
 def pair(ros, eventually):
     """`pair(planner=True, **parameters)`: a mapper and a vehicle that have found each other."""
 
     def make(planner=True, **changed):
-        mapper = ros(MapperNode, parameter_overrides=parameters(**changed))
+        mapper = ros(MapperNode, parameters=SMALL | changed)
         vehicle = ros(Vehicle, planner=planner)
         eventually(vehicle.connected, what="no discovery")
         eventually(lambda: vehicle.heard["map/samples"], what="no samples topic")
@@ -247,7 +243,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     eventually(lambda: v.heard["map/samples"][-1].data == learned(p))
 
     # Who comes late gets the last map, and it is the file's on every cell.
-    late = ros(Vehicle, planner=False, parameter_overrides=[])
+    late = ros(Vehicle, planner=False)
     eventually(lambda: all(late.heard[topic] for topic in TOPICS), what="maps are not latched")
     cloud = late.heard["map/points"][-1]
     got, kept = read_map_cloud(cloud), read_map(tmp_path / "run" / "map.npz")
@@ -351,24 +347,23 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
     assert set(eventually(lambda: p.vehicle.heard["map/lengthscale"])[-1].data) == {-1}
 
 
-def test_odometry_in_another_frame(pair, eventually):
+@pytest.mark.parametrize(
+    ("frame", "fault", "what"),
+    [
+        ("odom", "wrong_frame", "odometry is in another frame than the map"),
+        ("dvl_link", "body_frame", "odometry is in a frame that moves with the vehicle"),
+    ],
+)
+def test_odometry_in_a_frame_that_is_not_the_map_s(pair, eventually, frame, fault, what):
     p = pair()
-    p.vehicle.drive(5, frame="odom")
-    eventually(lambda: p.front_end.ledger.odometry_rejected["wrong_frame"] == 6)
-    eventually(lambda: p.front_end.ledger.pending == 5)
+    p.vehicle.drive(5, frame=frame)
+    eventually(lambda: p.front_end.ledger.odometry_rejected[fault] == 6)
+    eventually(lambda: p.mapper.warnings.counts[fault] == 6)
+    eventually(lambda: p.vehicle.says(text=what), what="no ERROR of the frame")
     p.vehicle.t = 10 * SECOND
     p.vehicle.drive(5, frame="/map")
     eventually(lambda: p.front_end.ledger.accepted == 5)
     assert p.front_end.ledger.rejected["no_odometry"] == 5
-
-
-def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
-    p = pair()
-    p.vehicle.drive(5, frame="dvl_link")
-    eventually(lambda: p.front_end.ledger.odometry_rejected["body_frame"] == 6)
-    eventually(lambda: p.mapper.warnings.counts["body_frame"] == 6)
-    what = "odometry is in a frame that moves with the vehicle"
-    eventually(lambda: p.vehicle.says(text=what), what="no ERROR of the frame")
 
 
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
@@ -430,7 +425,7 @@ def test_in_a_namespace_with_a_remapping(ros, eventually):
         MapperNode,
         namespace="auv1",
         cli_args=["--ros-args", "-r", "sonar/range:=altimeter"],
-        parameter_overrides=parameters(),
+        parameters=SMALL,
     )
     names = {name for name, _ in mapper.get_topic_names_and_types()}
     assert {f"/auv1/{topic}" for topic in TOPICS} <= names
@@ -459,31 +454,8 @@ def test_a_node_that_is_ended_early_writes_partial_results(pair, eventually, tmp
     assert cloud.mean.shape == kept.mean.shape and np.isfinite(kept.mean).all()
 
 
-def test_the_lifecycle_can_be_repeated(ros, eventually):
-    mapper, vehicle = ros(MapperNode, up=False, parameter_overrides=parameters()), ros(Vehicle)
-
-    def entities():
-        made = mapper.publishers, mapper.subscriptions, mapper.services, mapper.timers
-        return [len(list(kind)) for kind in made]
-
-    bare = entities()
-    for _ in range(2):
-        mapper.configure()
-        mapper.activate()
-        vehicle.t = 0
-        eventually(vehicle.connected)
-        vehicle.say("exploring")
-        eventually(lambda: mapper.session.mission_state == "exploring")
-        vehicle.drive(25)
-        eventually(lambda: mapper.session.status.samples >= 20)
-        mapper.deactivate()
-        assert not mapper.thread.alive
-        mapper.cleanup()
-        assert entities() == bare
-
-
 def test_a_pause_ends_when_its_planner_dies(ros, eventually):
-    mapper = ros(MapperNode, parameter_overrides=parameters())
+    mapper = ros(MapperNode, parameters=SMALL)
     vehicle = ros(Vehicle, planner=False)
     planner = ros(lambda: Node("dying_planner"))
     states = planner.create_publisher(String, "mission/state", LATCHED)

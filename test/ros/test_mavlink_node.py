@@ -16,10 +16,9 @@ pytest.importorskip("pymavlink")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from heard import Listener
+from heard import Listener, answer
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
@@ -87,10 +86,6 @@ class Crew(Listener):
         return self.heard[topic][-1].data if self.heard[topic] else None
 
 
-def overrides(**given):
-    return [Parameter(name.replace("__", "."), value=value) for name, value in given.items()]
-
-
 @pytest.fixture
 def ship(ros, eventually, monkeypatch):
     """`ship(planner=True, **parameters)`: node, planner (or None), crew and boat.
@@ -110,14 +105,14 @@ def ship(ros, eventually, monkeypatch):
             ends.callback(lambda: afloat.ident and afloat.join())
             ends.callback(afloat.ended.set)
             crew = ros(Crew)
-            given = {"origin": [*map(float, HOME)], "mavlink__timeout": PATIENCE, **given}
+            given = {"origin": [*map(float, HOME)], "mavlink.timeout": PATIENCE, **given}
             url = f"udpin:127.0.0.1:{port}"
-            node = ros(MavlinkNode, parameter_overrides=overrides(mavlink__url=url, **given))
+            node = ros(MavlinkNode, parameters={"mavlink.url": url, **given})
             driver = None
             if planner:
                 values = {"workspace": WORKSPACE, "pilot": "lawnmower", **PATIENT}
                 values |= planner if isinstance(planner, dict) else {}
-                driver = ros(PlannerNode, parameter_overrides=overrides(**values))
+                driver = ros(PlannerNode, parameters=values)
                 # Of the nodes themselves: another may have heard before them.
                 eventually(lambda: node._requests == 0)
                 eventually(lambda: driver.autopilot.refusal == node._published != "")
@@ -131,10 +126,7 @@ def ship(ros, eventually, monkeypatch):
 
 
 def call(crew, eventually, name):
-    eventually(crew.asked[name].service_is_ready)
-    future = crew.asked[name].call_async(Trigger.Request())
-    eventually(future.done)
-    return future.result()
+    return answer(crew.asked[name], eventually)
 
 
 def beats(afloat, eventually, count=2):
@@ -178,7 +170,7 @@ def test_odometry_and_pings_as_the_boat_sends_them(ship, eventually):
 
 def test_the_mapper_takes_its_pings(ship, ros, eventually):
     values = {"workspace": WORKSPACE, "method": "nngp", "pilot_samples": 5}
-    mapper = ros(MapperNode, parameter_overrides=overrides(**values))
+    mapper = ros(MapperNode, parameters=values)
     ship(planner=False)
     eventually(lambda: mapper.session.samples > 5)
     assert not mapper.session.ledger.rejected.keys() - {"no_odometry"}  # a busy machine leaves gaps
@@ -188,7 +180,7 @@ def test_the_mapper_takes_its_pings(ship, ros, eventually):
 
 def test_the_autopilots_parameters_are_compared_with_the_missions(ship, ros, eventually):
     values = {"workspace": WORKSPACE, "sonar.max_range": 120.0, "method": "nngp"}
-    ros(MapperNode, parameter_overrides=overrides(**values))
+    ros(MapperNode, parameters=values)
     _, planner, crew, _ = ship()
     assert planner.values.max_speed == 1.0  # as the boat's WP_SPEED
     crew.listen(DiagnosticArray, "/diagnostics", 100)
@@ -308,7 +300,7 @@ def test_a_planner_that_starts_by_itself_moves_nothing(ship, ros, eventually):
     """`autostart` is no person."""
     node, _, crew, afloat = ship(planner=False)
     values = {"workspace": WORKSPACE, "pilot": "lawnmower", "autostart": True, **PATIENT}
-    planner = ros(PlannerNode, parameter_overrides=overrides(**values))
+    planner = ros(PlannerNode, parameters=values)
     eventually(lambda: planner.mission.state == "paused")
     assert planner.mission.reason == NOBODY and not afloat.boat.targets
     eventually(lambda: not planner.autopilot.refusal)

@@ -10,7 +10,6 @@ pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Path
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64MultiArray, String, UInt64
 
@@ -54,9 +53,7 @@ class Mission(Node):
 @pytest.fixture
 def monitor(ros):
     def start(up=True, **parameters):
-        given = {"linger": 0.0} | parameters
-        overrides = [Parameter(name, value=value) for name, value in given.items()]
-        return ros(MonitorNode, up=up, parameter_overrides=overrides)
+        return ros(MonitorNode, up=up, parameters={"linger": 0.0} | parameters)
 
     return start
 
@@ -118,7 +115,7 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
 
 
 def test_parameters_are_requested_before_any_message_of_the_node(ros, monitor, eventually):
-    ros(PlannerNode, up=False, parameter_overrides=[Parameter("max_samples", value=77)])
+    ros(PlannerNode, up=False, parameters={"max_samples": 77})
     node = monitor(up=False)
     for _ in range(2):  # also in its second life
         node.configure()
@@ -129,24 +126,3 @@ def test_parameters_are_requested_before_any_message_of_the_node(ros, monitor, e
         assert node.recorder.config["planner"]["workspace"] == [-30.0, 30.0, -30.0, 30.0]
         node.deactivate()
         node.cleanup()
-
-
-def test_the_lifecycle_can_be_repeated(ros, monitor, eventually):
-    node, mission = monitor(up=False), ros(Mission)
-
-    def entities():
-        kinds = (node.publishers, node.subscriptions, node.services, node.clients, node.timers)
-        return [len(list(kind)) for kind in (*kinds, node.waitables)]
-
-    bare = entities()
-    mission.draw(5, 10)
-    for _ in range(2):
-        node.configure()
-        configured = entities()
-        node.activate()
-        eventually(lambda: node.progress.epochs == 1)
-        node.deactivate()
-        assert entities() == configured
-        node.cleanup()
-        assert entities() == bare
-        eventually(lambda: mission.maps.get_subscription_count() == 0)

@@ -19,7 +19,8 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from heard import Listener, status_values
+from heard import Listener, answer, status_values
+from launched import node_command
 from nav_msgs.msg import Odometry, Path
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
@@ -42,10 +43,6 @@ PATIENT = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "ma
 
 
 planner_values = partial(status_values, name="planner")
-
-
-def overrides(**parameters) -> list[Parameter]:
-    return [Parameter(name, value=value) for name, value in parameters.items()]
 
 
 class Vehicle(Listener):
@@ -107,7 +104,7 @@ def ring(ros, eventually):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower", "max_entropy.distance_weight": 0.0}
         # Tests move the vehicle from goal to goal at once.
         given |= {"autostart": True, "watchdog.max_jump": 0.0} | PATIENT | parameters
-        planner = ros(PlannerNode, parameter_overrides=overrides(**given))
+        planner = ros(PlannerNode, parameters=given)
         vehicle = ros(Vehicle)
         eventually(lambda: vehicle.states == ["pilot" if given["autostart"] else "waiting"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
@@ -129,11 +126,7 @@ def follow_pilot(vehicle, eventually):
 
 
 def call(node, eventually, name):
-    client = node.create_client(Trigger, f"planner/{name}")
-    eventually(client.service_is_ready)
-    future = client.call_async(Trigger.Request())
-    eventually(future.done)
-    return future.result()
+    return answer(node.create_client(Trigger, f"planner/{name}"), eventually)
 
 
 def test_pilot_explore_done(ring, eventually):
@@ -275,36 +268,6 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     eventually(lambda: vehicle.last_goal() == [0, 0])
 
 
-def test_the_lifecycle_can_be_repeated_in_one_process(ros, eventually):
-    """No entities are left, and the second mission has not begun."""
-    planner = PlannerNode(parameter_overrides=overrides(workspace=WORKSPACE, pilot="lawnmower"))
-
-    def entities():
-        made = (planner.publishers, planner.subscriptions, planner.services, planner.timers)
-        return [len(list(kind)) for kind in made]
-
-    constructed = entities()
-    vehicle = ros(Vehicle)
-    for turn in (1, 2):
-        planner.configure()
-        configured = entities()
-        mission = planner.mission
-        assert mission.state == "waiting" and mission.position is None
-        planner.activate()
-        eventually(lambda turn=turn: len(vehicle.states) == turn)
-        mission.update_position(np.zeros(2), 0.0)
-        planner.deactivate()
-        assert entities() == configured
-        planner.cleanup()
-        assert entities() == constructed
-    planner.destroy_node()
-
-
-@pytest.mark.parametrize("wrong", ["pilot:=spiral", "goal_radius:=-1.0", "workspace:=[0.0, 1.0]"])
-def test_wrong_parameters_end_with_one_line_and_status_2(refusal, wrong):
-    assert wrong.split(":=")[0] in refusal(main, "-p", wrong)
-
-
 # --- Nothing moves unasked ---
 
 
@@ -368,7 +331,7 @@ def guided(ros, eventually):
 
     def start(**parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT | parameters
-        planner = ros(PlannerNode, parameter_overrides=overrides(**given))
+        planner = ros(PlannerNode, parameters=given)
         vehicle = ros(Guided)
         eventually(lambda: planner.mission.position is not None)
         eventually(lambda: vehicle.states == ["waiting"])
@@ -444,13 +407,10 @@ def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
     assert vehicle.goals[-1] == planner.mission.station.tolist() != vehicle.goals[-2]
 
 
-def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, python, ros_env):
+def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, ros_env):
     vehicle = ros(Guided)
-    parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
-    given = [word for parameter in parameters for word in ("-p", parameter)]
-    planner = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given], env=ros_env
-    )
+    values = {"autostart": True, "workspace": [-10.0, 10.0, -5.0, 5.0], "pilot": "lawnmower"}
+    planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     try:
         eventually(lambda: vehicle.place[0] < 5)
         vehicle.SPEED = vehicle.SLOW
@@ -567,13 +527,16 @@ def test_the_pilot_survey_avoids_keep_outs(guided, eventually):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        ("pilot:=spiral", "pilot: expected one of"),
+        ("goal_radius:=-1.0", "goal_radius: expected"),
+        ("workspace:=[0.0, 1.0]", "workspace: expected"),
         ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave no place in the workspace"),
         ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
         ("areas.file:=/no/such/file.json", "areas.file: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),
     ],
 )
-def test_wrong_areas_end_with_one_line_and_status_2(refusal, wrong, words):
+def test_wrong_parameters_end_with_one_line_and_status_2(refusal, wrong, words):
     name, _, value = wrong.partition(":=")
     assert words in refusal(main, "-p", f"{name}:='{value}'")
 
@@ -621,7 +584,7 @@ def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
 def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry, and without a clock if time is simulated."""
     monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_TIMEOUT_S", -1.0)
-    ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
+    ros(PlannerNode, parameters={"use_sim_time": simulated}, namespace="auv")
     heard = []
 
     def said():
@@ -730,7 +693,7 @@ def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatc
     monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
     monkeypatch.setitem(sys.modules, "mavros_msgs.msg", mavros)
     given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
-    planner = ros(WithMavros, parameter_overrides=overrides(**given))
+    planner = ros(WithMavros, parameters=given)
     vehicle = ros(Guided)
     assert planner.said_on == "mavros/state"
 

@@ -18,7 +18,6 @@ pytest.importorskip("rclpy")
 
 from geometry_msgs.msg import Transform
 from nav_msgs.msg import Odometry
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
 
@@ -68,8 +67,7 @@ def test_nodes_take_every_parameter_of_a_preset(path, ros):
     kinds = {"mapper": MapperNode, "planner": PlannerNode, "mavlink": MavlinkNode}
     for node, content in yaml.safe_load(path.read_text(encoding="utf-8")).items():
         given = content["ros__parameters"]
-        overrides = [Parameter(name, value=given[name]) for name in given]
-        made = ros(kinds[node.removeprefix("/**/")], up=False, parameter_overrides=overrides)
+        made = ros(kinds[node.removeprefix("/**/")], up=False, parameters=given)
         assert set(given) <= set(made._parameters)
     parser = Parser()
     drive.add_arguments(parser)
@@ -170,16 +168,6 @@ def test_mavros_rangefinder():
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
 
 
-def test_mavros_rangefinder_without_its_preset_is_accepted_in_full():
-    """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
-    settings = FrontEndSettings()
-    assert settings.min_range == settings.max_range == 0
-    front_end = FrontEnd(settings)
-    for i, value in enumerate((0.001, 100.0, 655.35)):
-        front_end.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
-    assert front_end.ledger.pending == 3
-
-
 def distance_sensor(t, centimetres, low=30, high=10_000):
     """MAVROS' plugin distance_sensor: whole centimetres, the autopilot's limits and clock."""
     return Range(
@@ -269,15 +257,6 @@ def dvl(t, altitude, valid):
     return Dvl(**given)
 
 
-def dvl_odometry(t):
-    """waterlinked_dvl_driver's ~/odom between two reports of its dead reckoning."""
-    message = Odometry(header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="dvl_link"))
-    message.pose.pose.position.x, message.pose.pose.position.z = 3.0, 2.0  # z is down
-    message.pose.pose.orientation.w = 1.0
-    message.pose.covariance[[21, 28, 35]] = -1.0
-    return message
-
-
 def lock(i):
     """Whether the DVL sees the bottom."""
     return i % 10 < 7
@@ -292,18 +271,6 @@ def test_waterlinked_dvl():
     front_end, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
     assert front_end.ledger.rejected == {"nan": 30} and front_end.ledger.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
-
-
-def test_waterlinked_dvl_odometry_is_refused():
-    messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
-    settings = instance(FrontEndSettings, values_of("waterlinked-dvl"))
-    front_end, frames = FrontEnd(settings), FrameTransformer("node", "map")
-    for i in range(401):
-        assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
-        assert frames.fault == "body_frame"
-    for message in messages:
-        front_end.add_ping(read_range(message), Moment(0, 0.0))
-    assert len(front_end.take(Moment(0, 0.0))) == 0 and front_end.ledger.pending == 10
 
 
 def test_the_adapter_in_the_docs_is_short_and_valid():

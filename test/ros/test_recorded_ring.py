@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("rclpy")
 
 import numpy as np
-from rclpy.parameter import Parameter
 from recorded import check_replayed, recorded
 from ros_bag import write_events
 
@@ -47,8 +46,7 @@ def ring(ros, eventually):
     """Called with the mapper's settings: the mapper after a mission, and what it was told."""
 
     def start(kind, up=True, **values):
-        overrides = [Parameter(name, value=value) for name, value in {**EVERY, **values}.items()]
-        return ros(kind, up=up, parameter_overrides=overrides)
+        return ros(kind, up=up, parameters=EVERY | values)
 
     def sail(sonar=SIMULATOR, samples=250, **settings):
         mapper = start(MapperNode, up=False, **settings)

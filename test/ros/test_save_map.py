@@ -11,7 +11,6 @@ pytest.importorskip("rclpy")
 
 from feeder import Feeder
 from nav_msgs.msg import OccupancyGrid
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
@@ -43,8 +42,7 @@ def ring(ros, eventually, monkeypatch):
     monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
 
     def make(mapped=True, **changed):
-        given = [Parameter(name, value=value) for name, value in {**GIVEN, **changed}.items()]
-        mapper, vehicle = ros(MapperNode, parameter_overrides=given), ros(Feeder)
+        mapper, vehicle = ros(MapperNode, parameters=GIVEN | changed), ros(Feeder)
         client = vehicle.create_client(Trigger, "mapper/save_map")
         eventually(vehicle.connected)
         eventually(client.service_is_ready)

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("rclpy")
 
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 
 from poam_ros.ros.common.bring_up import BringUp
 from poam_ros.ros.mapper.node import MapperNode
@@ -55,11 +54,10 @@ def test_the_policy_allows_what_a_node_opens(name, ros, eventually):
     if name == "mavlink":
         pytest.importorskip("pymavlink")
     given = {"managed": True} | ({"origin": [47.3, 8.55]} if name == "mavlink" else {})
-    managed = {"parameter_overrides": [Parameter(key, value=given[key]) for key in given]}
     if name == "bring_up":
         node = ros(lambda: BringUp(["mapper", "planner"]))
     else:
-        node = ros(KINDS[name], **managed)
+        node = ros(KINDS[name], parameters=given)
     eventually(lambda: f"/{name}/get_parameters" in opened(node, "service"))
     for what in OPENED:
         missing = opened(node, what) - allowed(name, what)

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from feeder import Feeder
+from launched import node_command
 
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import EXPLORING
@@ -67,11 +68,9 @@ def mission(tmp_path):
 
 
 @pytest.fixture
-def mapper(python, ros_env, tmp_path, mission):
+def mapper(ros_env, tmp_path, mission):
     """A mapper in a process of its own."""
-    values = {**PARAMETERS, "mission_dir": mission}
-    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
+    command = node_command("mapper", {**PARAMETERS, "mission_dir": mission})
     with (tmp_path / "mapper.log").open("w") as log:
         process = subprocess.Popen(command, env=ros_env, stdout=log, stderr=log)
         yield process

@@ -21,6 +21,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from heard import status_values
 from kept import SMALL, rows
+from launched import node_command
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
@@ -99,7 +100,7 @@ class Boat(Node):
 
 
 @pytest.fixture
-def processes(python, ros_env, tmp_path):
+def processes(ros_env, tmp_path):
     """`processes(**kinds)`: nodes whose system clock the file `shift` sets, in ns."""
     compiler = shutil.which("cc")
     if compiler is None:
@@ -113,8 +114,7 @@ def processes(python, ros_env, tmp_path):
 
     def start(**kinds):
         for kind, values in kinds.items():
-            given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-            command = [python, "-m", f"poam_ros.ros.{kind}.node", "--ros-args", *given]
+            command = node_command(kind, values)
             with (tmp_path / f"{kind}.log").open("w") as file:
                 begun[kind] = subprocess.Popen(command, env=env, stdout=file, stderr=file)
         return shift

@@ -9,7 +9,6 @@ pytest.importorskip("rclpy")
 
 from feeder import Surveyor
 from kept import SMALL, Crossed
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 
 from poam_ros.core.clock import SECOND
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.ros
 
 def test_a_line_of_double_echoes_is_withdrawn_from_the_map_and_reported(ros, eventually, tmp_path):
     values = {**SMALL, "screening.enabled": True, "mission_dir": str(tmp_path / "m")}
-    given = [Parameter(name, value=value) for name, value in values.items()]
-    mapper = ros(MapperNode, parameter_overrides=given)
+    mapper = ros(MapperNode, parameters=values)
     vehicle = ros(Surveyor)
     eventually(vehicle.connected, what="no discovery")
     vehicle.say("pilot")

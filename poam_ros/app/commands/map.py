@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InputError, quantity
-from ...core.geodesy import GeoReference, place_said
+from ...core.geodesy import GeoReference, place_text
 from ...core.settings import Setting, rows
 from ...importers.bags import BagSettings
 from ...mapping.soundings import SoundingMapSettings
@@ -247,7 +247,7 @@ def _print_soundings(soundings: Soundings) -> None:
     low, high = soundings.z.min(), soundings.z.max()
     print(f"elevations from {low:.2f} to {high:.2f} m (positive up)")
     if (origin := soundings.projection) is not None:
-        print(f"check this place: {place_said(origin.latitude, origin.longitude)}")
+        print(f"check this place: {place_text(origin.latitude, origin.longitude)}")
 
 
 def _length(metres: float) -> str:

@@ -255,12 +255,6 @@ _EDIT = "Let the page write edits.csv, to leave out soundings or restore them (p
 _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
 
-def _edits(run: Path) -> Edits:
-    from ...mapping.edits import Edits
-
-    return Edits(run)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", nargs="?", default=None,
@@ -291,12 +285,13 @@ def run(args: argparse.Namespace) -> int:
         given["water_level"] = vars(args)["water.level"]
 
     if args.run is not None:
+        from ...mapping.edits import Edits
         from ...outputs.view.folders import FolderView
 
         if args.namespace:
             raise InputError("--namespace: expected with the live graph only, got RUN as well")
         folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
-        edits = _edits(args.run) if args.edit else None
+        edits = Edits(args.run) if args.edit else None
         return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host, edits)
     if args.edit:
         raise InputError("--edit: expected RUN, the folder of a map by poam map")

@@ -37,7 +37,7 @@ def recorded(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: if config.yaml is there but is no YAML.
     """
-    config = _mapping(read_config(folder / "config.yaml"))
+    config = _config(folder)
     interval = _number(config.get("contour_interval"))
     nodes = _mapping(config.pop("nodes", None))
     places, levels = (
@@ -69,7 +69,7 @@ def has_its_blanks(folder: Path) -> bool:
     Raises:
         InputError: config.yaml is there but is no YAML.
     """
-    return "shown" in _mapping(read_config(folder / "config.yaml"))
+    return "shown" in _config(folder)
 
 
 def is_simulated(folder: Path) -> bool:
@@ -78,8 +78,7 @@ def is_simulated(folder: Path) -> bool:
     Raises:
         InputError: config.yaml is there but is no YAML.
     """
-    config = _mapping(read_config(folder / "config.yaml"))
-    return bool(config.get("simulated"))
+    return bool(_config(folder).get("simulated"))
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
@@ -88,11 +87,15 @@ def settings_of(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: config.yaml is there but is no YAML.
     """
-    config = _mapping(read_config(folder / "config.yaml"))
+    config = _config(folder)
     nodes = _mapping(config.get("nodes"))
     if len(nodes) > 1 and all(own == next(iter(nodes.values())) for own in nodes.values()):
         config["nodes"] = {" and ".join(nodes): next(iter(nodes.values()))}
     return config
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return _mapping(read_config(folder / "config.yaml"))
 
 
 def _mapping(value: Any) -> dict[str, Any]:

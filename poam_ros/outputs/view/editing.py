@@ -61,7 +61,7 @@ class EditPanel:
         from bokeh.layouts import column
         from bokeh.models import Button, Select, TextInput
 
-        self._edits, self._picture, self._said = edits, picture, block
+        self._edits, self._picture, self._block = edits, picture, block
         self._which: tuple[str, str] | None = None
         self._place: GeoReference | None = None
         wide = {"sizing_mode": "stretch_width", "margin": (3, 0, 3, 0)}
@@ -72,7 +72,7 @@ class EditPanel:
         self.out = Button(label="Leave out", name="leave-out", disabled=True, **wide)
         self.known = Select(title="Left out", options=[], name="edits", **wide)
         self.back = Button(label="Take back", name="take-back", disabled=True, **wide)
-        self.root = column(self._said, self.who, self.why, self.out, self.known, self.back)
+        self.root = column(self._block, self.who, self.why, self.out, self.known, self.back)
         self.out.on_click(lambda: self._do(self._leave_out))
         self.back.on_click(lambda: self._do(self._take_back))
         self._changed = False
@@ -138,8 +138,8 @@ class EditPanel:
             found.append(Notice(f"written to {self._edits.path}",
                 f"for the new map run: {self._edits.command}", NOTE))  # fmt: skip
         text = "select with box or lasso, or tap a sounding for its line"
-        self._said.text = f"<h2>Edit</h2><small>{text}</small>" + texts.items(found)
-        self._said.visible = True
+        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + texts.items(found)
+        self._block.visible = True
 
 
 def _words(row: Edit) -> str:

@@ -114,13 +114,9 @@ def _pings(folder: Path) -> np.ndarray:
     with suppress(InputError):
         found = read_table(folder / "samples.csv", ("x", "y"))
         return np.column_stack((found["x"], found["y"]))
-    return _logged(folder, "SELECT x, y FROM pings ORDER BY number")
-
-
-def _logged(folder: Path, query: str) -> np.ndarray:
-    """Places [N, 2] in the journal; none if there is no journal, or an older one."""
-    with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as log:
-        return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as journal:
+        rows = journal.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
+        return np.array(rows, dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 
 

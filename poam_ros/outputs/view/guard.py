@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from tornado.httputil import HTTPServerRequest
-from tornado.routing import AnyMatches, Matcher, Rule, RuleRouter
+from tornado.routing import Router
 from tornado.web import Application, RequestHandler
 
 #: An IPv4 address as a host: a name server cannot make it another machine's.
@@ -17,7 +17,7 @@ ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 TOKEN = "token"
 
 
-class Guard(RuleRouter):
+class Guard(Router):
     """Lets a request through to an application, or refuses it with status 403.
 
     ``Host`` must be one of the names, and ``Origin``, where a browser sends it, the same host and
@@ -35,34 +35,35 @@ class Guard(RuleRouter):
     def __init__(
         self, application: Any, names: Collection[str], addresses: bool, token: str, port: int
     ) -> None:
-        cookie = f"poam-{port}"
-        named = _Named(names, addresses)
-        entry = Application([(r"/", _Entry, {"cookie": cookie, "token": token})])
-        refused = Application([(r".*", _Refused)])
-        super().__init__(
-            [
-                Rule(_Not(named), refused),
-                Rule(_Asks(token), entry),
-                Rule(_Has(cookie, token), application),
-                Rule(AnyMatches(), refused),
-            ]
-        )
-
-
-class _Named(Matcher):
-    def __init__(self, names: Collection[str], addresses: bool) -> None:
+        self._application, self._addresses = application, addresses
         self._names = {name.lower() for name in names}
-        self._addresses = addresses
+        self._token, self._cookie = token.encode(), f"poam-{port}"
+        self._entry = Application([(r"/", _Entry, {"cookie": self._cookie, "token": token})])
+        self._refused = Application([(r".*", _Refused)])
 
-    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+    def find_handler(self, request: HTTPServerRequest, **options: Any) -> Any:
+        """The delegate of the application that answers a request."""
+        answering = self._refused
+        if self._is_named(request):
+            if request.path == "/" and self._is_token(request.query_arguments.get(TOKEN, [])):
+                answering = self._entry
+            elif (cookie := request.cookies.get(self._cookie)) is not None:
+                known = self._is_token([cookie.value.encode()])
+                answering = self._application if known else self._refused
+        return answering.find_handler(request, **options)
+
+    def _is_token(self, given: Sequence[bytes]) -> bool:
+        return len(given) > 0 and hmac.compare_digest(given[-1], self._token)
+
+    def _is_named(self, request: HTTPServerRequest) -> bool:
+        """Whether a request is for one of our hosts, and from no page of another one."""
         hosts = request.headers.get_list("Host")
         origins = request.headers.get_list("Origin")
         origins += request.headers.get_list("Sec-Websocket-Origin")
         if len(hosts) != 1 or any(_host_of(origin) != hosts[0].lower() for origin in origins):
-            return None
+            return False
         name = re.sub(r":\d*$", "", hosts[0].lower())
-        known = name in self._names or (self._addresses and ADDRESS.fullmatch(name))
-        return {} if known else None
+        return name in self._names or bool(self._addresses and ADDRESS.fullmatch(name))
 
 
 def _host_of(origin: str) -> str:
@@ -71,37 +72,6 @@ def _host_of(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
-
-
-class _Not(Matcher):
-    def __init__(self, other: Matcher) -> None:
-        self._other = other
-
-    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        return {} if self._other.match(request) is None else None
-
-
-class _Asks(Matcher):
-    """For the page, with the right token in the address."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-
-    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        given = request.query_arguments.get(TOKEN, [b""])[-1]
-        return {} if request.path == "/" and hmac.compare_digest(given, self._token) else None
-
-
-class _Has(Matcher):
-    """The right token, in the cookie."""
-
-    def __init__(self, cookie: str, token: str) -> None:
-        self._cookie, self._token = cookie, token.encode()
-
-    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        given = request.cookies.get(self._cookie)
-        right = given is not None and hmac.compare_digest(given.value.encode(), self._token)
-        return {} if right else None
 
 
 class _Entry(RequestHandler):

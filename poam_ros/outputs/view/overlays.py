@@ -90,8 +90,8 @@ class MapOverlays:
         few = {"limit": 3} if "limit" in HoverTool.properties() else {}  # at one place; Bokeh 3.8
         self.tips = {
             name: HoverTool(renderers=[drawn[name]], tooltips=words, attachment="vertical",
-                description=said, **few)
-            for name, words, said in tips
+                description=description, **few)
+            for name, words, description in tips
         }  # fmt: skip
         figure.add_tools(*self.tips.values())
         legend = Legend(items=list(self.items.values()), orientation="horizontal",

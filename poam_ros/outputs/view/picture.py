@@ -120,8 +120,8 @@ class MapPicture:
         for chosen in (self.buttons, self.shading):
             chosen.js_on_change("active", select)
         tips = {"figure": self.figure, "cell": self._hover, "tips": self._marks.tips}
-        told = {name: self._marks.drawn[name] for name in self._marks.tips}
-        self.figure.js_on_event("tap", CustomJS(args=tips | {"marks": told}, code=_TAP))
+        marks = {name: self._marks.drawn[name] for name in self._marks.tips}
+        self.figure.js_on_event("tap", CustomJS(args=tips | {"marks": marks}, code=_TAP))
         attach = CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
         self.figure.js_on_change("inner_width", attach)
         self._chart: Chart | None = None
@@ -261,4 +261,4 @@ class MapPicture:
 def _formatters() -> dict[str, Any]:
     from bokeh.models import CustomJSHover
 
-    return {name: CustomJSHover(code=code) for name, code in texts.SPELT.items()}
+    return {name: CustomJSHover(code=code) for name, code in texts.TOOLTIP_FORMATS.items()}

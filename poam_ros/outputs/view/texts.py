@@ -68,11 +68,11 @@ def numbers(chart: Chart) -> dict[str, str]:
 def tvu_shares(chart: Chart) -> dict[str, str]:
     """How much of a map is within the TVU of each order, as text by name."""
     wet = shares(chart.depth, chart.deviation, list(ORDERS))
-    told = [f"{order_name(k)} {100 * wet[k]:.1f} %" for k in wet if np.isfinite(wet[k])]
-    if not told:
+    parts = [f"{order_name(k)} {100 * wet[k]:.1f} %" for k in wet if np.isfinite(wet[k])]
+    if not parts:
         level = chart.settings.water_level
         return {"TVU": f"no cell is below a water level of {level:g} m"}
-    return {"within the TVU of": f"{', '.join(told)} (of the cells under water)"}
+    return {"within the TVU of": f"{', '.join(parts)} (of the cells under water)"}
 
 
 def table(values: Mapping[str, str]) -> str:
@@ -213,8 +213,9 @@ def crossings(table: CrossingTable) -> dict[str, Any]:
 
 
 def degrees_within(chart: Chart) -> str:
-    """Places of a map in degrees, for ``SPELT``: the map's lower left corner, width and height in
-    m, and latitude and longitude at 3 x 3 places, from south to north; empty if unknown."""
+    """Places of a map in degrees, for ``TOOLTIP_FORMATS``: the map's lower left corner, width and
+    height in m, and latitude and longitude at 3 x 3 places, from south to north; empty if
+    unknown."""
     if chart.place is None:
         return ""
     low, high = np.reshape(chart.grid.borders.bounds, (2, 2)).T
@@ -253,7 +254,7 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
 
 
 #: Values that are shown as words, as JavaScript of ``value``.
-SPELT = {
+TOOLTIP_FORMATS = {
     "@degrees": """
         const known = value.split(' ').map(Number)
         const [x, y, width, height] = known.splice(0, 4)

@@ -23,8 +23,10 @@ RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "doubt": ((52, 16, 84), (54, 78, 140), (34, 142, 138), (112, 200, 92), (250, 230, 46)),
     "length": ((12, 8, 34), (88, 24, 112), (186, 52, 104), (244, 134, 84), (252, 240, 196)),
 }  # fmt: skip
-#: Colours of the orders of ``planning.tvu``: within none, 2, 1b, special, exclusive.
-LEVELS = ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
+#: Colours of the orders of ``planning.tvu``, 0..1: within none, 2, 1b, special, exclusive.
+LEVELS = np.array(
+    ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
+) / 255  # fmt: skip
 #: Number of colours of a ramp and of shades: few enough that each colour is made once.
 RAMP_STEPS, SHADE_LEVELS = 100, 24
 MIN_BRIGHTNESS = 0.45  # of 1
@@ -35,11 +37,6 @@ def ramp(name: str) -> np.ndarray:
     stops = np.array(RAMPS[name]) / 255
     at = np.linspace(0, len(stops) - 1, RAMP_STEPS + 1)
     return np.column_stack([np.interp(at, np.arange(len(stops)), band) for band in stops.T])
-
-
-def levels() -> np.ndarray:
-    """The colours of the levels [5, 3], 0..1."""
-    return np.array(LEVELS) / 255
 
 
 def steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -114,11 +111,9 @@ def write_areas(areas: NavigableArea, stamp_ns: int, frame_id: str) -> MarkerArr
     # Deletes an earlier mission's. With a frame, as Lichtblick reports markers without one.
     markers = [Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)]
     for number, (name, corners) in enumerate(rings):
-        marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)
-        marker.type, marker.action = Marker.LINE_STRIP, Marker.ADD
-        marker.pose.orientation.w, marker.scale.x = 1.0, 0.2
+        marker = blank(Marker.LINE_STRIP, name, stamp_ns, frame_id, number)
+        marker.scale.x = 0.2
         marker.color.r, marker.color.g, marker.color.b = BORDERS[name]
-        marker.color.a = 1.0
         closed = [*corners.tolist(), corners[0].tolist()]
         marker.points = [Point(x=float(x), y=float(y), z=0.0) for x, y in closed]
         markers.append(marker)

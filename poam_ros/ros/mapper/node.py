@@ -242,9 +242,7 @@ class MapperNode(ManagedNode):
 
     def _write_results(self, finished: events.MissionFinished) -> None:
         if finished.map is None:
-            if (
-                self.session.ledger.received
-            ):  # otherwise it is the latched state of an earlier mission
+            if self.session.ledger.received:  # else it is the latched state of an earlier mission
                 self.get_logger().error("the mission is done without a map: too few pings")
             return
         self.get_logger().info(

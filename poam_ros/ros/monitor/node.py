@@ -114,7 +114,7 @@ class MonitorNode(ManagedNode):
             self.warnings.add("report_unreadable", str(error))
 
     def _on_samples(self, message: UInt64) -> None:
-        self.recorder.set_samples(message.data)
+        self.progress.samples = message.data
 
     def _on_state(self, message: String) -> None:
         self.recorder.set_state(message.data)

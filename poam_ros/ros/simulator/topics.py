@@ -115,15 +115,10 @@ class SimulatorTopics:
 
 def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:
     """The cells of the terrain; every k-th if a side has more than ``cells``."""
-    rows, columns = terrain.elevation.shape
-    stride = math.ceil(max(rows, columns) / cells)
-    extent = terrain.extent
-    width, height = extent.size / (columns, rows)
-    grid = Grid(
-        (extent.xmin + (np.arange(columns) + 0.5) * width)[stride // 2 :: stride],
-        (extent.ymin + (np.arange(rows) + 0.5) * height)[stride // 2 :: stride],
-    )
-    return grid, terrain.elevation[stride // 2 :: stride, stride // 2 :: stride]
+    stride = math.ceil(max(terrain.elevation.shape) / cells)
+    some = slice(stride // 2, None, stride)
+    whole = Grid.dividing(terrain.extent, terrain.elevation.shape)
+    return Grid(whole.x[some], whole.y[some]), terrain.elevation[some, some]
 
 
 def transform_broadcaster(node: Node, frame_id: str) -> Any:

@@ -91,9 +91,7 @@ class DrapedMap:
             "mean": self.elevations("elevation"),
             "uncertainty": _ramped(tvu.CONFIDENCE_95 * deviation, "doubt", "uncertainty (95 %)"),
             "lengthscale": _ramped(drawn.lengthscale, "length", "lengthscale"),
-            "tvu": SurfaceLayer(
-                within, markers.levels(), np.nan_to_num(within).astype(int), legend
-            ),
+            "tvu": SurfaceLayer(within, markers.LEVELS, np.nan_to_num(within).astype(int), legend),
         }
 
     def elevations(self, name: str) -> SurfaceLayer:

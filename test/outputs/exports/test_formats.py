@@ -318,6 +318,7 @@ def test_every_format_is_written_beside_and_renamed(run, tmp_path):
     [
         ("map.xyz", {}, "expected a file that ends with .tif"),
         ("map.bag", {}, "expected --origin"),
+        ("map.kml", {}, "expected --origin"),
         ("map.yaml", {"origin": ORIGIN}, "expected no --origin"),
         ("map.bag", {"origin": ORIGIN, "depth": True}, "expected no --depth"),
         ("map.ply", {"depth": True}, "expected no --depth"),
