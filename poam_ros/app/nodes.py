@@ -21,6 +21,11 @@ def needs_ros(who: str, module: str = "rclpy") -> str:
     return f"{needed}, or source the setup file of a ROS 2 installation"
 
 
+#: What a node says of itself after its name: rclpy would start it.
+HELP = """[--ros-args [--params-file FILE] [-p NAME:=VALUE ...] [-r NAME:=OTHER ...]]
+
+Runs the node until Ctrl-C. Its parameters are in docs/parameters.md, its topics and services in
+docs/interfaces.md."""
 #: The module of each node.
 MODULES = {
     **{
@@ -34,6 +39,9 @@ MODULES = {
 
 def start(node: str) -> int:
     """Run a node with the arguments of the command line; returns the exit status."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.stdout.write(f"usage: {node} {HELP}\n")
+        return 0
     if node == "mapper":
         announce()
     try:

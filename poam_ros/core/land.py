@@ -69,9 +69,13 @@ class Land:
         moved[ashore] = np.column_stack((self.grid.x[column], self.grid.y[row]))
         return moved
 
+    def wet(self, xy: np.ndarray) -> np.ndarray:
+        """Whether places [N, 2] are water; boolean [N]."""
+        return self.water[self._cells(xy)]
+
     def hides(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether places b [N, 2] are on land, or land lies between them and a; boolean [N]."""
-        return ~self.water[self._cells(b)] | self.between(a, b)
+        return ~self.wet(b) | self.between(a, b)
 
     def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether the straight line between places a and b [N, 2] crosses land; boolean [N].

@@ -43,14 +43,16 @@ class PilotSurvey:
         samples: accepted pings that end it.
         state: the last mission state received; None before the first.
         source_present: whether any node publishes the mission state.
-        after_reset: whether ``samples`` alone ends it: after a reset in mid-mission no end of a
-            pilot survey will be published.
+        after_reset: whether ``samples`` ends it: after a reset in mid-mission no end of a pilot
+            survey will be published. It is over as well when the vehicle stands while exploring:
+            the planner then waits for a map, and no further ping would be accepted.
+        standing: whether the last ping was refused because the vehicle stands.
     """
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
         self.state: str | None = None
-        self.source_present = self.after_reset = False
+        self.source_present = self.after_reset = self.standing = False
 
     def follow(self, state: str) -> None:
         """Take a new mission state."""
@@ -77,7 +79,7 @@ class PilotSurvey:
         """Whether it is over after this number of accepted pings."""
         enough = samples >= self.samples
         if self.after_reset:
-            return enough
+            return enough or (self.standing and self.state == EXPLORING)
         return self.state in (EXPLORING, DONE) or (enough and not self.source_present)
 
 
@@ -221,8 +223,10 @@ class FrontEnd:
                 self.ledger.refuse_waiting(row, measured, xyz)
             elif self._standing.full((row[0], row[1]), settings.pings_at_place):
                 self.ledger.refuse_waiting("standing", measured, (row[0], row[1], row[2]))
+                self.pilot.standing = True
             else:
                 rows.append((measured, row))
+                self.pilot.standing = False
         self._waiting = still
         self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
         samples = _unnumbered(rows)

@@ -46,12 +46,16 @@ class Effect:
         factor, unit, digits = {
             "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
         }.get(self.kind, (1.0, " m", 3))  # fmt: skip
-        value, low, high = (f"{factor * v:+.{digits}f}" for v in (self.value, self.low, self.high))
+        values = self.value, self.low, self.high
+        age = "older"
+        if self.kind == "latency" and self.value < 0:
+            age, values = "newer", (-self.value, -self.high, -self.low)
+        value, low, high = (f"{factor * v:+.{digits}f}" for v in values)
         what = {
             "level": f"level of {self.name}: its elevations are off by",
             "scale": f"depths of {self.name} are off by",
             "along": "along the direction of travel, depths belong ahead by",
-            "latency": "latency: depths are older than their positions by",
+            "latency": f"latency: depths are {age} than their positions by",
             "line": f"{self.kind} {self.name}: its elevations are off by",
         }[self.kind]
         return f"{what} {value}{unit} (95 %: {low} to {high})"

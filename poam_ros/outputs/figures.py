@@ -68,6 +68,13 @@ def save_figure(figure: Any, path: Path, dpi: int = 110) -> Path:
     return path
 
 
+def no_lengthscale(axis: Any) -> None:
+    """Say in an empty panel why it is empty."""
+    middle = {"ha": "center", "va": "center", "transform": axis.transAxes}
+    axis.text(0.5, 0.5, "This model has no lengthscale.", fontsize=9, color="0.4", **middle)
+    axis.set_aspect("equal")
+
+
 def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
     """Draw a line around the cells of a grid that are chosen [rows, columns], boolean."""
     x, y = (np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]])) for v in (grid.x, grid.y))
@@ -186,6 +193,9 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         (length_axis, drawn.lengthscale, f"lengthscale (m){on}", "neither", {"cmap": "magma"}),
     )  # fmt: skip
     for axis, values, title, beyond, style in panels:
+        if not np.isfinite(values).any():
+            no_lengthscale(axis)
+            continue
         image = axis.imshow(values, origin="lower", extent=inside, **style)
         axis.set_title(title)
         figure.colorbar(image, ax=axis, shrink=0.85, extend=beyond)

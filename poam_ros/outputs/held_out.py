@@ -117,14 +117,14 @@ class Validation:
         return (
             f"with the {self.left_out:,} that the screening leaves out of the map among them: mean "
             f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, "
-            f"{every.coverage95:.1%} within the 95 % interval"
+            f"{100 * every.coverage95:.1f} % within the 95 % interval"
         )
 
 
 def _scores_text(scores: ValidationScores) -> str:
     return (
         f"{scores.count:,}: mean absolute error {scores.mae:.2f} m, RMSE {scores.rmse:.2f} m, "
-        f"{scores.coverage95:.1%} within the 95 % interval"
+        f"{100 * scores.coverage95:.1f} % within the 95 % interval"
     )
 
 

@@ -125,9 +125,9 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         if share > BEYOND:
             smaller = float(higher.sum() * chart.grid.cell_area)
             found["not sounded"] = (
-                f"{share:.0%} of the area lies beyond the outermost soundings, where the map is "
-                "extrapolated; the interval of the volume includes a bottom that rises evenly to "
-                f"the outline there ({in_words('volume', [smaller] * 3)} less)"
+                f"{100 * share:.0f} % of the area lies beyond the outermost soundings, where the "
+                "map is extrapolated; the interval of the volume includes a bottom that rises "
+                f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     elif (folder / VOLUME).exists() and not chart.outline:
         found["not counted"] = f"{NOT_COUNTED} (give --outline)"
@@ -155,7 +155,7 @@ def _short(folder: Path, chart: Chart) -> dict[str, str]:
         own = scores.accepted or scores.every
         found["held-out soundings"] = (
             f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, "
-            f"{own.coverage95:.1%} within the 95 % interval"
+            f"{100 * own.coverage95:.1f} % within the 95 % interval"
         )
     if chart.place is not None:
         place = place_text(chart.place.latitude, chart.place.longitude)
@@ -179,7 +179,7 @@ def _held_out(folder: Path) -> Iterable[str]:
         "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
         "mean absolute error": f"{scores.mae:.3f} m",
         "root mean square error (RMSE)": f"{scores.rmse:.3f} m",
-        "within the 95 % interval": f"{scores.coverage95:.1%}",
+        "within the 95 % interval": f"{100 * scores.coverage95:.1f} %",
         "mean standardised log loss (MSLL)": f"{scores.msll:.3f} (below 0: better than the mean of "
         "all soundings as the only prediction)",
     }
@@ -206,7 +206,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         "crossings": f"{found.crossings:,}",
         "median difference": f"{found.median:.3f} m",
         "95 % of the differences": f"up to {found.quantile95:.3f} m",
-        f"within the limit of {order_name(order)}": f"{found.within:.1%}",
+        f"within the limit of {order_name(order)}": f"{100 * found.within:.1f} %",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     return section(

@@ -37,6 +37,13 @@ def test_missing_ros_gives_one_line(node, ros_env):
     assert done.stderr.startswith(f"{node} needs rclpy of ROS 2 (pip install 'poam_ros[ros]'), or")
 
 
+@pytest.mark.parametrize("node", ["mapper", "bring_up"])
+def test_help_is_shown_and_nothing_starts(node, ros_env):
+    done = run(node, ros_env, "rclpy", ["--help"])
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.startswith(f"usage: {node} [") and "--params-file FILE" in done.stdout
+
+
 @pytest.mark.ros
 @pytest.mark.parametrize("missing", ["nav_msgs", "std_srvs"])
 def test_a_missing_message_package_is_named(missing, ros_env):

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from sessions import DEPTH
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
@@ -15,6 +16,7 @@ from poam_ros.frontend.events import (
     ResetRequested,
     SettingsChanged,
     Tick,
+    VehicleState,
     WaypointReached,
 )
 from poam_ros.frontend.front_end import FrontEndSettings
@@ -318,6 +320,27 @@ def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
     s.handle(MissionStateChanged("exploring"))
     assert s.kinds() == LEARNED
     assert s.mapper.samples == 30
+
+
+def test_after_a_reset_a_vehicle_that_stands_and_waits_for_a_map_gets_one(survey):
+    """As when a mapper restarts after the pilot survey of the mission that followed a reset."""
+    s = survey(pilot_samples=500)
+    s.handle(MissionStateChanged("exploring"))
+    s.handle(ResetRequested())
+    assert s.learn(30)[1:] == []
+
+    def stand(pings):
+        for _ in range(pings):
+            s.wait(0.1)
+            s.handle(VehicleState(s.now.ros_ns, (20.0, 20.0, DEPTH)))
+            s.ping()
+            s.handle(Tick())
+
+    most = FrontEndSettings().pings_at_place
+    stand(most)
+    assert s.kinds() == []
+    stand(20)
+    assert s.kinds() == LEARNED and 30 + most <= s.mapper.samples < 500
 
 
 def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):

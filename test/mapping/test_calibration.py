@@ -239,6 +239,14 @@ def test_a_vehicle_s_pings_are_corrected_with_their_ranges():
     assert corrected.pings.range == pytest.approx(-corrected.z) and corrected.steps is None
 
 
+def test_a_latency_is_worded_without_a_double_negation():
+    older = Effect("latency", "", 0.2, 0.1, 0.3, True)
+    newer = Effect("latency", "", -0.2, -0.3, -0.1, True)
+    words = "+0.20 s (95 %: +0.10 to +0.30)"
+    assert older.estimate == f"latency: depths are older than their positions by {words}"
+    assert newer.estimate == f"latency: depths are newer than their positions by {words}"
+
+
 def test_too_few_crossings_are_reported():
     lonely = survey()[np.arange(300)]
     assert found_in(lonely).sentences == ["too few crossings of lines to calibrate"]

@@ -107,6 +107,22 @@ def test_depth_contours_are_drawn_only_under_water():
         assert axis.images[0].get_array().shape == (40, 60, 4)
 
 
+def test_a_run_of_a_model_without_a_lengthscale_has_no_colours_for_it(tmp_path, monkeypatch):
+    ground, extent = hollow(-9, -5)
+    grid = Grid.cells(extent, 1.0)
+    files.write_truth(tmp_path / "truth.npz", ground, extent)
+    files.write_map(tmp_path / "map.npz", ElevationMap(grid, ground, np.full(grid.shape, 0.01)))
+    files.write_samples(tmp_path / "samples.csv", np.ones((3, 2)), np.full(3, -8.0))
+    drawn(tmp_path, (0.3, 0.2))
+    shown = {}
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: shown.update({path: figure}))
+    figures.draw_run(tmp_path)
+    axes = shown[tmp_path / "maps.png"].axes
+    (panel,) = [axis for axis in axes if axis.texts]
+    assert "no lengthscale" in panel.texts[0].get_text() and not panel.images
+    assert "lengthscale (m)" not in {axis.get_title() for axis in axes}
+
+
 @pytest.mark.parametrize("width, height", [(50, 50), (50, 46), (90, 20), (20, 60)])
 def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, monkeypatch, width, height):
     grid = Grid.cells(Extent(0, width, 0, height), 1.0)

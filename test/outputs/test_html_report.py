@@ -161,7 +161,7 @@ def test_held_out_errors_are_in_the_report(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
     (run / "validation.json").write_text(json.dumps(scores))
     _, words = read(write_report(run))
-    assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0%" in words
+    assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
     assert "the screening leaves out" not in words
     every = {**scores, "count": 9, "mae": 1.7}
     (run / "validation.json").write_text(json.dumps({**scores, "all": every}))
@@ -240,7 +240,7 @@ def test_crossings_have_figures_a_map_and_a_table(run):
     write_lines(run, [("<i>L2", "", bias, 0, "agrees"), ("", "2025-01-12", bias, 0, "agrees")])
     text = write_report(run).read_text(encoding="utf-8")
     assert text.count("<img") == before.count("<img") + 1  # lines without names have no figure
-    for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0%</td>",
+    for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0 %</td>",
                  "&lt;i&gt;L2", ">-0.10<small>-0.40 to 0.20</small></td>",
                  "<td>day 2025-01-12</td>"):  # fmt: skip
         assert said in text, said

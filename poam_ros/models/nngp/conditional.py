@@ -111,18 +111,26 @@ def condition(
 
 
 def first_limited(
-    kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor, own: Tensor | None
+    kernel: Kernel,
+    sites: TrainingData,
+    x: Tensor,
+    neighbours: Tensor,
+    own: Tensor | None,
+    among: Tensor,
 ) -> Tensor:
-    """The first of the queries that ``condition`` limits, of which there is one [2]; by bisection,
-    as the compiled part only counts them. Arguments as of ``condition``."""
-    own = torch.arange(len(x)) if own is None else own
-    begin, end = 0, len(x)
-    while end - begin > 1:
-        middle = (begin + end) // 2
-        part = slice(begin, middle)
-        some = condition(kernel, sites, x[part], neighbours, own[part]).limited > 0
-        begin, end = (begin, middle) if some else (middle, end)
-    return x[begin]
+    """The first of some queries (``among`` [K]: their indices) that ``condition`` limits [0 or 1,
+    2]; by bisection, as the compiled part only counts them. Other arguments as of ``condition``."""
+    rows = torch.arange(len(x)) if own is None else own
+
+    def any_limited(part: Tensor) -> bool:
+        return condition(kernel, sites, x[part], neighbours, rows[part]).limited > 0
+
+    if not (len(among) and any_limited(among)):
+        return x[:0]
+    while len(among) > 1:
+        first, rest = among.chunk(2)
+        among = first if any_limited(first) else rest
+    return x[among]
 
 
 @torch.no_grad()

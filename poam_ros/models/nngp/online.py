@@ -236,7 +236,8 @@ class NeighbourGP:
         def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
             found = condition(kernel, sites, points, near, own)
             if found.limited and not len(self._limited):
-                self._limited = first_limited(kernel, sites, points, near, own)[None]
+                seen = self._on_water(points)
+                self._limited = first_limited(kernel, sites, points, near, own, seen)
             if not noise or self._store.position_noise is None:
                 return found
             added = self._store.position_noise_at(near)
@@ -255,6 +256,13 @@ class NeighbourGP:
             found.variance + (kernel.noise + added) if noise else found.variance
         )
         return Prediction(mean.to(X), variance.to(X))
+
+    def _on_water(self, x: Tensor) -> Tensor:
+        """Indices of the places [N, 2] that are not on land: a chart shows no others."""
+        land = self._store.land
+        if land is None:
+            return torch.arange(len(x))
+        return torch.from_numpy(np.flatnonzero(land.wet(x.numpy())))
 
     @property
     def _band(self) -> float:

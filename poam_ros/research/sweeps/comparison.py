@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.files import within
+from ...models.registry import MODELS
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
 from ...outputs.scoring import average_over_samples
 from .folder import read_metadata
@@ -126,8 +127,10 @@ class Comparison:
 
 
 def method_label(method: str) -> str:
-    """A method's name in figures and tables: ``poam:rbf`` is POAM (RBF)."""
+    """A method's name in figures and tables: ``poam:rbf`` is POAM (RBF), ``module:name`` itself."""
     name, _, kernel = method.partition(":")
+    if kernel and name not in list(MODELS):
+        return method
     label = name.upper()
     return f"{label} ({_KERNELS.get(kernel, kernel.capitalize())})" if kernel else label
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.geometry import Grid
-from ...outputs.figures import blank_figure, plain
+from ...outputs.figures import blank_figure, no_lengthscale, plain
 from ...outputs.folder import read_raster, read_table
 from .comparison import Comparison, FinishedRun, method_label
 
@@ -53,6 +53,9 @@ def draw_lengthscales(comparison: Comparison) -> Any:
 
     def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
         grid, layers = maps[run.folder]
+        if not np.isfinite(layers["lengthscale"]).any():
+            no_lengthscale(axis)
+            return
         _image(axis, grid, layers["lengthscale"], norm=scale.norm, cmap=scale.cmap)
         inducing = read_table(run.folder / "inducing.csv", ("x", "y"))
         # White dots with a dark rim are visible on every colour.

@@ -42,7 +42,7 @@ def write_report(folder: Path) -> list[Path]:
     write_table(report / "averages.csv", AVERAGE_COLUMNS, rows)
     written = [report / "averages.csv"]
     several = len(comparisons) > 1
-    suffixes = [f"-{c.pilot}-{c.planner}" if several else "" for c in comparisons]
+    suffixes = [f"-{c.pilot}-{c.planner}".replace(":", "-") if several else "" for c in comparisons]
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
         written += _write_tables(report, comparison, suffix)
     if several:  # files of an earlier report on one pilot and planner are outdated

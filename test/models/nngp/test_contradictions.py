@@ -174,7 +174,10 @@ def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     for k in range(5):  # wherever it is among the others
         places = torch.cat([x[1:].expand(k, 2), x, x[1:].expand(3, 2)])
         rows = torch.zeros(len(places), dtype=torch.long)
-        assert torch.equal(first_limited(kernel, sites, places, near[:1], rows), x[0])
+        every = torch.arange(len(places))
+        assert torch.equal(first_limited(kernel, sites, places, near[:1], rows, every), x[:1])
+        for others in (every[every != k], every[:0]):
+            assert not len(first_limited(kernel, sites, places, near[:1], rows, others))
 
 
 def test_a_restored_model_continues_bit_for_bit():

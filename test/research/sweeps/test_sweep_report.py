@@ -13,6 +13,7 @@ from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
 from poam_ros.research.sweeps.comparison import read_comparisons
+from poam_ros.research.sweeps.figures import draw_lengthscales
 from poam_ros.research.sweeps.sweep_report import write_report
 
 STEMS = ("curves", "maps", "lengthscales")
@@ -97,15 +98,27 @@ def test_every_method_is_drawn_from_the_first_common_seed(sweep):
 
 @pytest.mark.slow
 def test_each_pilot_and_planner_has_files_of_its_own(tmp_path):
-    runs = [run("bay", "poam", 0), run("bay", "poam", 0, pilot="random", planner="random")]
+    runs = [run("bay", "poam", 0), run("bay", "poam", 0, pilot="random", planner="mine:NEAR")]
     write_sweep(tmp_path, runs)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "table.md").write_text("of an earlier sweep")
     (tmp_path / "report" / "remarks.md").write_text("my own")
     written = {path.name for path in write_report(tmp_path)}
-    assert written == {"averages.csv", *names("-bezier-max-entropy"), *names("-random-random")}
+    assert written == {"averages.csv", *names("-bezier-max-entropy"), *names("-random-mine-NEAR")}
     assert {p.name for p in (tmp_path / "report").iterdir()} == {*written, "remarks.md"}
-    assert "random" in (tmp_path / "report" / "averages.csv").read_text()
+    assert "mine:NEAR" in (tmp_path / "report" / "averages.csv").read_text()
+
+
+def test_a_model_without_a_lengthscale_has_a_panel_that_says_so(tmp_path):
+    runs = [run("bay", "poam", 0), run("bay", "mine:IDW", 0)]
+    write_sweep(tmp_path, runs)
+    path = tmp_path / "runs/bay/mine-IDW/bezier-max-entropy/seed-0/map.csv"
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + ",nan" for row in rows[1:])]))
+    (comparison,) = read_comparisons(tmp_path)
+    truth, poam, mine = draw_lengthscales(comparison).axes[:3]
+    assert truth.images and poam.images and not mine.images
+    assert "no lengthscale" in mine.texts[0].get_text()
 
 
 @pytest.mark.slow

@@ -125,8 +125,8 @@ def test_special_characters_are_escaped(tmp_path):
 
 
 def test_labels():
-    names = ["poam", "ssgp++", "poam-z-opt", "poam:rbf", "poam:attentive", "ovc:deep"]
-    labels = ["POAM", "SSGP++", "POAM-Z-OPT", "POAM (RBF)", "POAM (AK)", "OVC (Deep)"]
+    names = ["poam", "ssgp++", "poam-z-opt", "poam:rbf", "poam:attentive", "ovc:deep", "mine:IDW"]
+    labels = ["POAM", "SSGP++", "POAM-Z-OPT", "POAM (RBF)", "POAM (AK)", "OVC (Deep)", "mine:IDW"]
     assert [method_label(name) for name in names] == labels
 
 
