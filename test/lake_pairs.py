@@ -42,6 +42,11 @@ class Pair:
         return float(self.change.significant[compared].mean())
 
     @property
+    def net(self) -> float:
+        """The true net volume of the compared cells, in m^3."""
+        return -SCOUR * GRID.cell_area * int((self.scour & np.isfinite(self.change.mean)).sum())
+
+    @property
     def false(self) -> float:
         """The share of the other compared cells that is significant."""
         compared = ~self.scour & np.isfinite(self.change.mean)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..outputs.folder import read_map, read_table
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
 from .drawing import OnProgress, predict
+from .level_errors import with_level_errors
 from .sounding_map import learn
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import between_soundings
@@ -97,8 +99,9 @@ class Survey:
     def deviations(self, mapper: BathymetricMapper, xy: np.ndarray, seed: int) -> np.ndarray:
         """Joint draws at places [N, 2] less their mean [draws, N], in m. As samples.csv has no
         days, all soundings share the error of level."""
-        off = np.random.default_rng(seed).standard_normal((DRAWS, 1))
-        drawn = mapper.sample(xy, DRAWS, seed) + self.settings.level_error * off
+        sample, unit = partial(mapper.sample, seed=seed), np.zeros(len(self.soundings), np.int64)
+        level_error, own = self.settings.level_error, self.soundings.xy
+        drawn = with_level_errors(sample, own, unit, level_error, seed)(xy, DRAWS)
         return drawn - drawn.mean(0)
 
     def covers(self, xy: np.ndarray) -> np.ndarray:

@@ -26,8 +26,9 @@ from .exports.chart import SIMULATED as SIMULATED_NOTE
 from .figures import DPI, WIDTH, blank_figure, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, write_page
+from .offset import told_apart
 from .view.texts import table
-from .volume import interval, rounded
+from .volume import ENDS, interval, rounded
 
 FILE = "change.csv"
 COLUMNS = ("x", "y", "change", "low", "high", "significant")
@@ -39,16 +40,17 @@ REPORT = "report.html"
 METHOD = (
     "Both surveys were mapped by a Gaussian process. The change is the difference of the two maps "
     "at the cells that lie between soundings of both. Its uncertainty, and the volumes, come from "
-    "joint draws of both maps. Significant cells are chosen so that at most 5 % of them are "
+    "joint draws of both maps. An offset is estimated from the cells that seem unchanged, of which "
+    "samples are drawn as well. Significant cells are chosen so that at most 5 % of them are "
     "expected to be unchanged (Benjamini-Hochberg); so are patches of cells beyond their own 95 % "
     "interval if 95 % of the draws have no patch as large. Not to be used for navigation."
 )
+ASSUMED = ", if more than half of the area is unchanged (else give --offset)"
+NOT_TOLD = ": not told from an offset (give --offset if it is known)"
 CAPTION = (
     "Change of the elevation: positive where the bottom rose (the water became shallower). "
     "Outlined: significant. Grey: not compared."
 )
-#: The offset is averaged over cells within this many standard deviations of it, this many times.
-NEAR, ROUNDS = 2.0, 10
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,9 @@ def compare(
     """
     drawn = difference + draws
     if offset is None:
-        deviation = draws.std(0)
-        offsets = _centre(drawn, deviation)
-        middle = float(_centre(difference[None], deviation)[0])
-        width = CONFIDENCE_95 * float(offsets.std())
-        known = np.array([middle, middle - width, middle + width])
+        offsets = told_apart(both, difference, draws)
+        middle = float(np.median(offsets))
+        known = np.array([middle, *np.quantile(offsets, ENDS)])
         drawn = drawn - offsets[:, None]
     else:
         middle, known, drawn = offset, np.full(3, offset), drawn - offset
@@ -131,25 +131,6 @@ def compare(
     chosen = np.zeros(grid.shape, dtype=bool)
     mean[both], std[both], chosen[both] = change, deviation, significant
     return Change(grid, mean, std, chosen, known, net, gained, lost)
-
-
-def _centre(drawn: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Where most of the values in each row [K, N] lie, given their standard deviations [N]: [K].
-
-    A weighted median, then the weighted mean of the values near it: a change of some of the area
-    does not pull it.
-    """
-    weight = 1 / np.maximum(deviation, 1e-9) ** 2
-    order = drawn.argsort(1)
-    sums = weight[order].cumsum(1)
-    half = (sums < sums[:, -1:] / 2).sum(1)
-    rows = np.arange(len(drawn))
-    centre = drawn[rows, order[rows, half]]
-    for _ in range(ROUNDS):
-        near = weight * (np.abs(drawn - centre[:, None]) < NEAR * deviation)
-        total = near.sum(1)
-        centre = np.where(total > 0, (near * drawn).sum(1) / np.maximum(total, 1e-300), centre)
-    return centre
 
 
 def discoveries(p: np.ndarray, share: float) -> np.ndarray:
@@ -313,6 +294,8 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
     ):  # fmt: skip
         mean, low, high = rounded(volume.tolist())
         found[name] = f"{mean} m\u00b3 (95 %: {low} to {high})"
+    if estimated:
+        found["net volume"] += NOT_TOLD if change.net[1] <= 0 <= change.net[2] else ASSUMED
     return found
 
 

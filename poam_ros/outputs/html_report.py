@@ -27,7 +27,6 @@ from .plates import (
     contour_levels,
     crossings_plate,
     lines_plate,
-    survey_lines,
     uncertain,
     uncertainty_plate,
 )
@@ -313,7 +312,7 @@ def screened_out(chart: Chart) -> np.ndarray:
 
 def _lines_figure(chart: Chart) -> str:
     """The survey lines and what screening left out; empty if neither is known."""
-    lines, out = survey_lines(chart), screened_out(chart)
+    lines, out = chart.lines, screened_out(chart)
     if not lines and not len(out):
         return ""
     caption = "Soundings in the map"
@@ -326,7 +325,7 @@ def _lines_figure(chart: Chart) -> str:
 
 def _shortened(chart: Chart) -> str:
     """What the labels of the survey lines leave out, as text; empty if nothing."""
-    left = common_beginning([name for name, _ in survey_lines(chart)]).strip()
+    left = common_beginning([name for name, _ in chart.lines]).strip()
     return f" (without their common beginning, {left})" if left else ""
 
 

@@ -163,7 +163,7 @@ def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     """The survey lines with their names, and the soundings that screening left out, at ``out``
     [N, 2], as PNG."""
     figure, axis = _page(chart, 0.75, bar=False)
-    for number, (_, places) in enumerate(survey_lines(chart) or [("", chart.track)]):
+    for number, (_, places) in enumerate(chart.lines or [("", chart.track)]):
         axis.plot(*places.T, ".", color=f"C{number % 10}", markersize=1.8, markeredgewidth=0)
     size = float(np.clip(4 * np.sqrt(300 / max(1, len(out))), 2.0, 4))  # points
     axis.plot(
@@ -173,16 +173,6 @@ def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     _draw_decorations(axis, chart)
     _label_lines(figure, axis, chart)
     return _png(figure)
-
-
-def survey_lines(chart: Chart) -> list[tuple[str, np.ndarray]]:
-    """Name and soundings [N, 2] of each survey line, in the order of the track; none if unknown."""
-    if len(chart.line) != len(chart.track):
-        return []
-    names, first, own = np.unique(chart.line, return_index=True, return_inverse=True)
-    pieces = np.split(chart.track[np.argsort(own, kind="stable")], np.cumsum(np.bincount(own))[:-1])
-    ordered = np.argsort(first)
-    return [(str(names[i]), pieces[i]) for i in ordered if names[i]]
 
 
 def common_beginning(names: Sequence[str]) -> str:
@@ -200,7 +190,7 @@ def common_beginning(names: Sequence[str]) -> str:
 
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
     """Write the names of the survey lines beside them, where there is room; long lines first."""
-    lines = survey_lines(chart)
+    lines = chart.lines
     if not lines:
         return
     first = len(common_beginning([name for name, _ in lines]))

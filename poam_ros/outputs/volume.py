@@ -93,10 +93,10 @@ def measure(
     """
     rows, columns = np.nonzero(np.isfinite(drawn.mean))
     cell = drawn.grid.cell_area
-    block, count = _blocks(rows, columns)
-    share = np.bincount(block, minlength=count)
+    block, _ = blocks(rows, columns, BLOCKS)
+    share = np.bincount(block)
     places = np.column_stack([
-        np.bincount(block, axis[index], count) / share
+        np.bincount(block, axis[index]) / share
         for axis, index in ((drawn.grid.x, columns), (drawn.grid.y, rows))
     ])  # fmt: skip
     draws = sample(places, DRAWS)
@@ -116,14 +116,15 @@ def measure(
     return WaterBelow(levels, *map(interval, (area, volume, depth)))
 
 
-def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
-    """The square block of each cell, numbered from 0, and how many blocks there are."""
-    side = max(1, int(np.sqrt(len(rows) / BLOCKS)))
+def blocks(rows: np.ndarray, columns: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The square block, numbered from 0, of each cell at a row [N] and a column [N], and the row
+    and column of each block in blocks [B, 2]; at most ``most`` blocks, as small as that allows."""
+    side = max(1, int(np.sqrt(len(rows) / most)))
+    cells = np.column_stack((rows, columns))
     while True:
-        key = (rows // side) * (columns.max() // side + 1) + columns // side
-        found, block = np.unique(key, return_inverse=True)
-        if len(found) <= BLOCKS:
-            return block, len(found)
+        found, block = np.unique(cells // side, axis=0, return_inverse=True)
+        if len(found) <= most:
+            return block.reshape(-1), found
         side += 1
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,17 @@ class Chart:
     @property
     def place(self) -> GeoReference | None:
         return self.settings.place
+
+    @cached_property
+    def lines(self) -> list[tuple[str, np.ndarray]]:
+        """Name and soundings [N, 2] of each survey line, in the order of the track; none if
+        unknown."""
+        if len(self.line) != len(self.track):
+            return []
+        names, first, own = np.unique(self.line, return_index=True, return_inverse=True)
+        ends = np.cumsum(np.bincount(own))[:-1]
+        pieces = np.split(self.track[np.argsort(own, kind="stable")], ends)
+        return [(str(names[i]), pieces[i]) for i in np.argsort(first) if names[i]]
 
     @property
     def depth(self) -> np.ndarray:
