@@ -24,9 +24,11 @@ INK = "#16283c"
 FALSE_COLOUR = "#c8102e"  # of false echoes
 #: Opacity of the soundings under contours.
 FAINT = 0.5
-#: Minimum distance of two labels of one depth, and of a label from the map's edge, as shares of the
-#: map's longer side.
-APART, EDGE = 0.12, 0.015
+#: Minimum distance of two labels of one depth, of any two, and of a label from the map's edge, as
+#: shares of the map's longer side.
+APART, CROWDED, EDGE = 0.12, 0.035, 0.015
+#: Room above the frame for the scale bar, and for the north arrow as well, in points.
+BAR_ROOM, NORTH_ROOM = 13, 28
 #: Line labels: maximum number of characters, of which longer ones lose a common beginning, and
 #: where along a line they are tried, in this order.
 LETTERS, LONG, ALONG = 16, 8, (0.5, 0.3, 0.7, 0.12, 0.88)
@@ -101,18 +103,21 @@ def _label_contours(axis: Any, chart: Chart) -> None:
     """Write the depths of contours on them, upright: along a contour a 6 might be read as a 9.
 
     They are placed on whole contours, as solid and dashed parts would each have labels of their
-    own; of two of one depth that are close, one is kept, and none that the map's edge would cut.
+    own; of two of one depth that are close, or of any two that would overlap, one is kept, and none
+    that the map's edge would cut.
     """
     whole = _contours(axis, chart, np.isfinite(chart.depth), linewidths=0.0)
     if whole is None:
         return
     borders = chart.grid.borders
-    near, edge = (share * float(borders.size.max()) for share in (APART, EDGE))
+    near, crowded, edge = (share * float(borders.size.max()) for share in (APART, CROWDED, EDGE))
     kept: list[tuple[str, Any]] = []
     for label in axis.clabel(whole, fontsize=SMALL, fmt="%g", inline=False):
         place = np.array([label.get_position()])
-        same = [at for text, at in kept if text == label.get_text()]
-        close = bool(same) and np.hypot(*(np.array(same) - place).T).min() < near
+        close = any(
+            np.hypot(*(place[0] - at)) < (near if text == label.get_text() else crowded)
+            for text, at in kept
+        )
         if close or not borders.contains(place, slack=-edge)[0]:
             label.remove()
             continue
@@ -250,7 +255,8 @@ def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
     is one, and its axis."""
     width, height = chart.grid.borders.size
     wide = width > BELOW * height
-    beside, above = (0.5, 1.2) if wide and bar else (1.2, 0.6) if bar else (0.5, 0.6)
+    beside, above = (0.5, 1.3) if wide and bar else (1.2, 0.6) if bar else (0.5, 0.6)
+    above += 0.0 if chart.place is None else 0.35  # the north arrow
     inches = (WIDTH - beside) * height / width + above
     figure = blank_figure((WIDTH, float(np.clip(inches, 2.0, HEIGHT * part))))
     axis = figure.subplots()
@@ -299,17 +305,20 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
     unit = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
     # Above the frame: inside, it would hide the map. A blank title keeps room for it in the layout.
     across = axis.get_xaxis_transform()
-    axis.set_title(" ", fontsize=TEXT, pad=10)
+    pad = BAR_ROOM if chart.place is None else NORTH_ROOM
+    axis.set_title(" ", fontsize=TEXT, pad=pad)
+    side = max(1.0, (xmax - xmin) / (ymax - ymin))  # as high above a wide map as above a square one
     for number in range(4):
         axis.add_patch(
             Rectangle(
-                (xmin + number * length / 4, 1.02), length / 4, 0.008, transform=across,
-                clip_on=False, facecolor="black" if number % 2 == 0 else "white",
+                (xmin + number * length / 4, 1 + 0.02 * side), length / 4, 0.008 * side,
+                transform=across, clip_on=False, facecolor="black" if number % 2 == 0 else "white",
                 edgecolor="black", linewidth=0.6,
             )
         )  # fmt: skip
+    style = {"fontsize": SMALL, "ha": "center", "va": "bottom", "transform": across}
     for at, text in ((xmin, "0"), (xmin + length, unit)):
-        axis.text(at, 1.033, text, transform=across, fontsize=SMALL, ha="center", va="bottom")
+        axis.text(at, 1 + 0.033 * side, text, **style)
     if chart.place is None:
         axis.set_xlabel("x (m)", fontsize=TEXT)
         axis.set_ylabel("y (m)", fontsize=TEXT)

@@ -329,17 +329,32 @@ def test_areas_and_volumes_have_room_for_their_numbers(tmp_path, monkeypatch, si
     assert all(box.x1 <= kept[0].bbox.x1 for box in boxes)
 
 
-@pytest.mark.parametrize("size", [(60, 40), (200, 30), (30, 200)])
-def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size):
+def test_depths_on_the_contours_of_a_channel_do_not_overlap(run, monkeypatch):
+    grid = Grid.cells(Extent(0, 400, 0, 60), 2.0)
+    x, y = grid.points.T
+    z = (-6 * np.exp(-(((y - 30 - 15 * np.sin(x / 40)) / 14) ** 2)) - 0.2).reshape(grid.shape)
+    files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
+    files.write_samples(run / "samples.csv", grid.points[::5], z.ravel()[::5])
+    figure = drawn_by(monkeypatch, plates.chart_plate, read_chart(run, ExportSettings(depth=True)))
+    figure.draw_without_rendering()
+    depths = [text.get_window_extent() for text in figure.axes[0].texts if text.get_rotation() == 0]
+    assert len(depths) > 6
+    assert not any(a.overlaps(b) for i, a in enumerate(depths) for b in depths[:i])
+
+
+@pytest.mark.parametrize("size", [(60, 40), (200, 47), (200, 30), (30, 200)])
+@pytest.mark.parametrize("origin", [None, (47.6, 9.3)])
+def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size, origin):
     grid = Grid.cells(Extent(0, size[0], 0, size[1]), 1.0)
     z = np.broadcast_to(grid.x / 10 - 26, grid.shape).copy()
     files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
     files.write_samples(run / "samples.csv", grid.points[::5], z.ravel()[::5])
-    chart = read_chart(run, ExportSettings(depth=True))
+    chart = read_chart(run, ExportSettings(depth=True, origin=origin))
     for plate in (plates.chart_plate, plates.uncertainty_plate):
         figure = drawn_by(monkeypatch, plate, chart)
         figure.draw_without_rendering()
-        for text in [text for axis in figure.axes for text in (*axis.texts, axis.xaxis.label)]:
+        texts = [text for axis in figure.axes for text in (*axis.texts, axis.xaxis.label)]
+        for text in [text for text in texts if text.get_text()]:
             box = text.get_window_extent()
             assert box.y0 >= -0.5 and box.y1 <= figure.bbox.y1 + 0.5, text
             assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5, text
@@ -522,7 +537,7 @@ def test_of_labels_of_one_depth_that_are_close_one_is_drawn(run):
     z[:, (drawn.grid.x < 20) | (drawn.grid.x > 32)] = np.nan
     files.write_map(run / "map.npz", replace(drawn, mean=z))
     axis = blank_figure((4, 4)).subplots()
-    _draw_contours(axis, read_chart(run, ExportSettings()), None)
+    _draw_contours(axis, read_chart(run, ExportSettings(contour_interval=4.0)), None)
     places = np.array([text.get_position() for text in axis.texts if text.get_text() == "4"])
     apart = np.hypot(*(places[:, None] - places).T) + 1e9 * np.eye(len(places))
     assert apart.min() >= 0.12 * 60
