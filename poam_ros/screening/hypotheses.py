@@ -190,35 +190,37 @@ class _Paths:
         origin = np.full((lines, most, states), -1, dtype=np.int64)  # row * states + hypothesis
         jumped = np.zeros((lines, most, states), dtype=bool)
         below = np.full((lines, most), -1, dtype=np.int64)  # row before the bottom jumped up
+        fell = -1  # the last column of ``below`` with such a row
         lead = np.zeros(lines)  # cost if all of a line so far are nonsense
         for t, rows, steps in self._ahead():
             active, first = len(rows), max(0, t - MAX_SKIPPED)
-            best = np.full((active, states), np.inf)
-            if t < MAX_SKIPPED:
-                best = lead[:active, None] - self.begins + self.wide
-                best[:, RUN] += self.as_run[rows] - self.wide
-                best[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
-            if t > first:
-                before = np.arange(first, t)
-                fallen = below[:active, first:t]
-                if (fallen >= 0).any():
-                    self._add_returns(steps, rows, rows[:, None] + before - t, fallen)
-                costs = steps.cost + (cost[:active, first:t] + skipped[:active, first:t])[..., None]
-                which = costs.reshape(active, -1, states).argmin(1)
-                chosen = np.arange(active)[:, None], *np.divmod(which, states), np.arange(states)
-                least, leap = costs[chosen], steps.jumps[chosen]
-                better = least < best
-                best = np.where(better, least, best)
-                origin[:active, t] = np.where(better, first * states + which, -1)
-                jumped[:active, t] = better & leap
-                k, state = np.divmod(which[:, 0], states)
-                known = below[np.arange(active), before[k]]
-                if leap[:, 0].any():
-                    known = self._below(rows, rows + before[k] - t, leap[:, 0], known)
-                below[:active, t] = np.where(better[:, 0] & (state == 0), known, -1)
-                skipped[:active, first:t] += steps.nonsense
-            cost[:active, t] = best - self.evidence[rows]
-            lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
+            recent = slice(active), slice(first, t)
+            if fell >= first:
+                near = rows[:, None] + np.arange(first - t, 0)
+                self._add_returns(steps, rows, near, below[recent])
+            costs = steps.cost + (cost[recent] + skipped[recent])[..., None]
+            costs, jumps = (each.reshape(active, -1, states) for each in (costs, steps.jumps))
+            begins = t < MAX_SKIPPED  # a line may begin here: the first of the costs
+            if begins:
+                begin = lead[:active, None] - self.begins + self.wide
+                begin[:, RUN] += self.as_run[rows] - self.wide
+                begin[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
+                costs = np.concatenate((begin[:, None], costs), axis=1)
+                jumps = np.pad(jumps, ((0, 0), (1, 0), (0, 0)))
+                lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
+            which = costs.argmin(1)
+            least = np.arange(active)[:, None], which, np.arange(states)
+            cost[:active, t] = costs[least] - self.evidence[rows]
+            origin[:active, t] = first * states + which - begins
+            jumped[:active, t] = leap = jumps[least]
+            if fell >= first or leap[:, 0].any():
+                past, state = np.divmod(origin[:active, t, 0], states)
+                known = below[np.arange(active), past]
+                known = self._below(rows, rows + past - t, leap[:, 0], known)
+                below[:active, t] = np.where(state == 0, known, -1)
+                if (below[:active, t] >= 0).any():
+                    fell = t
+            skipped[recent] += steps.nonsense
         return self._trace(cost + skipped, origin, jumped)
 
     def _trace(
@@ -285,9 +287,9 @@ class _Paths:
         variance = grain**2 + steps / FACTORS**2
         smooth = log_normal_density(now - past, variance)
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
-        beside = np.log(np.where((now < BESIDE * past) & (past < BESIDE * now), NEAR, 1.0))
+        beside = np.where((now < BESIDE * past) & (past < BESIDE * now), np.log(NEAR), 0.0)
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
-        deeper = np.log(np.where(now > past, DEEPER, 1.0))
+        deeper = np.where(now > past, np.log(DEEPER), 0.0)
         jump[..., :RUN, RUN] = (beside + deeper)[..., :RUN, RUN] - self.as_run[rows, None, None]
         jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
