@@ -47,8 +47,11 @@ def find_contradictions(
 
 def affected(store: SiteStore, new: Tensor, neighbours: int) -> Tensor:
     """The sites that an update checks: new ones [n], their neighbours, and the next in turn."""
+    again = store.next_checked(AGAIN)
+    if len(new) == len(store):
+        return new
     near = store.spread(store.sites.x[new].contiguous(), neighbours, POOL * neighbours)
-    return torch.cat([new, near[near >= 0], store.next_checked(AGAIN)]).unique()
+    return torch.cat([new, near[near >= 0], again]).unique()
 
 
 def _find(

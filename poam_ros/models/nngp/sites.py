@@ -211,8 +211,7 @@ class SiteStore:
         before = torch.cat([X[:1] + 1.0 if self._place is None else self._place, X[:-1]])
         moved = ((X - before).abs().amax(1) > SAME_PLACE).tolist()
         kinds = (KINDS * (own + NEGLIGIBLE).log2()).floor().long().tolist()
-        sites = np.empty(len(X), dtype=np.int64)
-        begins = torch.zeros(len(X), dtype=torch.bool)
+        sites, begins = np.empty(len(X), dtype=np.int64), np.zeros(len(X), dtype=bool)
         for ping, (moves, kind) in enumerate(zip(moved, kinds, strict=True)):
             if moves:
                 self._here = {}
@@ -221,7 +220,7 @@ class SiteStore:
                 self._count += 1
             sites[ping] = self._here[kind]
         self._place = X[-1:].clone()
-        return sites, begins
+        return sites, torch.from_numpy(begins)
 
     def _make_room(self) -> None:
         room = len(self._rows)

@@ -240,3 +240,17 @@ def test_forgetting_that_fails_changes_nothing(monkeypatch):
     learned.keep(torch.zeros(len(learned.data), dtype=torch.bool))
     learned.update(pings[kept])  # also after all of them are forgotten
     assert len(learned.data) == int(kept.sum()) and learned.predict(x).mean.isfinite().all()
+
+
+def test_pings_are_forgotten_at_once_as_one_after_the_other():
+    """A mission does the former, its replay the latter."""
+    at_once, after = model(), model()
+    first, second = torch.arange(1650) % 3 > 0, torch.arange(1650) % 7 > 0
+    for learned, parts in ((at_once, [first & second]), (after, [first, second[first]])):
+        for part in (lines(40)[:900], lines(40)[900:]):
+            learned.update(part)
+        for part in parts:
+            learned.keep(part)
+    found, expected = after._store.checked(), at_once._store.checked()
+    assert (expected["excess"] > 0).any()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
