@@ -74,19 +74,20 @@ class BatchVerdicts:
         """
         if not self._enabled:
             return [], []
-        updater, texts = self._updater, list[str]()
+        updater = self._updater
         steps: list[JournalStep] = []
         events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
         self._blocks.add(fresh)
         crossings = len(self.watch.crossings)
         try:
-            for verdict in self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number):
-                text = self._sentence(verdict)
-                for step, pings in _changes(verdict, stamp_ns):
-                    updater.change(step, pings)
-                    steps.append(step)
-                texts.append(text)
+            verdicts = self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number)
+            text = "; ".join(map(self._sentence, verdicts))  # by the pings in the model before
+            changes = [each for verdict in verdicts for each in _changes(verdict, stamp_ns)]
+            updater.change(changes)
+            if changes:
+                events.append(Problem(Message("crossings", text), error=False))
+                steps += [step for step, _ in changes]
             shift = self.watch.decide(updater.withdrawals.withdrawn.number)
             if shift is not None:
                 steps.append(JournalStep(SHIFT, shift.first, shift.last, stamp_ns=stamp_ns))
@@ -95,8 +96,6 @@ class BatchVerdicts:
                 self._find_withdrawn_lines()
         except Exception as error:
             events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))
-        if texts:
-            events.append(Problem(Message("crossings", "; ".join(texts)), error=False))
         return steps, events
 
     def _sentence(self, verdict: LineVerdict) -> str:

@@ -202,23 +202,26 @@ class ModelUpdater:
             batch = self.withdrawals.to_learn(batch)
             return self._updated(self.mapper.learn(batch, lambda taken: taken >= step.steps))
         if step.kind in (WITHDRAW, REINSTATE):
-            self.change(step, batch)
+            self.change([(step, batch)])
         if step.kind == TRAIN:
             for _ in range(step.times):
                 self.mapper.train(step.steps)
         self._account(step)
         return None
 
-    def change(self, step: JournalStep, pings: Samples) -> None:
-        """Withdraw or reinstate pings. Reinstated ones are learned with the next batch.
+    def change(self, changes: Sequence[tuple[JournalStep, Samples]]) -> None:
+        """Withdraw or reinstate the pings of each step. Reinstated ones are learned with the next
+        batch.
 
         Raises:
             Exception: any error of the model; the updater is then as before the call.
         """
-        if step.kind == WITHDRAW and self.mapper.forgets:
-            self.mapper.withdraw(pings.number)
+        gone = [pings.number for step, pings in changes if step.kind == WITHDRAW]
+        if gone and self.mapper.forgets:
+            self.mapper.withdraw(np.concatenate(gone))
             self._retrained = True
-        self.withdrawals.apply(step, pings, self.mapper.data)
+        for step, pings in changes:
+            self.withdrawals.apply(step, pings, self.mapper.data)
         self.status.withdrawn = len(self.withdrawals.withdrawn)
 
     def recover(
