@@ -145,8 +145,10 @@ def test_files_are_written_whole(path):
     for name, call in calls(parse(path)):
         last, given = name.split(".")[-1], ", ".join(map(ast.unparse, call.args))
         texts = {a.value for a in call.args if isinstance(a, ast.Constant)}
-        opened = last == "open" and any(
-            isinstance(t, str) and len(t) < 4 and set(t) & set("wax+") for t in texts
+        opened = (
+            last == "open"
+            and any(isinstance(t, str) and len(t) < 4 and set(t) & set("wax+") for t in texts)
+            and "os.devnull" not in given
         )
         copied = last in ("write_text", "write_bytes", "copyfile", "copy", "copytree")
         saved = last in SAVERS and "/" in given  # not an open file, nor a buffer
