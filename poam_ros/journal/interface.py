@@ -29,7 +29,8 @@ class JournalStep:
         kind: one of the above.
         first, last: numbers of the first and last ping of the batch, or of those withdrawn,
             reinstated or shifted; -1 for ``TRAIN``.
-        steps: training steps taken.
+        steps: training steps taken; of ``WITHDRAW`` what the pings are: 2 or 3 if double or triple
+            echoes, 0 if other false echoes, or unknown as in journals of earlier versions.
         times: number of repetitions.
         stamp_ns: when the batch became due.
     """

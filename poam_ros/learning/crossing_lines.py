@@ -58,9 +58,11 @@ class BatchVerdicts:
             self._find_withdrawn_lines()
 
     def _find_withdrawn_lines(self) -> None:
-        withdrawn, data = self._updater.withdrawals.withdrawn, self._blocks.data
+        of, data = self._updater.withdrawals, self._blocks.data
         stride = STRIDE * float(np.ptp(data.xy, axis=0).max()) if len(data) else 0.0
-        self.withdrawn_lines = withdrawn_lines(withdrawn, self.watch.crossings, stride)
+        self.withdrawn_lines = withdrawn_lines(
+            of.withdrawn, of.multiple, self.watch.crossings, stride
+        )
 
     def learned(self) -> None:
         """The batch is not tried again."""
@@ -110,7 +112,7 @@ class BatchVerdicts:
 def _changes(verdict: LineVerdict, stamp_ns: int) -> Iterator[tuple[JournalStep, Samples]]:
     """The steps of a verdict with their pings, one for each run of successive numbers."""
     pings = verdict.pings[np.argsort(verdict.pings.number)]
-    kind = REINSTATE if verdict.multiple == 1 else WITHDRAW
+    kind, what = (REINSTATE, 0) if verdict.multiple == 1 else (WITHDRAW, verdict.multiple)
     for rows in np.split(np.arange(len(pings)), np.flatnonzero(np.diff(pings.number) != 1) + 1):
         first, last = pings.number[rows[[0, -1]]].tolist()
-        yield JournalStep(kind, first, last, stamp_ns=stamp_ns), pings[rows]
+        yield JournalStep(kind, first, last, what, stamp_ns=stamp_ns), pings[rows]

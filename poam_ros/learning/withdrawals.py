@@ -13,21 +13,24 @@ class Withdrawals:
 
     Attributes:
         withdrawn: accepted pings that crossing lines show to be false echoes.
+        multiple: 2 or 3 if a withdrawn ping is a double or triple echo, else 0 [n].
     """
 
     def __init__(self) -> None:
         self.withdrawn = self._reinstated = Samples.empty()
+        self.multiple = np.empty(0, dtype=np.int64)
 
     def apply(self, step: JournalStep, pings: Samples, model: Samples) -> None:
         """Withdraw or reinstate the pings of a step; ``model``: the pings in the model."""
-        withdrawn, reinstated = (
-            without(part, pings.number) for part in (self.withdrawn, self._reinstated)
-        )
+        others = ~np.isin(self.withdrawn.number, pings.number)
+        self.withdrawn, self.multiple = self.withdrawn[others], self.multiple[others]
+        self._reinstated = without(self._reinstated, pings.number)
         if step.kind == WITHDRAW:
-            self.withdrawn, self._reinstated = Samples.joined([withdrawn, pings]), reinstated
+            self.withdrawn = Samples.joined([self.withdrawn, pings])
+            self.multiple = np.r_[self.multiple, np.full(len(pings), step.steps)]
         else:
             missing = without(pings, model.number)
-            self.withdrawn, self._reinstated = withdrawn, Samples.joined([reinstated, missing])
+            self._reinstated = Samples.joined([self._reinstated, missing])
 
     def to_learn(self, batch: Samples) -> Samples:
         """What enters the model with a batch: reinstated pings, then those not withdrawn."""

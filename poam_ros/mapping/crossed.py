@@ -165,7 +165,7 @@ def _verdict(bias: Bias, kind: str) -> str:
 
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
     if not bias.crossings:
-        return f"{kind} {bias.name} crosses no other; its neighbours show {verdict}"
+        return f"{kind} {bias.name}, by the lines beside it: {verdict}"
     text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}, median "
     text += f"{bias.median:+.{digits}f} m"
     if digits > 1:

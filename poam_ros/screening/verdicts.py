@@ -42,7 +42,7 @@ class LineVerdict:
     Attributes:
         pings: the pings, in order of acceptance.
         multiple: 2 or 3 if they are double or triple echoes, 0 if they are a smooth run of
-            something else or no crossing tells what they are, and are withdrawn; 1 if they are
+            something else or it is unknown what they are, and are withdrawn; 1 if they are
             bottom and are reinstated.
         crossings: number of crossings with other lines that are in use.
         difference: median difference of elevation from these lines, in m.
@@ -205,7 +205,7 @@ def _runs(which: np.ndarray) -> np.ndarray:
 
 
 def withdrawn_lines(
-    withdrawn: Samples, crossings: LiveCrossings, stride: float
+    withdrawn: Samples, multiple: np.ndarray, crossings: LiveCrossings, stride: float
 ) -> list[LineVerdict]:
     """The lines that are withdrawn, by all their crossings with others so far.
 
@@ -213,6 +213,7 @@ def withdrawn_lines(
 
     Args:
         withdrawn: the withdrawn pings, in the order in which they were withdrawn.
+        multiple: what they are, as in ``LineVerdict`` [n].
         crossings: all so far.
         stride: distance over which courses are taken, in m.
 
@@ -220,7 +221,8 @@ def withdrawn_lines(
         The ``NEWEST``, the last withdrawn first.
     """
     order, numbers = np.argsort(withdrawn.number, kind="stable"), withdrawn.number
-    pieces = np.split(order, np.flatnonzero(np.diff(numbers[order]) > MIN_KNOWN) + 1)
+    cuts = (np.diff(numbers[order]) > MIN_KNOWN) | (np.diff(multiple[order]) != 0)
+    pieces = np.split(order, np.flatnonzero(cuts) + 1)
     lines = [
         part
         for piece in pieces
@@ -231,20 +233,16 @@ def withdrawn_lines(
     newest = sorted(lines, key=max, reverse=True)[:NEWEST]
     out = np.isin(np.stack([crossings.late, crossings.early]), numbers)
     once = crossings[np.flatnonzero(out[0] != out[1])]  # with lines in use
-    return [_of_line(withdrawn[part], once) for part in newest]
+    return [_of_line(withdrawn[part], int(multiple[part[0]]), once) for part in newest]
 
 
-def _of_line(pings: Samples, crossings: LiveCrossings) -> LineVerdict:
+def _of_line(pings: Samples, multiple: int, crossings: LiveCrossings) -> LineVerdict:
     """What crossings with lines in use say of withdrawn pings."""
     own = np.isin(np.stack([crossings.late, crossings.early]), pings.number)
-    (side, row), other = np.nonzero(own), crossings.ranges.T[::-1]
-    if not len(row):
-        return LineVerdict(pings, OTHER_ECHO, 0, float("nan"))
+    side, row = np.nonzero(own)
     differences = np.where(side == 0, 1, -1) * crossings.difference[row]
-    ratio = float(np.median(crossings.ranges.T[side, row] / other[side, row]))
-    multiple = min(MULTIPLES, key=lambda times: abs(ratio - times))
-    multiple = multiple if abs(ratio / multiple - 1) <= DEPTH_TOLERANCE else OTHER_ECHO
-    return LineVerdict(pings, multiple, len(row), float(np.median(differences)))
+    median = float(np.median(differences)) if len(row) else float("nan")
+    return LineVerdict(pings, multiple, len(row), median)
 
 
 def _differences(found: Crossings, about: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, int]:

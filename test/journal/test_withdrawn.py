@@ -229,7 +229,12 @@ def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed):
 
 
 def test_withdrawn_lines_are_told_with_their_crossings_also_without_screening(crossed):
-    s = crossed().until()
+    s = crossed()
+    while not said(s):
+        s.until(s.stamp + 1)
+    (line,) = s.session.verdicts.withdrawn_lines
+    assert line.sentence.rpartition(": ")[2] == said(s)[0].rpartition(": ")[2]  # at once
+    s.until()
     told = s.session.verdicts.withdrawn_lines
     assert told and told is s.session.verdicts.withdrawn_lines  # not found anew for each reader
     assert "1 crossing, median -" in told[0].sentence and "double echoes" in told[0].sentence

@@ -227,6 +227,4 @@ def test_a_line_of_false_echoes_without_crossings_is_reported():
     alone = replace(crossed, table=crossed.table.none(), parts={})
     [(bias, count, verdict)] = list(alone._lines)
     assert (bias.crossings, count) == (0, 67) and verdict == "double echoes, 67 soundings left out"
-    assert "line L3 crosses no other; its neighbours show double echoes, 67 " in "".join(
-        alone.sentences("1a")
-    )
+    assert "line L3, by the lines beside it: double echoes, 67 " in "".join(alone.sentences("1a"))

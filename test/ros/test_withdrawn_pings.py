@@ -49,7 +49,7 @@ def test_a_line_of_double_echoes_is_withdrawn_from_the_map_and_reported(ros, eve
     reinstated = JournalStep(REINSTATE, *withdrawn.number[[0, 9]].tolist())
     mapper.session._updater.change([(reinstated, withdrawn[:10])])
     eventually(lambda: marked() == len(withdrawn) - 10)
-    mapper.session._updater.change([(replace(reinstated, kind=WITHDRAW), withdrawn[:10])])
+    mapper.session._updater.change([(replace(reinstated, kind=WITHDRAW, steps=2), withdrawn[:10])])
     accepted = mapper.session.ledger.accepted
     assert vehicle.mapped == accepted - len(withdrawn)
     assert len(read_table(tmp_path / "m" / "samples.csv")["x"]) == vehicle.mapped

@@ -165,9 +165,11 @@ def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
     difference = np.array([8.0, 10.0, 0.1, 5.0, 20.0])
     ranges = np.array([[10.0, 20.0], [10.0, 21.0], [10.0, 10.0], [20.0, 20.0], [10.0, 31.0]])
     crossings = LiveCrossings(late, early, difference, np.full(5, 0.1), ranges)
-    assert [verdict.sentence for verdict in withdrawn_lines(withdrawn, crossings, 2.0)] == [
+    multiple = np.repeat([3, 2, 0], [40, 61, 38])
+    lines = withdrawn_lines(withdrawn, multiple, crossings, 2.0)
+    assert [verdict.sentence for verdict in lines] == [
         "line from (20, 37) to (20, 0), by the lines beside it: false echoes, 38 pings withdrawn",
-        "line from (2, 39) to (20, 38), by the lines beside it: false echoes, 20 pings withdrawn",
+        "line from (2, 39) to (20, 38), by the lines beside it: double echoes, 20 pings withdrawn",
         "line from (0, 0) to (1, 39): 2 crossings, median -9.0 m: double echoes, "
         "41 pings withdrawn",
         "line from (40, 0) to (40, 39): 1 crossing, median -20.0 m: triple echoes, "
@@ -177,6 +179,7 @@ def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
 
 def test_the_newest_withdrawn_lines_are_reported():
     lines = [straight(100 * i, 5.0 * i) for i in range(NEWEST + 3)]
-    found = withdrawn_lines(Samples.joined(lines[::-1]), LiveCrossings.none(), 2.0)
+    withdrawn, none = Samples.joined(lines[::-1]), LiveCrossings.none()
+    found = withdrawn_lines(withdrawn, np.zeros(len(withdrawn)), none, 2.0)
     assert [verdict.pings.number[0] for verdict in found] == [100 * i for i in range(NEWEST)]
-    assert withdrawn_lines(Samples.empty(), LiveCrossings.none(), 2.0) == []
+    assert withdrawn_lines(Samples.empty(), np.empty(0), none, 2.0) == []
