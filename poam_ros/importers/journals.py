@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, pasted
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
-from ..journal.interface import DROP, UPDATE, withdrawn_after
+from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW
 from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
@@ -122,13 +122,16 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
     """With the mission's batches, and what its model did with them."""
     steps = past.logged.steps
     batch = np.full(len(pings), len(steps))  # those that were still waiting come last
+    multiple = np.ones(len(pings), dtype=np.int64)
     for number, step in enumerate(steps):
         if step.kind in (UPDATE, DROP):
             batch[step.first : step.last + 1] = number
+        elif step.kind in (WITHDRAW, REINSTATE):
+            multiple[step.first : step.last + 1] = step.steps if step.kind == WITHDRAW else 1
     source = _source(past)
     return Soundings.of(
         pings, source=source, batch=batch, steps=steps, refused_pings=refused,
-        withdrawn=np.isin(pings.number, withdrawn_after(steps)), left_out=LeftOut.of(refused),
+        multiple=multiple, left_out=LeftOut.of(refused),
     )  # fmt: skip
 
 

@@ -21,16 +21,14 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
-from ..screening.hypotheses import MULTIPLES, OTHER_ECHO
+from ..screening.hypotheses import MULTIPLES
+from ..screening.verdicts import ECHOES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
 #: The kinds of soundings left out of a line, by ``Crossings.multiple``.
-LEFT_OUT = {
-    2: "double echoes, {} left out",
-    3: "triple echoes, {} left out",
-    OTHER_ECHO: "other false echoes, {} left out",
-    1: "{} " + WITHDRAWN,
+LEFT_OUT = {of: f"{echoes}, {{}} left out" for of, echoes in ECHOES.items()} | {
+    1: "{} " + WITHDRAWN  # from a recording, by this map
 }
 #: If fewer than this share of a line's soundings are left out, the line itself is judged, too.
 FEW = 0.1
@@ -211,9 +209,9 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
     ranges = np.where(np.isfinite(samples.range), samples.range, depth)
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
+    if soundings.multiple is not None:
+        found = replace(found, multiple=soundings.multiple)
     day, refused = days(soundings), found.multiple != 1
-    if soundings.withdrawn is not None:
-        refused = refused | soundings.withdrawn
     ends = np.column_stack((found.row, found.other))
     surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))

@@ -96,17 +96,16 @@ def learn(
     """
     samples = soundings.samples(settings.water_level)
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
+    refused, withdrawn, out = [Samples.empty()], [Samples.empty()], None
     if steps is None:
         settings = settings.screened(samples, table=soundings.is_table)
         screening = settings.screening
         if soundings.is_table:  # screened as a whole, see ``cross``
             screening = replace(screening, enabled=False, crossings=False)
-    refused, withdrawn = [Samples.empty()], [Samples.empty()]
-    out = soundings.withdrawn if steps is None else None
-    if soundings.is_table:
-        out = (crossed or cross(soundings, settings)).refused
+            out, aside = (crossed or cross(soundings, settings)).refused, refused
+        elif soundings.multiple is not None:
+            out, aside = soundings.multiple != 1, withdrawn
     if out is not None and out.any():
-        aside = refused if soundings.withdrawn is None else withdrawn
         aside.append(samples[np.flatnonzero(out)])
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
     before = sum(map(len, refused + withdrawn))
@@ -222,8 +221,8 @@ def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSett
     """Which soundings a map of all of them accepts [N], boolean."""
     if soundings.is_table:
         return ~cross(soundings, settings).refused
-    if soundings.withdrawn is not None:
-        return ~soundings.withdrawn
+    if soundings.multiple is not None:
+        return soundings.multiple == 1
     if not settings.screening.enabled:
         return np.ones(len(soundings), dtype=bool)
     return np.isin(soundings.row, learn(soundings, workspace, settings)[0].data.number)

@@ -197,7 +197,8 @@ class Soundings:
         batch: number of the batch [N], as a live mapper closed it; None for other records.
         steps: the steps of a mission's model with exactly these soundings; None for other records
             and for parts of a mission.
-        withdrawn: which of them the mission withdrew [N], boolean; None for other records.
+        multiple: 2 or 3 if the mission withdrew a sounding as a double or triple echo, 0 if as
+            another false echo, else 1 [N]; None for other records.
         depth: below the water surface at the time of measurement [N], in m; None if one level holds
             for all.
         files: path and first row number of each file if there are several; ``row`` continues from
@@ -221,7 +222,7 @@ class Soundings:
     pings: Samples | None = None
     batch: np.ndarray | None = None
     steps: tuple[JournalStep, ...] | None = None
-    withdrawn: np.ndarray | None = None
+    multiple: np.ndarray | None = None
     depth: np.ndarray | None = None
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -252,7 +253,7 @@ class Soundings:
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
         names = (
-            "row", "xy", "z", "group", "stamp_ns", "pings", "batch", "withdrawn", "depth",
+            "row", "xy", "z", "group", "stamp_ns", "pings", "batch", "multiple", "depth",
         )  # fmt: skip
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         labels = {name: column.at(index) for name, column in self.labels.items()}

@@ -162,7 +162,7 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         # Nor do they count in the figures of the crossings.
         table = CrossingTable.read(out / "crossings.csv")
         assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
-        assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
+        assert any("double echoes, " in each for each in mapped.sentences), mapped.sentences
     # Nor in the headline of a validation, though nothing that is held out is withdrawn by itself.
     held = np.arange(len(whole)) % 2 == 0
     mapped = map_soundings(
@@ -176,7 +176,7 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
 def test_pings_withdrawn_from_a_recording_s_map_do_not_count_at_crossings(crossed, tmp_path):
     s = crossed().until()
     s.close()
-    pings = replace(read_journal(tmp_path / "m", ReadOptions()), steps=None, withdrawn=None)
+    pings = replace(read_journal(tmp_path / "m", ReadOptions()), steps=None, multiple=None)
     screening = ScreeningSettings(enabled=True)
     settings = SoundingMapSettings(
         model=s.session.mapper.settings, screening=screening, stretches=0
