@@ -27,7 +27,7 @@ LIKELIHOOD_RATIO = 2.71
 
 @dataclass(frozen=True)
 class Moves:
-    """By how much the positions of parts of a survey are to be moved east and north [P, 2], in m;
+    """By how much the positions of parts of a survey are to be moved in x and y [P, 2], in m;
     with the covariances [P, 2, 2]."""
 
     value: np.ndarray
