@@ -119,7 +119,7 @@ def compare(
     else:
         middle, known, drawn = offset, np.full(3, offset), drawn - offset
     change, deviation = difference - middle, np.maximum(drawn.std(0), 1e-9)
-    score = change / deviation
+    score = np.where(deviation > 1e-9, change / deviation, 0.0)  # 0: a single cell is its offset
     significant = discoveries(2 * ndtr(-np.abs(score)), FALSE_DISCOVERIES)
     significant |= patches(both, score, (drawn - drawn.mean(0)) / deviation)
     cell = grid.cell_area
