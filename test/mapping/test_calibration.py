@@ -210,6 +210,22 @@ def test_a_boat_with_an_offset_is_told_from_another_on_the_same_days():
     assert any(name.endswith(" Bo") for kind, name in applied(found) if kind == "level")
 
 
+def test_files_of_one_name_in_several_folders_are_told_apart():
+    whole = replace(survey(), stamp_ns=None)
+    boat = whole.labels[LINE].code % 3
+    order = np.argsort(boat, kind="stable")
+    begins = np.searchsorted(boat[order], range(3)).tolist()
+    three = replace(
+        whole[order], row=whole.row, z=(whole.z + np.array([0.0, 0.3, -0.3])[boat])[order],
+        files=tuple(zip(("a/log.csv", "b/log.csv", "c/log.csv"), begins, strict=True)),
+    )  # fmt: skip
+    known = applied(calibrated(three, SETTINGS)[1])
+    levels = {name: effect.value for (kind, name), effect in known.items() if kind == "level"}
+    assert levels == {
+        "b/log.csv": pytest.approx(0.3, abs=0.1), "c/log.csv": pytest.approx(-0.3, abs=0.1)
+    }  # fmt: skip
+
+
 def test_without_times_an_antenna_offset_is_estimated_and_reported():
     whole = replace(survey(), stamp_ns=None)
     motion = Motion(whole.xy, whole.labels[LINE].code, None)
