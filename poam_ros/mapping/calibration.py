@@ -199,6 +199,8 @@ class _Fit:
     def middle(self, soundings: Soundings) -> int:
         """The day with the median error of all days, weighted by their soundings, at the median
         depth. It is sound if the days with half of the soundings are, or if errors go both ways."""
+        if len(self.day.names) == 1:
+            return self.reference
         found = self.estimate(soundings, np.zeros_like(soundings.xy))
         if found is None:
             return self.reference
