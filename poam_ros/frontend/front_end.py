@@ -69,7 +69,7 @@ class PilotSurvey:
 
     def reset(self) -> None:
         """Model and data were cleared."""
-        self.after_reset = self.state != PILOT
+        self.after_reset, self.standing = self.state != PILOT, False
 
     def recover(self, after_reset: bool) -> None:
         """Recover after a restart; ``after_reset``: whether the mission was reset before."""
@@ -160,6 +160,7 @@ class FrontEnd:
             case events.ResetRequested():
                 self.reopen(AFTER_MISSION)
                 self.pilot.reset()
+                self._standing = Standing()  # the new map has no ping from here
         return NOTHING
 
     def add_odometry(self, state: VehicleState) -> str | None:

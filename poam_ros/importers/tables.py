@@ -234,7 +234,7 @@ def _find_columns(
         pairs = [
             [number(row[i], dialect.comma) for i in at] for row in sample if len(row) > max(at)
         ]
-        check_heights(columns, np.array(pairs), str(path))
+        check_heights(columns, np.array(pairs).reshape(-1, 2), str(path))
     beside = dialect.units[header.index(columns.height)] if dialect.units else ""
     said_unit = units or unit_of(columns.height) or beside
     return columns, check_unit(str(path), options.crs, columns.height, said_unit)

@@ -155,7 +155,7 @@ def correct(
     fit.kinds = [(kind, name) for kind, name in known if kind != "line"]
     values = np.array([known[kind] for kind in fit.kinds])
     constants = np.array([calibration.value("line", name) for name in divisions.line.names])
-    off = {(each.kind, each.name): (-each.east, -each.north) for each in calibration.positions}
+    off = {(each.kind, each.name): (-each.x, -each.y) for each in calibration.positions}
     moves = fit.moved([
         np.array([off.get((kind, name), (0.0, 0.0)) for name in part.names])
         for kind, part in fit.parts.items()
@@ -199,6 +199,8 @@ class _Fit:
     def middle(self, soundings: Soundings) -> int:
         """The day with the median error of all days, weighted by their soundings, at the median
         depth. It is sound if the days with half of the soundings are, or if errors go both ways."""
+        if len(self.day.names) == 1:
+            return self.reference
         found = self.estimate(soundings, np.zeros_like(soundings.xy))
         if found is None:
             return self.reference
@@ -363,11 +365,9 @@ class _Fit:
         for (kind, part), moves in zip(self.parts.items(), found.moves, strict=True):
             if found.positions_off and np.hypot(*moves.value.T).max() >= LEAST_MOVE:
                 off = (-moves.value).tolist()
-                for name, (east, north), covariance in zip(
-                    part.names, off, moves.covariance, strict=True
-                ):
-                    if east or north:
-                        yield PositionError(kind, name, east, north, covariance)
+                for name, (x, y), covariance in zip(part.names, off, moves.covariance, strict=True):
+                    if x or y:
+                        yield PositionError(kind, name, x, y, covariance)
 
 
 def _common(constants: np.ndarray, size: np.ndarray) -> float:

@@ -68,35 +68,30 @@ class PositionError:
     Attributes:
         kind: ``line`` or ``recording``. A line's error is relative to that of its recording.
         name: of the line or recording.
-        east, north: the estimate, in m.
+        x, y: the estimate, in m, in the map's coordinates.
         covariance: of both [2, 2], in m^2.
     """
 
     kind: str
     name: str
-    east: float
-    north: float
+    x: float
+    y: float
     covariance: np.ndarray
 
     @property
     def sure(self) -> float:
         """The distance from 0, in distances to the edge of the 95 % region in that direction."""
-        off = np.array([self.east, self.north])
+        off = np.array([self.x, self.y])
         return math.sqrt(float(off @ np.linalg.solve(self.covariance, off)) / SQUARE_95)
 
     @property
     def sentence(self) -> str:
         """The estimate in words."""
-        components = ((self.east, ("east", "west")), (self.north, ("north", "south")))
-        way = " and ".join(
-            f"{abs(value):.1f} m {names[value < 0]}"
-            for value, names in components
-            if abs(value) >= 0.05
-        )
-        radius = math.sqrt(SQUARE_95 * float(np.linalg.eigvalsh(self.covariance)[-1]))
+        axes = np.sqrt(SQUARE_95 * np.linalg.eigvalsh(self.covariance)).tolist()
+        within = " to ".join(dict.fromkeys(f"{half:.1f}" for half in axes))
         return (
-            f"{self.kind} {self.name}: its positions are off by {way} (95 %: within "
-            f"{radius:.1f} m of that)"
+            f"{self.kind} {self.name}: its positions are off by {self.x:+.1f} m in x and "
+            f"{self.y:+.1f} m in y (95 %: within {within} m of that)"
         )
 
 
@@ -131,7 +126,7 @@ class Calibration:
 
 def positions_sentence(errors: Sequence[PositionError]) -> str:
     """The errors of the positions of lines or of recordings, in words."""
-    size = np.hypot([each.east for each in errors], [each.north for each in errors])
+    size = np.hypot([each.x for each in errors], [each.y for each in errors])
     mean = float(np.sqrt(np.mean(size**2)))
     return (
         f"positions of {quantity(len(errors), errors[0].kind)} are off by {mean:.1f} m (root mean "

@@ -203,10 +203,13 @@ def _values(
 
 
 def files(soundings: Soundings) -> Labels:
-    """The file of each sounding; without a name if there is only one."""
+    """The file of each sounding, by its path if two have one name; without a name if there is only
+    one."""
     begins = [first for _, first in soundings.files[1:]]
     code = np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
-    return Labels(code, tuple(Path(path).name for path, _ in soundings.files) or ("",))
+    paths = tuple(path for path, _ in soundings.files)
+    names = tuple(Path(path).name for path in paths)
+    return Labels(code, (names if len(set(names)) == len(names) else paths) or ("",))
 
 
 def own_rows(soundings: Soundings) -> np.ndarray:

@@ -119,7 +119,7 @@ def compare(
     else:
         middle, known, drawn = offset, np.full(3, offset), drawn - offset
     change, deviation = difference - middle, np.maximum(drawn.std(0), 1e-9)
-    score = change / deviation
+    score = np.where(deviation > 1e-9, change / deviation, 0.0)  # 0: a single cell is its offset
     significant = discoveries(2 * ndtr(-np.abs(score)), FALSE_DISCOVERIES)
     significant |= patches(both, score, (drawn - drawn.mean(0)) / deviation)
     cell = grid.cell_area
@@ -265,10 +265,11 @@ def _left_out(change: Change, area: float) -> dict[str, str]:
     if change.extrapolated is None or not change.extrapolated.any():
         return {}
     left = change.grid.cell_area * int(change.extrapolated.sum())
+    share = 100 * left / (area + left)
     return {
-        "not compared": f"{left:,.0f} m\u00b2 ({left / (area + left):.0%} of what both maps show), "
-        "grey in the figure: not between soundings of both surveys (beside shores and islands, "
-        "in gaps much wider than usual), where the maps extrapolate"
+        "not compared": f"{left:,.0f} m\u00b2 ({share:.0f} % of what both maps show), grey in the "
+        "figure: not between soundings of both surveys (beside shores and islands, in gaps much "
+        "wider than usual), where the maps extrapolate"
     }
 
 
@@ -284,7 +285,7 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
         "offset": said if estimated else f"{middle:+g} m, as given",
         "uncertainty of the change (95 %)": f"median "
         f"{CONFIDENCE_95 * float(np.nanmedian(change.deviation)):.2f} m",
-        "significant": f"{share:,.0f} m\u00b2 ({share / area:.1%} of the area)",
+        "significant": f"{share:,.0f} m\u00b2 ({100 * share / area:.1f} % of the area)",
     }
     if share:
         changed = change.mean[change.significant]

@@ -31,6 +31,7 @@ from .plates import (
     uncertainty_plate,
 )
 from .report_texts import (
+    CALIBRATED_NOTE,
     CROSSINGS_CAPTION,
     CROSSINGS_NOTE,
     HELD_OUT_NOTE,
@@ -85,7 +86,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         f"<p class=note>{TVU_NOTE}</p>",
         table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
-        *_held_out(folder),
+        *_held_out(folder, config),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart),
         *section("Soundings", _lines_figure(chart), table(_soundings(chart, config))),
@@ -169,7 +170,7 @@ def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
     return f"{measured}Report of {words['export_time'][:10]}, made with {words['software']}."
 
 
-def _held_out(folder: Path) -> Iterable[str]:
+def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
     if not (found := Validation.read(folder / SCORES)):
         return ()
@@ -190,7 +191,8 @@ def _held_out(folder: Path) -> Iterable[str]:
         "and the errors, predicted less measured, on a map."
     )
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
-    note = f"<p class=note>{HELD_OUT_NOTE}</p>"
+    note = HELD_OUT_NOTE + (f" {CALIBRATED_NOTE}" if config.get("calibration") else "")
+    note = f"<p class=note>{note}</p>"
     return section("Errors at held-out soundings", note, *figures, table(words))
 
 

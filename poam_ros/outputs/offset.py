@@ -50,8 +50,12 @@ def told_apart(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) -> n
     precision -= np.outer(seen, seen) / seen.sum()  # of an unknown offset
     sizes = SIZES * float(np.sqrt(np.median(variance)))
     y = _averages(difference[None], block, size)[0]
+    # A larger change is as sure, and tau has no place for it.
+    y = np.clip(y - np.median(y), -sizes[-1], sizes[-1])
     weight = size * ~_changed(y, precision, _patches(place), sizes, len(draws))
-    most = np.flatnonzero(2 * weight.sum(1) > size.sum())
+    unchanged = weight.sum(1)
+    half = 0.5 * size.sum()
+    most = np.flatnonzero(unchanged > (half if unchanged.max() > half else 0.0))
     weight = weight[np.resize(most, len(weight))] if len(most) else np.tile(size, (len(draws), 1))
     offsets: np.ndarray = (weight * drawn).sum(1) / weight.sum(1)
     return offsets

@@ -20,6 +20,9 @@ HELD_OUT_NOTE = (
     "To test the map, parts of the soundings were kept out of it (held out) and predicted from the "
     "others."
 )
+CALIBRATED_NOTE = (
+    "Held-out soundings took part in the calibration: what it corrected, it corrected in them, too."
+)
 CROSSINGS_CAPTION = (
     "Crossings, coloured by the difference of the two depths; red crosses: one of the two is left "
     "out as a false echo. Grey: soundings in the map, with the names of the survey lines where "

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
+from scipy.sparse import coo_array, csr_array, hstack
 
 #: Robust fit: scatters beyond which a difference counts less, and rounds.
 HUBER, STEPS = 1.5, 12
@@ -24,7 +27,7 @@ LIKELIHOOD_RATIO = 2.71
 
 @dataclass(frozen=True)
 class Moves:
-    """By how much the positions of parts of a survey are to be moved east and north [P, 2], in m;
+    """By how much the positions of parts of a survey are to be moved in x and y [P, 2], in m;
     with the covariances [P, 2, 2]."""
 
     value: np.ndarray
@@ -67,10 +70,10 @@ def solve(
         The estimates, and the variances.
     """
     effects = design.shape[1]
-    lines_of, seen = _seen(lines, np.ones((len(difference), 1)), count)
-    moved = [_seen(part, gradient, number) for part, number in parts]
-    columns = [design, lines_of, *(each for each, _ in moved)]
-    whole, sizes = np.column_stack(columns), [column.shape[1] for column in columns]
+    lines_of, seen = _seen(lines, np.ones((len(difference), 1)))
+    moved = [_seen(part, gradient) for part, _ in parts]
+    columns = [csr_array(design), lines_of, *(each for each, _ in moved)]
+    whole, sizes = hstack(columns, format="csr"), [column.shape[1] for column in columns]
     steep = (gradient**2).sum(1)
     robust, known = np.ones(len(difference)), ratios is not None
     ratios = ratios or [0.01, 0.1] + [0.01] * len(parts)
@@ -89,26 +92,27 @@ def solve(
         rest = np.abs(difference - whole @ found.value) / np.sqrt(1 + ratios[0] * steep)
         usual = max(1.4826 * float(np.median(rest)), 1e-6)
         robust = np.maximum(1.0, rest / (HUBER * usual))
-    first = np.cumsum(sizes)
+    first, inverse = np.cumsum(sizes), found.inverse
     constants, std = np.zeros(count), np.full(count, np.inf)
     constants[seen] = found.value[effects : first[1]]
-    std[seen] = np.sqrt(np.diag(found.covariance)[effects : first[1]])
+    std[seen] = np.sqrt(found.scale * np.diag(inverse)[effects : first[1]])
     counts = np.bincount(lines.ravel(), minlength=count)
     moves = []
     for k, ((_, present), (_, number)) in enumerate(zip(moved, parts, strict=True)):
         value, spread = np.zeros((number, 2)), np.full((number, 2, 2), np.inf)
         both = first[k + 1] + np.arange(len(present))[:, None] + len(present) * np.arange(2)
         value[present] = found.value[both]
-        spread[present] = found.covariance[both[:, :, None], both[:, None]]
+        spread[present] = found.scale * inverse[both[:, :, None], both[:, None]]
         moves.append(Moves(value, spread))
     without = fitted([*ratios[:2], *[0.0] * len(parts)])
     positions_off = without.loss - found.loss > LIKELIHOOD_RATIO
+    covariance = found.scale * inverse[:effects, :effects]
     wider = np.maximum(
         1.0,
         _jackknife(difference, whole, found, robust * (1 + ratios[0] * steep) / weight, effects)
-        / np.sqrt(np.diag(found.covariance)[:effects]),
+        / np.sqrt(np.diag(covariance)),
     )
-    covariance = found.covariance[:effects, :effects] * np.outer(wider, wider)
+    covariance = covariance * np.outer(wider, wider)
     estimates = Estimates(
         found.value[:effects], covariance, constants, std, counts, tuple(moves), positions_off
     )
@@ -116,57 +120,60 @@ def solve(
 
 
 def _jackknife(
-    difference: np.ndarray, whole: np.ndarray, found: _Fitted, variance: np.ndarray, effects: int
+    difference: np.ndarray, whole: csr_array, found: _Fitted, variance: np.ndarray, effects: int
 ) -> np.ndarray:
     """Standard deviations of the effects, by leaving out each crossing in turn (MacKinnon and White
     1985, their third estimator): wider than the model's where its variances are wrong."""
-    influence = (found.covariance / found.scale) @ (whole / variance[:, None]).T
-    leverage = np.einsum("ck,kc->c", whole, influence)
+    influence = (whole @ found.inverse) / variance[:, None]
+    leverage = whole.multiply(influence) @ np.ones(whole.shape[1])
     rest = (difference - whole @ found.value) / np.maximum(1 - leverage, 0.05)
-    return np.sqrt(((influence[:effects] * rest) ** 2).sum(1))
+    return np.sqrt(((influence[:, :effects] * rest[:, None]) ** 2).sum(0))
 
 
-def _seen(parts: np.ndarray, values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _seen(parts: np.ndarray, values: np.ndarray) -> tuple[coo_array, np.ndarray]:
     """Values [C, K] at the first part of each crossing ([C, 2] indices), and their negatives at the
     second: K columns for each part that crosses another, one value's after the other; and these
     parts."""
-    row = np.arange(len(parts))
-    seen = np.unique(parts[parts[:, 0] != parts[:, 1]])
-    columns = []
-    for value in values.T:
-        found = np.zeros((len(parts), count))
-        np.add.at(found, (row, parts[:, 0]), value)
-        np.add.at(found, (row, parts[:, 1]), -value)
-        columns.append(found[:, seen])
-    return np.column_stack(columns), seen
+    row = np.flatnonzero(parts[:, 0] != parts[:, 1])
+    seen, column = np.unique(parts[row].T, return_inverse=True)
+    place, shape = (np.r_[row, row], column.reshape(-1)), (len(parts), len(seen))
+    columns = [coo_array((np.r_[value, -value], place), shape) for value in values[row].T]
+    return hstack(columns), seen
 
 
 @dataclass(frozen=True)
 class _Fitted:
-    """Minus twice the restricted log likelihood, up to a constant; all estimates, their covariance,
-    and the variance of a difference of weight 1."""
+    """Minus twice the restricted log likelihood, up to a constant; all estimates; the factors of
+    the normal equations, and the variance of a difference of weight 1."""
 
     loss: float
     value: np.ndarray
-    covariance: np.ndarray
+    factors: tuple[np.ndarray, np.ndarray]
     scale: float
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """The covariance of the estimates, divided by ``scale``."""
+        found: np.ndarray = lu_solve(self.factors, np.eye(len(self.value)))
+        return found
 
 
 def _fitted(
-    difference: np.ndarray, whole: np.ndarray, variance: np.ndarray, weight: np.ndarray,
+    difference: np.ndarray, whole: csr_array, variance: np.ndarray, weight: np.ndarray,
     prior: np.ndarray, effects: int,
 ) -> _Fitted:  # fmt: skip
     """Mixed-model equations (Henderson 1975), by variances relative to one scale, which is
     estimated. ``prior``: of all columns of ``whole`` [C, K]; the first ``effects`` are fixed.
     ``weight`` [C] is of each difference's log likelihood."""
-    weighted = whole * (weight / variance)[:, None]
-    normal = whole.T @ weighted
+    weighted = whole.multiply((weight / variance)[:, None]).tocsr()
+    normal = (whole.T @ weighted).toarray()
     normal[np.diag_indices(len(normal))] += 1 / prior
-    inverse = np.linalg.inv(normal)
-    found = inverse @ (weighted.T @ difference)
+    factors = lu_factor(normal, overwrite_a=True)
+    found = lu_solve(factors, weighted.T @ difference)
     rest = difference - whole @ found
     square = (weight * rest**2 / variance).sum() + (found[effects:] ** 2 / prior[effects:]).sum()
     free = max(float(weight.sum()) - effects, 1.0)
     scale = max(float(square / free), 1e-12)  # m^2: 0 over a flat bottom that is made up
     loss = free * np.log(scale) + (weight * np.log(variance)).sum() + np.log(prior[effects:]).sum()
-    return _Fitted(float(loss + np.linalg.slogdet(normal)[1]), found, scale * inverse, scale)
+    determinant = np.log(np.abs(np.diag(factors[0]))).sum()
+    return _Fitted(float(loss + determinant), found, factors, scale)

@@ -122,6 +122,7 @@ def test_an_answer_can_be_pasted_into_a_shell(write, header, answer):
         ("x,y,z\n1,2,3\n", {"height": "z"}, "expected meanings x, y, latitude"),
         ("x,y,z\n1,2,\n", {}, "expected soundings, got none .1 not_a_number"),
         ("x,y,z\n", {}, "got none .no rows"),
+        ("x,y,z,depth\n", {}, "got none .no rows"),
         ("", {}, "got no rows"),
     ],
 )

@@ -328,19 +328,31 @@ def test_after_a_reset_a_vehicle_that_stands_and_waits_for_a_map_gets_one(survey
     s.handle(MissionStateChanged("exploring"))
     s.handle(ResetRequested())
     assert s.learn(30)[1:] == []
-
-    def stand(pings):
-        for _ in range(pings):
-            s.wait(0.1)
-            s.handle(VehicleState(s.now.ros_ns, (20.0, 20.0, DEPTH)))
-            s.ping()
-            s.handle(Tick())
-
     most = FrontEndSettings().pings_at_place
-    stand(most)
+    stand(s, most)
     assert s.kinds() == []
-    stand(20)
+    stand(s, 20)
     assert s.kinds() == LEARNED and 30 + most <= s.mapper.samples < 500
+
+
+def test_a_reset_of_a_vehicle_that_stands_takes_pings_there_again(survey):
+    s, most = survey(pilot_samples=500), FrontEndSettings().pings_at_place
+    s.handle(MissionStateChanged("exploring"))
+    stand(s, most + 20)
+    s.handle(ResetRequested())
+    s.kinds()
+    stand(s, most)
+    assert s.kinds() == [] and s.mapper.samples == 0
+    stand(s, 20)
+    assert s.kinds() == LEARNED and s.mapper.samples == most
+
+
+def stand(s, pings):
+    for _ in range(pings):
+        s.wait(0.1)
+        s.handle(VehicleState(s.now.ros_ns, (20.0, 20.0, DEPTH)))
+        s.ping()
+        s.handle(Tick())
 
 
 def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):

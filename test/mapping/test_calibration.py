@@ -22,7 +22,7 @@ from poam_ros.mapping.calibration import (
     units,
 )
 from poam_ros.mapping.crossed import cross
-from poam_ros.mapping.effects import Calibration, Effect
+from poam_ros.mapping.effects import Calibration, Effect, PositionError
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
 from poam_ros.mapping.suspected import suspected
@@ -142,7 +142,7 @@ def test_positions_that_are_off_are_found_at_crossings(kind):
     moved = correct(whole, found, divisions, 0.0).xy - whole.xy
     left = moved + off[part.code]  # what all lines share, cannot be seen
     assert (left - left.mean(0)).std() < 0.4 * off[part.code].std()
-    size = np.hypot(*np.array([(each.east, each.north) for each in errors.values()]).T).max()
+    size = np.hypot(*np.array([(each.x, each.y) for each in errors.values()]).T).max()
     assert f"at most {size:.1f} m: corrected" in " ".join(found.sentences)
 
 
@@ -150,7 +150,7 @@ def test_where_positions_are_right_they_stay():
     whole = survey()
     corrected, found = calibrated(whole, SETTINGS)
     assert np.hypot(*(corrected.xy - whole.xy).T).max() < 0.5
-    assert all(np.hypot(each.east, each.north) < 0.5 for each in found.positions)
+    assert all(np.hypot(each.x, each.y) < 0.5 for each in found.positions)
 
 
 def star(seed: int) -> Soundings:
@@ -210,6 +210,22 @@ def test_a_boat_with_an_offset_is_told_from_another_on_the_same_days():
     assert any(name.endswith(" Bo") for kind, name in applied(found) if kind == "level")
 
 
+def test_files_of_one_name_in_several_folders_are_told_apart():
+    whole = replace(survey(), stamp_ns=None)
+    boat = whole.labels[LINE].code % 3
+    order = np.argsort(boat, kind="stable")
+    begins = np.searchsorted(boat[order], range(3)).tolist()
+    three = replace(
+        whole[order], row=whole.row, z=(whole.z + np.array([0.0, 0.3, -0.3])[boat])[order],
+        files=tuple(zip(("a/log.csv", "b/log.csv", "c/log.csv"), begins, strict=True)),
+    )  # fmt: skip
+    known = applied(calibrated(three, SETTINGS)[1])
+    levels = {name: effect.value for (kind, name), effect in known.items() if kind == "level"}
+    assert levels == {
+        "b/log.csv": pytest.approx(0.3, abs=0.1), "c/log.csv": pytest.approx(-0.3, abs=0.1)
+    }  # fmt: skip
+
+
 def test_without_times_an_antenna_offset_is_estimated_and_reported():
     whole = replace(survey(), stamp_ns=None)
     motion = Motion(whole.xy, whole.labels[LINE].code, None)
@@ -245,6 +261,13 @@ def test_a_latency_is_worded_without_a_double_negation():
     words = "+0.20 s (95 %: +0.10 to +0.30)"
     assert older.estimate == f"latency: depths are older than their positions by {words}"
     assert newer.estimate == f"latency: depths are newer than their positions by {words}"
+
+
+def test_an_error_of_positions_is_worded_in_the_map_s_coordinates():
+    """Its x need not point east; a region that is long need not hold 0."""
+    error = PositionError("line", "L1", -2.0, 0.1, np.diag([0.25, 4.0]))
+    wanted = "line L1: its positions are off by -2.0 m in x and +0.1 m in y (95 %: within "
+    assert error.sentence == wanted + "1.2 to 4.9 m of that)" and error.sure > 1
 
 
 def test_too_few_crossings_are_reported():

@@ -141,6 +141,13 @@ def test_a_wide_change_is_found_that_none_of_its_cells_shows_surely():
         assert change.significant[~there].mean() < 0.02
 
 
+def test_a_single_cell_is_not_told_from_the_offset():
+    one = np.zeros(GRID.shape, dtype=bool)
+    one[3, 4] = True
+    draws = np.random.default_rng(0).normal(0, 0.1, (400, 1))
+    assert not compare(GRID, one, np.array([0.3]), draws).significant.any()
+
+
 def test_patches_of_chance_are_rare():
     rng, both = np.random.default_rng(0), np.ones(GRID.shape, dtype=bool)
     chance, tried = smooth(rng, 100, 1.0), smooth(rng, 30, 1.0)

@@ -162,12 +162,15 @@ def test_held_out_errors_are_in_the_report(run):
     (run / "validation.json").write_text(json.dumps(scores))
     _, words = read(write_report(run))
     assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
-    assert "the screening leaves out" not in words
+    assert "the screening leaves out" not in words and "took part" not in words
     every = {**scores, "count": 9, "mae": 1.7}
     (run / "validation.json").write_text(json.dumps({**scores, "all": every}))
     _, words = read(write_report(run))
     assert "0.400 m" in words and "with the 2 that the screening leaves out of the map" in words
     assert "mean absolute error 1.70 m" in words
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    files.write_config(run / "config.yaml", {**config, "calibration": ["level of Monday: ..."]})
+    assert "Held-out soundings took part in the calibration" in read(write_report(run))[1]
     (run / "validation.json").write_text("{")
     with pytest.raises(InputError, match=r"validation\.json: expected scores"):
         write_report(run)

@@ -29,6 +29,8 @@ def found(seed, change, both=BOTH, common=0.0):
         (X < 18, 0.15),
         ((X > 10) & (X < 16), 0.3),
         (np.hypot(X - 40, Y - 12) < 11, -0.15),
+        (X < 18, -3.0),
+        ((X < 20) & (Y < 6), 40.0),
     ],
 )
 def test_a_change_does_not_pull_the_offset(changed, height):
@@ -37,6 +39,11 @@ def test_a_change_does_not_pull_the_offset(changed, height):
     assert low < OFFSET < high
     assert np.median(offset) == pytest.approx(OFFSET, abs=0.006)  # the mean is off by up to 0.05
     assert offset.std() < 0.012
+
+
+def test_where_half_of_the_area_changed_it_is_that_of_one_half():
+    offset = found(6, np.where(X < 30, 3.0, 0.0))
+    assert min(abs(np.median(offset) - OFFSET), abs(np.median(offset) - OFFSET - 3.0)) < 0.1
 
 
 def test_without_change_it_is_the_mean():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from ...core.errors import InputError
@@ -81,5 +82,8 @@ def _mapped(path: Path, folder: Path) -> Path:
         raise InputError(f"{path}: expected a folder of `poam map`, or a log, but there is nothing")
     parser = Parser(prog="poam map")
     map_command.add_arguments(parser)
-    map_command.run(parser.parse_args([str(path), "--output", str(folder)]))
+    given = [str(path), "--output", str(folder)]
+    args = parser.parse_args(given)
+    args.given = shlex.join(["poam", "map", *given])
+    map_command.run(args)
     return folder

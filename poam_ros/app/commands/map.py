@@ -97,8 +97,8 @@ def _add_map(group: Any) -> None:
         "too.")  # fmt: skip
     add("--calibrate", action="store_true",
         help="Estimate constant errors where survey lines cross, and correct them: each day's "
-        "water level and sound speed, the sonar's latency or the antenna's offset, each line's "
-        "level (default: correct nothing).")  # fmt: skip
+        "water level and sound speed, the sonar's latency or the antenna's offset, levels of "
+        "lines, and positions of lines and recordings (default: correct nothing).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Limits of the map (m), in the coordinates of the soundings. Soundings outside are "
         "left out (default: the box around all soundings, widened by --margin).")  # fmt: skip
@@ -296,6 +296,7 @@ def _map(
         from ...mapping.drawing import draw
         from ...mapping.sounding_map import cell_size, map_soundings
         from ...outputs.held_out import split_folds, split_off, write_validation
+        from ...outputs.report_texts import CALIBRATED_NOTE
         from ..progress import work_progress
 
         configure_process(survey.settings.model.threads)
@@ -338,6 +339,8 @@ def _map(
         _print_validation(found)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
+        if args.calibrate:
+            print(f"note: {CALIBRATED_NOTE}")
     return mapped
 
 

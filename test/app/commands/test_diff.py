@@ -61,6 +61,18 @@ def test_a_hole_is_found_and_the_offset_is_not(surveys, tmp_path, capsys):
     assert len(read_table(tmp_path / "all" / "change.csv")["x"]) > len(table["x"])
 
 
+def test_a_log_is_mapped_first(surveys, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "poam_ros.app.commands.map.draw_figures", lambda folder, validated=False: None
+    )
+    monkeypatch.setattr("poam_ros.app.commands.map.print_summary", lambda *_: None)
+    given = [str(surveys / "first"), str(surveys / "first.csv")]
+    assert main(["diff", *given, "--output", str(tmp_path / "out")]) == 0
+    assert "offset: " in capsys.readouterr().out
+    log = (tmp_path / "out" / "after" / "config.yaml").read_text()
+    assert f"command: poam map {given[1]} --output" in log
+
+
 def test_surveys_that_cannot_be_compared(surveys, tmp_path, capsys):
     first = str(surveys / "first")
     to = ["--output", str(tmp_path / "out")]

@@ -323,10 +323,10 @@ def test_what_a_person_excludes_stays_out_and_is_listed(log, tmp_path, capsys):
 @pytest.mark.usefixtures("no_figures")
 def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     out = tmp_path / "out"
-    options = ["--calibrate", "--resolution", "4", *QUICK]
+    options = ["--calibrate", "--resolution", "4", "--hold-out", "0.2", *QUICK]
     assert main(["map", str(log), "--output", str(out), *options]) == 0
-    said = "too few crossings of lines to calibrate"  # parallel lines
-    assert f"calibration: {said}" in capsys.readouterr().out
+    said, output = "too few crossings of lines to calibrate", capsys.readouterr().out  # parallel
+    assert f"calibration: {said}" in output and "Held-out soundings took part in the" in output
     assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]
 
 
