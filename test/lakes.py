@@ -11,7 +11,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.drawing import draw
 from poam_ros.mapping.level_errors import with_level_errors
 from poam_ros.mapping.sounding_map import learn
-from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
+from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import measure
 from poam_ros.screening.screen import ScreeningSettings
@@ -71,8 +71,8 @@ def check(
     z = DEEP + factor() @ rng.standard_normal(len(factor()))
     cells, xy = len(GRID.points), track()
     sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
-    day = (xy[:, 1] > 160).astype(np.int64)
-    sounded = sounded + off * rng.standard_normal(2)[day]
+    day = Labels((xy[:, 1] > 160).astype(np.int64), ("first", "second"))
+    sounded = sounded + off * rng.standard_normal(2)[day.code]
     cell = float(np.prod(EXTENT.size)) / cells
     truth = float(np.maximum(-z[:cells], 0).sum() * cell)
     model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": first_steps})
