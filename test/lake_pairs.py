@@ -12,7 +12,7 @@ from scipy.ndimage import map_coordinates
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.mapping.resurvey import Survey, change_between
-from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
+from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.change import Change
 from poam_ros.screening.screen import ScreeningSettings
@@ -62,16 +62,24 @@ def _bottom(rng: np.random.Generator) -> np.ndarray:
     return DEEP + SPREAD * np.fft.ifft2(amplitude * white).real
 
 
-def _survey(seed: int, xy: np.ndarray, z: np.ndarray) -> Survey:
+def _survey(seed: int, xy: np.ndarray, z: np.ndarray, day: Labels, said: float) -> Survey:
     model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": 250})
-    settings = SoundingMapSettings(seed=seed, model=model, screening=ScreeningSettings())
+    settings = SoundingMapSettings(
+        seed=seed, level_error=said, model=model, screening=ScreeningSettings()
+    )
     mapped = ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape))
     row = np.arange(len(xy))
-    return Survey(Path(), mapped, Soundings(row, xy, z, row), EXTENT, settings, None)
+    return Survey(Path(), mapped, Soundings(row, xy, z, row), EXTENT, settings, None, day=day)
 
 
-def pair(seed: int, scoured: bool, apart: float = 10.0) -> Pair:
-    """Survey a lake twice, along the same lines if ``seed`` is odd, else between them."""
+def pair(
+    seed: int, scoured: bool, apart: float = 10.0, off: float = 0.0, said: float = 0.0
+) -> Pair:
+    """Survey a lake twice, along the same lines if ``seed`` is odd, else between them.
+
+    ``off``: standard deviation of the errors of level of two days of each survey, in m; ``said``:
+    as it is given to the maps.
+    """
     rng = np.random.default_rng([seed, 7])
     bottom = _bottom(rng)
     middle, radius = rng.uniform([35, 30], [125, 90]), np.sqrt(CELLS * GRID.cell_area / np.pi)
@@ -86,5 +94,8 @@ def pair(seed: int, scoured: bool, apart: float = 10.0) -> Pair:
         z = map_coordinates(bottom, xy.T[::-1] / STEP + ASIDE, order=1)
         z = z + NOISE * rng.standard_normal(len(xy))
         z = z + number * (OFFSET - SCOUR * inside(xy))
-        surveys.append(_survey(seed + 1000 * number, xy, z))
+        day = Labels((xy[:, 1] > EXTENT.ymax / 2).astype(np.int64), ("first", "second"))
+        if off:
+            z = z + off * rng.standard_normal(2)[day.code]
+        surveys.append(_survey(seed + 1000 * number, xy, z, day, said))
     return Pair(change_between(*surveys, 2.5), inside(GRID.points).reshape(GRID.shape))

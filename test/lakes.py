@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
 
+from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent, Grid
+from poam_ros.mapping.calibration import LEVELS, calibrated
 from poam_ros.mapping.drawing import draw
 from poam_ros.mapping.level_errors import with_level_errors
 from poam_ros.mapping.sounding_map import learn
-from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
+from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import measure
 from poam_ros.screening.screen import ScreeningSettings
@@ -21,6 +23,8 @@ GRID = Grid.cells(EXTENT, 12.5)
 DEEP, SPREAD, NOISE = -8.0, 2.0, 0.05  # m
 #: Of ``draw``'s kernel, in m; and between survey lines, and between soundings.
 LENGTHSCALE, APART, STEP = 120.0, 80.0, 8.0
+#: Time of the first sounding, in ns: the first of ``DAYS``.
+BEGIN, DAYS = 1_714_521_600 * SECOND, ("2024-05-01", "2024-05-02")
 
 
 def to_and_fro(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -31,15 +35,21 @@ def to_and_fro(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate(lines)
 
 
-def track() -> np.ndarray:
-    """Survey lines [N, 2] over the lake."""
-    return to_and_fro(np.arange(10, 595, STEP), np.arange(40, 400, APART))
+def track(crossed: bool = False) -> np.ndarray:
+    """Survey lines [N, 2] over the lake; ``crossed``: by others, with soundings half as far apart,
+    as crossings need."""
+    step = STEP / 2 if crossed else STEP
+    along = to_and_fro(np.arange(10, 595, step), np.arange(40, 400, APART))
+    if not crossed:
+        return along
+    across = to_and_fro(np.arange(10, 395, step), np.arange(60, 600, APART))[:, ::-1]
+    return np.concatenate((along, across))
 
 
 @cache
-def factor() -> np.ndarray:
+def factor(crossed: bool = False) -> np.ndarray:
     """Of the covariance of Matern-3/2 at the cells and along the track."""
-    places = np.concatenate((GRID.points, track()))
+    places = np.concatenate((GRID.points, track(crossed)))
     distance = np.sqrt(np.square(places[:, None] - places[None]).sum(-1)) * np.sqrt(3) / LENGTHSCALE
     covariance = SPREAD**2 * (1 + distance) * np.exp(-distance)
     return np.linalg.cholesky(covariance + 1e-8 * np.eye(len(places)))
@@ -60,29 +70,37 @@ class Checked:
 
 
 def check(
-    seed: int, first_steps: int = 250, stretches: int = 16, off: float = 0.0, said: float = 0.0
-) -> Checked:
+    seed: int, first_steps: int = 250, stretches: int = 16, off: float = 0.0, said: float = 0.0,
+    crossed: bool = False,
+) -> Checked:  # fmt: skip
     """Draw a lake, survey it, map it, and ask the map for the volume.
 
-    ``off``: standard deviation of the errors of level of two days, of two and three lines, in m;
-    ``said``: as it is given to the map.
+    ``off``: standard deviation of the errors of level of two days, in m; the first has two lines.
+    ``said``: as it is given to the map. ``crossed``: other lines of the second day cross these, and
+    the survey is calibrated.
     """
     rng = np.random.default_rng(seed)
-    z = DEEP + factor() @ rng.standard_normal(len(factor()))
-    cells, xy = len(GRID.points), track()
+    z = DEEP + factor(crossed) @ rng.standard_normal(len(factor(crossed)))
+    cells, xy = len(GRID.points), track(crossed)
     sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
-    day = (xy[:, 1] > 160).astype(np.int64)
-    sounded = sounded + off * rng.standard_normal(2)[day]
+    row, late = np.arange(len(xy)), np.flatnonzero(xy[:, 1] > 160)[0]
+    day = Labels((row >= late).astype(np.int64), DAYS)
+    sounded = sounded + off * rng.standard_normal(2)[day.code]
     cell = float(np.prod(EXTENT.size)) / cells
     truth = float(np.maximum(-z[:cells], 0).sum() * cell)
     model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": first_steps})
     settings = SoundingMapSettings(
-        seed=seed, stretches=stretches, model=model, screening=ScreeningSettings()
-    )
-    row = np.arange(len(xy))
-    mapper, *_ = learn(Soundings(row, xy, sounded, row), EXTENT, settings)
+        seed=seed, stretches=stretches, level_error=said, model=model,
+        screening=ScreeningSettings(),
+    )  # fmt: skip
+    soundings = Soundings(row, xy, sounded, row)
+    if crossed:
+        stamp = BEGIN + SECOND * (2 * row + 86_400 * day.code)
+        soundings, _ = calibrated(replace(soundings, stamp_ns=stamp), settings)
+    mapper, *_ = learn(soundings, EXTENT, settings)
     drawn = draw(mapper, GRID)
-    draws = with_level_errors(partial(mapper.sample, seed=seed), xy, day, said, seed)
+    levels = soundings.source.get(LEVELS)
+    draws = with_level_errors(partial(mapper.sample, seed=seed), mapper.xy, day, said, seed, levels)
     found = measure(drawn, draws, np.zeros(1))
     volume, low, high = found.volume[:, 0].tolist()
     return Checked(truth, volume, low, high)

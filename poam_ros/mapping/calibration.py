@@ -14,22 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from ..core.clock import SECOND
 from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.mixed_model import Estimates, solve
 from ..screening.motion import Motion, gradients
-from .crossed import cross, parts_of
+from .crossed import cross
+from .divisions import Divisions
 from .effects import Calibration, Effect, PositionError
-from .exclusions import days
-from .soundings import Labels, SoundingMapSettings, Soundings
+from .soundings import SoundingMapSettings, Soundings
 
-#: Key in ``Soundings.source`` and in a run's config.yaml.
+#: Key in ``Soundings.source`` and in a run's config.yaml, of the sentences.
 KEY = "calibration"
+#: The same of the errors of level that are known (``Calibration.levels``).
+LEVELS = "calibrated_levels"
 #: Rounds of fitting and correcting; minimum number of crossings for each effect.
 ROUNDS, LEAST = 3, 6
 #: Estimates whose errors are more correlated cannot be told apart.
@@ -38,27 +38,7 @@ ALTERNATIVES = {"along": "latency", "scale": "level"}
 WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
 #: A smaller constant of a line is not corrected, in m; nor are positions that are all off by less.
 LEAST_CONSTANT, LEAST_MOVE = 0.02, 0.1
-#: A pause that ends a recording, in s.
-PAUSE = 60
 MAX_CROSSINGS = 4000
-
-
-class Divisions(NamedTuple):
-    """The lines of a survey, the units that have a level of their own, and the recordings."""
-
-    line: Labels
-    day: Labels
-    recording: Labels
-
-    @classmethod
-    def of(cls, soundings: Soundings, line: Labels, day: Labels | None = None) -> Divisions:
-        """Those of soundings with these lines; ``day``: None: each boat or file on each day."""
-        day = units(soundings) if day is None else day
-        return cls(line, day, recordings(soundings, day))
-
-    def at(self, index: np.ndarray) -> Divisions:
-        """Those of some soundings."""
-        return Divisions(*(labels.at(index) for labels in self))
 
 
 def calibrate(soundings: Soundings, divisions: Divisions, water_level: float) -> Calibration:
@@ -110,39 +90,11 @@ def calibrated(
         taken = soundings.pings
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
         corrected = replace(corrected, pings=taken, steps=None)
-    return replace(corrected, source={**soundings.source, KEY: found.sentences}), found
-
-
-def units(soundings: Soundings) -> Labels:
-    """The units that have a level of their own: each boat or file on each day."""
-    parts = list(parts_of(soundings).values())
-    if not parts:
-        return days(soundings)
-    known, code = np.unique(
-        np.column_stack([part.code for part in parts]), axis=0, return_inverse=True
-    )
-    names = (
-        " ".join(part.names[i] for part, i in zip(parts, row, strict=True)).strip()
-        for row in known.tolist()
-    )
-    return Labels(code.reshape(-1).astype(np.int64), tuple(names))
-
-
-def recordings(soundings: Soundings, unit: Labels) -> Labels:
-    """The recordings: the parts of units between pauses of more than ``PAUSE``. A receiver or a
-    sounder may have been started anew there, and its positions may have another error."""
-    if soundings.stamp_ns is None:
-        return unit
-    order = np.lexsort((soundings.stamp_ns, unit.code))
-    stamp, code = soundings.stamp_ns[order], unit.code[order]
-    begin = np.r_[True, (np.diff(code) != 0) | (np.diff(stamp) > PAUSE * SECOND)]
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(begin) - 1
-    names = (
-        f"{unit.names[i]} {str(np.datetime64(int(at), 'ns'))[11:16]}".strip()
-        for i, at in zip(code[begin].tolist(), stamp[begin].tolist(), strict=True)
-    )
-    return Labels(number, tuple(names))
+    source = {**soundings.source, KEY: found.sentences}
+    levels = found.known_levels(settings.level_error)
+    if len(levels) > 1:
+        source[LEVELS] = levels
+    return replace(corrected, source=source), found
 
 
 def correct(
@@ -180,6 +132,7 @@ class _Fit:
         self.surface = soundings.z + depth if depth is not None else np.full(
             len(soundings), water_level
         )  # fmt: skip
+        self.depth = float(np.median(self.surface - soundings.z))
         self.motion = Motion(soundings.xy, line.code, soundings.stamp_ns)
         known = np.bincount(day.code, minlength=len(day.names))
         self.reference = int(known.argmax()) if reference is None else reference
@@ -204,10 +157,10 @@ class _Fit:
         found = self.estimate(soundings, np.zeros_like(soundings.xy))
         if found is None:
             return self.reference
-        off, depth = np.zeros(len(self.day.names)), float(np.median(self.surface - soundings.z))
+        off = np.zeros(len(self.day.names))
         for (kind, name), value in zip(self.kinds, found.value.tolist(), strict=True):
             if kind in ("level", "scale"):
-                off[self.day.names.index(name)] += value if kind == "level" else -value * depth
+                off[self.day.names.index(name)] += value if kind == "level" else -value * self.depth
         order = np.argsort(off, kind="stable")
         total = np.cumsum(np.bincount(self.day.code, minlength=len(off))[order])
         return int(order[np.searchsorted(total, total[-1] / 2)])
@@ -358,7 +311,29 @@ class _Fit:
             remarks.append("without times, a latency cannot be told from an antenna's offset")
         if len(self.day.names) > 1:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
-        return Calibration(tuple(effects), tuple(remarks), tuple(self._positions(found)))
+        return Calibration(
+            tuple(effects), tuple(remarks), tuple(self._positions(found)),
+            self._levels(total, found, left_out),
+        )  # fmt: skip
+
+    def _levels(
+        self, total: np.ndarray, found: Estimates, left_out: Sequence[Effect]
+    ) -> dict[str, tuple[float, float]]:
+        """The days' errors of level as of ``Calibration.levels``; at the median depth, if a day has
+        a scale."""
+        levels = {self.day.names[self.reference]: (0.0, 0.0)}
+        for name in (name for kind, name in self.kinds if kind == "level"):
+            change = np.array([
+                {"level": 1.0, "scale": -self.depth}[kind] if of == name else 0.0
+                for kind, of in self.kinds
+            ])  # fmt: skip
+            std = np.sqrt(change @ found.covariance @ change)
+            levels[name] = float(change @ total), float(std)
+        for each in left_out:
+            if each.kind == "level":  # 0 was taken instead of the value
+                std = (each.high - each.low) / (2 * CONFIDENCE_95)
+                levels[each.name] = each.value, float(np.hypot(each.value, std))
+        return levels
 
     def _positions(self, found: Estimates) -> Iterator[PositionError]:
         """The errors of positions, where their variance is not 0."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -97,11 +97,24 @@ class PositionError:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The estimates, sentences on what cannot be known, and the positions that were corrected."""
+    """The estimates, sentences on what cannot be known, and the positions that were corrected.
+
+    ``levels``: of each day, by its name: its error of level relative to the reference, and the
+    standard deviation of what is left of it after the correction, in m.
+    """
 
     effects: tuple[Effect, ...]
     remarks: tuple[str, ...]
     positions: tuple[PositionError, ...] = ()
+    levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def known_levels(self, least: float) -> dict[str, list[float]]:
+        """``levels`` of the days that were corrected, and of those known to ``least`` or better."""
+        return {
+            name: [off, std]
+            for name, (off, std) in self.levels.items()
+            if std <= least or self.value("level", name)
+        }
 
     @property
     def sentences(self) -> list[str]:

@@ -25,10 +25,12 @@ from ..outputs.exports.config import is_simulated, read_config, recorded
 from ..outputs.folder import read_map, read_table
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
+from .calibration import LEVELS
+from .crossed import DAY
 from .drawing import OnProgress, predict
-from .level_errors import with_level_errors
+from .level_errors import Levels, with_level_errors
 from .sounding_map import learn
-from .soundings import SoundingMapSettings, Soundings
+from .soundings import Labels, SoundingMapSettings, Soundings
 from .surveyed import between_soundings
 
 #: Maximum number of cells of a comparison; all are drawn jointly.
@@ -47,6 +49,8 @@ class Survey:
         settings: of the map.
         place: its georeference; None if unknown.
         shore: whether the run had a prior of the distance from the shore.
+        day: of each sounding; None: all share one error of level.
+        levels: of days, as known from crossings; None: unknown.
     """
 
     folder: Path
@@ -56,6 +60,8 @@ class Survey:
     settings: SoundingMapSettings
     place: GeoReference | None
     shore: bool = False
+    day: Labels | None = None
+    levels: Levels | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Survey:
@@ -75,6 +81,7 @@ class Survey:
                 f"package, got {shown(method)}"
             )
         row = np.arange(len(table["z"]))
+        days, day = np.unique(table.get(DAY, row * 0), return_inverse=True)
         land = _land(mapped) if "outline.file" in values else None
         known = recorded(folder)
         settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
@@ -88,6 +95,8 @@ class Survey:
             settings,
             GeoReference.given(known.get("origin"), known.get("heading")),
             "shore_trust" in values,
+            Labels(day, tuple(map(str, days))),
+            _levels(config.get(LEVELS, {}), folder),
         )
 
     def learn(self, on_progress: OnProgress) -> BathymetricMapper:
@@ -97,11 +106,12 @@ class Survey:
         ]
 
     def deviations(self, mapper: BathymetricMapper, xy: np.ndarray, seed: int) -> np.ndarray:
-        """Joint draws at places [N, 2] less their mean [draws, N], in m. As samples.csv has no
-        days, all soundings share the error of level."""
-        sample, unit = partial(mapper.sample, seed=seed), np.zeros(len(self.soundings), np.int64)
-        level_error, own = self.settings.level_error, self.soundings.xy
-        drawn = with_level_errors(sample, own, unit, level_error, seed)(xy, DRAWS)
+        """Joint draws at places [N, 2] less their mean [draws, N], in m."""
+        day = self.day or Labels(np.zeros(len(self.soundings), dtype=np.int64), ("",))
+        drawn = with_level_errors(
+            partial(mapper.sample, seed=seed), self.soundings.xy, day, self.settings.level_error,
+            seed, self.levels,
+        )(xy, DRAWS)  # fmt: skip
         return drawn - drawn.mean(0)
 
     def covers(self, xy: np.ndarray) -> np.ndarray:
@@ -114,6 +124,17 @@ def _land(mapped: ElevationMap) -> Land:
     """Land where a map has no value, and around it."""
     x, y = (np.r_[2 * a[0] - a[1], a, 2 * a[-1] - a[-2]] for a in (mapped.grid.x, mapped.grid.y))
     return Land(Grid(x, y), np.pad(np.isfinite(mapped.mean), 1))
+
+
+def _levels(found: Any, folder: Path) -> Levels:
+    """The levels of days that a run's calibration recorded."""
+    try:
+        return {str(name): (float(off), float(std)) for name, (off, std) in found.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder / 'config.yaml'}: expected as `{LEVELS}` two numbers for each day, got "
+            f"{shown(str(found))}"
+        ) from error
 
 
 def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:

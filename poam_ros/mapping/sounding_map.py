@@ -45,8 +45,9 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
-from .calibration import KEY, units
+from .calibration import KEY, LEVELS
 from .crossed import Crossed, cross
+from .divisions import day_column, units
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
 from .left_out_file import left_out, time_text, write_left_out
@@ -282,14 +283,19 @@ def map_soundings(
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder, order)
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
+    day = units(taken).at(index)
+    sample = with_level_errors(
+        partial(mapper.sample, seed=settings.seed), mapper.xy, day, settings.level_error,
+        settings.seed, taken.source.get(LEVELS),
+    )  # fmt: skip
     write_samples(
         folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],
-        **rows_and_files(taken[index]),
+        **rows_and_files(taken[index]), **day_column(day),
     )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
     shown = _write_drawn(
         folder, draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within),
-        within, mapper, soundings, settings, extrapolate,
+        within, mapper, sample, soundings, settings, extrapolate,
     )  # fmt: skip
     refused = soundings.refused_pings
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
@@ -338,17 +344,12 @@ def _prepare(folder: Path) -> None:
 
 
 def _write_drawn(
-    folder: Path,
-    drawn: ElevationMap,
-    within: np.ndarray | None,
-    mapper: BathymetricMapper,
-    soundings: Soundings,
-    settings: SoundingMapSettings,
-    extrapolate: bool,
-) -> np.ndarray:
+    folder: Path, drawn: ElevationMap, within: np.ndarray | None, mapper: BathymetricMapper,
+    sample: Draws, soundings: Soundings, settings: SoundingMapSettings, extrapolate: bool,
+) -> np.ndarray:  # fmt: skip
     """Write map.npz and volume.csv; returns the cells that the map shows.
 
-    ``within``: cells inside the outline; None: no outline.
+    ``within``: cells inside the outline; None: no outline. ``sample``: draws for the volume.
     """
     shown = counted = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
@@ -359,10 +360,6 @@ def _write_drawn(
     if shown.any():
         surface = soundings.surface(settings.water_level)
         levels = levels_of(drawn.mean[shown], surface)
-        sample: Draws = partial(mapper.sample, seed=settings.seed)
-        if settings.level_error:
-            unit = units(soundings).code[np.searchsorted(soundings.row, mapper.data.number)]
-            sample = with_level_errors(sample, mapper.xy, unit, settings.level_error, settings.seed)
         banks = None if within is None else beyond(water.mean, drawn.grid, mapper.xy, surface)[1]
         write_water(folder, measure(water, sample, levels, banks))  # with draws of its shore
     return shown

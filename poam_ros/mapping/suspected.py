@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calibration import Divisions, calibrate
+from .calibration import calibrate
 from .crossed import Crossed
+from .divisions import Divisions
 from .effects import positions_sentence
 from .soundings import Soundings
 

@@ -130,7 +130,7 @@ def _is_number(text: str) -> bool:
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The columns of a CSV file of numbers; those named in ``columns`` must be there. Columns
-    ``file`` and ``line`` are text [N].
+    ``day``, ``file`` and ``line`` are text [N].
 
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
@@ -139,7 +139,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     with _refusing(path, expected), path.open(newline="") as file:
         refuse_larger("its content", path.stat().st_size)
         header, *_ = csv.reader(islice(lines(file), 1))
-        words = {name: i for i, name in enumerate(header) if name in ("file", "line")}
+        words = {name: i for i, name in enumerate(header) if name in ("day", "file", "line")}
         numbers = [i for i, name in enumerate(header) if name not in words]
         texts: dict[str, list[str]] = {name: [] for name in words}
         chunks = [np.empty((0, len(numbers)))]

@@ -35,7 +35,9 @@ from .report_texts import (
     CROSSINGS_CAPTION,
     CROSSINGS_NOTE,
     HELD_OUT_NOTE,
+    LEVEL_ERROR,
     METHOD,
+    NO_LEVEL_ERROR,
     TVU_NOTE,
     UNCERTAINTY_CAPTION,
 )
@@ -88,7 +90,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
         *_held_out(folder, config),
         *_crossings(folder, chart, config),
-        *_volumes(folder, chart),
+        *_volumes(folder, chart, config),
         *section("Soundings", _lines_figure(chart), table(_soundings(chart, config))),
         *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
         "<details><summary>All settings</summary>"
@@ -243,16 +245,18 @@ def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
     return wide_table(heads, rows, right=(1, 2))
 
 
-def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
+def _volumes(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
     """The section on volumes, if they were computed."""
     if not (folder / VOLUME).exists():
         return ()
     water = read_water(folder)
     picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
+    error = config.get("level_error")
+    said = LEVEL_ERROR.format(error) if isinstance(error, float) and error else NO_LEVEL_ERROR
     return section(
-        "Volume", *figures, f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} "
-        "lists all levels.</p>", _volume_table(water, chart.settings.water_level),
+        "Volume", *figures, f"<p class=note>Water below each level, with 95 % intervals. {said} "
+        f"{VOLUME} lists all levels.</p>", _volume_table(water, chart.settings.water_level),
     )  # fmt: skip
 
 

@@ -33,3 +33,10 @@ CROSSINGS_NOTE = (
     "(above), as both depths may be off. Median of a line (or day): its elevations less those of "
     "the lines that it crosses."
 )
+LEVEL_ERROR = (
+    "They include an error of the water level or the draught of {:g} m (standard deviation), "
+    "shared by all soundings of a day."
+)
+NO_LEVEL_ERROR = (
+    "They include no error of the water level or the draught, which all soundings of a day share."
+)

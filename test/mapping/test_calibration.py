@@ -14,14 +14,9 @@ from poam_ros.core.samples import Samples
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping import suspected as suspecting
-from poam_ros.mapping.calibration import (
-    Divisions,
-    calibrate,
-    calibrated,
-    correct,
-    units,
-)
+from poam_ros.mapping.calibration import LEVELS, calibrate, calibrated, correct
 from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.divisions import Divisions, units
 from poam_ros.mapping.effects import Calibration, Effect, PositionError
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
@@ -75,6 +70,24 @@ def test_latency_level_and_sound_speed_are_estimated_together():
         assert known[name].low < truth < known[name].high, known[name].sentence
     assert known["latency", ""].high - known["latency", ""].low < 0.25
     assert not any(kind == "line" for kind, _ in known)
+
+
+def test_how_well_levels_are_known_is_found():
+    """At the median depth of 10 to 15 m; a scale alone is a level there."""
+    found = found_in(planted(survey(), level=0.1, scale=0.02))
+    first, second, third = days(survey()).names
+    assert found.levels[first] == (0, 0)
+    depth = np.median(-survey().z)
+    for name, truth in ((second, 0.1), (third, -0.02 * depth)):
+        off, std = found.levels[name]
+        assert abs(off - truth) < 3 * std < 0.1, name
+    slight = replace(
+        found, levels={first: (0, 0), second: (0.1, 0.02), third: (0.0, 0.04)}, effects=()
+    )
+    assert list(slight.known_levels(0.03)) == [first, second]
+    known, said = calibrated(planted(survey(), level=0.1), SETTINGS)
+    assert list(known.source[LEVELS]) == [third, second]  # the first may have the third's level
+    assert 0 < said.levels[first][1] < 0.05
 
 
 def test_a_faulty_day_with_the_most_soundings_is_not_the_reference():

@@ -9,12 +9,12 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.level_errors import with_level_errors
 from poam_ros.mapping.sounding_map import map_soundings
-from poam_ros.mapping.soundings import SoundingMapSettings
+from poam_ros.mapping.soundings import Labels, SoundingMapSettings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import read_water
 
 TRACK = np.column_stack((np.arange(0.0, 100.0), np.zeros(100)))
-HALVES = (np.arange(100) >= 50).astype(np.int64)
+HALVES = Labels((np.arange(100) >= 50).astype(np.int64), ("first", "second"))
 
 
 def flat(places, draws):
@@ -28,6 +28,20 @@ def test_places_are_off_as_the_day_nearest_to_them():
     assert found.std(0) == pytest.approx(np.full(3, 0.2), rel=0.05)
     assert abs(np.corrcoef(found[:, 0], found[:, 2])[0, 1]) < 0.05
     assert found.mean(0) == pytest.approx(np.full(3, -5.0), abs=0.02)
+
+
+def test_days_whose_levels_are_known_share_one_error():
+    """Two days of N(0, 0.2^2) that differ by 0.2 m: the error of the first is -0.1 +/- 0.14 m."""
+    levels = {"first": (0.0, 0.0), "second": (0.2, 0.05)}
+    ends = np.array([[10.0, 0.0], [90.0, 0.0]])
+    found = with_level_errors(flat, TRACK, HALVES, 0.2, 1, levels)(ends, 4000)
+    shared = np.hypot(0.1, 0.2 / np.sqrt(2))
+    assert found.std(0) == pytest.approx([shared, np.hypot(shared, 0.05)], rel=0.05)
+    assert np.diff(found).std() == pytest.approx(0.05, rel=0.05)
+    unstated = with_level_errors(flat, TRACK, HALVES, 0.0, 1, levels)(ends, 4000)
+    assert unstated.std(0) == pytest.approx([0.0, 0.05], rel=0.05)
+    one = with_level_errors(flat, TRACK, HALVES, 0.2, 1, {"first": (0.0, 0.0)})(ends, 4000)
+    assert one.std(0) == pytest.approx([0.2, 0.2], rel=0.05)
 
 
 def test_the_volume_of_a_map_is_as_uncertain_as_its_level(tmp_path):

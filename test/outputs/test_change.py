@@ -183,3 +183,18 @@ def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
     net = [each.change.net[1] < each.net < each.change.net[2] for each in every]
     print(sum(held), "offsets and", sum(net), "net volumes of", len(every), "held")
     assert np.mean(held) >= 0.9 and np.mean(net) >= 0.9
+
+
+@pytest.mark.soak
+def test_levels_of_days_are_no_change_if_that_was_said(monkeypatch):
+    from lake_pairs import pair
+
+    monkeypatch.setattr("poam_ros.mapping.resurvey.is_simulated", lambda folder: False)
+    still = [pair(seed, scoured=False, off=0.05, said=0.05) for seed in range(5000, 5020)]
+    scoured = [pair(seed, scoured=True, off=0.05, said=0.05) for seed in range(5100, 5120)]
+    every = still + scoured
+    held = [each.change.net[1] < each.net < each.change.net[2] for each in every]
+    print("found", [round(each.found, 2) for each in scoured])
+    print("false", [round(each.false, 4) for each in every], sum(held), "net volumes held")
+    assert max(each.false for each in every) < 0.05 and np.mean(held) >= 0.9
+    assert np.mean([each.found > 0.1 for each in scoured]) >= 0.8

@@ -157,6 +157,14 @@ def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(
     assert "not named: the height that the water level of 1 m counts from" in words
 
 
+def test_a_report_says_whether_volumes_include_an_error_of_level(run):
+    assert "include no error of the water level" in read(write_report(run))[1]
+    config = files.yaml.safe_load((run / "config.yaml").read_text()) | {"level_error": 0.05}
+    files.write_config(run / "config.yaml", config)
+    words = read(write_report(run))[1]
+    assert "draught of 0.05 m (standard deviation)" in words and "include no error" not in words
+
+
 def test_held_out_errors_are_in_the_report(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
     (run / "validation.json").write_text(json.dumps(scores))

@@ -146,6 +146,16 @@ def test_intervals_hold_volumes_of_lakes_whose_days_differ_as_was_said():
     assert held / len(found) >= 0.9
 
 
+@pytest.mark.soak
+def test_intervals_hold_volumes_of_calibrated_lakes():
+    from lakes import check
+
+    found = [check(seed, off=0.05, said=0.05, crossed=True) for seed in range(7200, 7300)]
+    held = sum(lake.held for lake in found)
+    print(f"{held} of {len(found)} volumes within the 95 % interval")
+    assert held / len(found) >= 0.9
+
+
 @pytest.mark.parametrize(
     ("name", "values", "text"),
     [

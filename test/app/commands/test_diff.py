@@ -1,5 +1,6 @@
 """`poam diff` as people call it."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 from soundings import write_survey
 
 from poam_ros.app.cli import main
+from poam_ros.core.errors import InputError
 from poam_ros.mapping.resurvey import Survey, change_between
+from poam_ros.mapping.soundings import Labels
 from poam_ros.outputs.folder import read_table
 
 QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
@@ -90,3 +93,40 @@ def test_an_error_of_level_is_in_the_offset_and_not_in_the_change(surveys):
     assert np.nanmax(np.abs(change.deviation - sure.deviation)) < 0.02
     same_datum = change_between(first, unsure, 4.0, offset=0.0)
     assert np.nanmin(same_datum.deviation) > 0.25
+
+
+def test_errors_of_level_of_days_are_in_the_change_unless_their_difference_is_known(surveys):
+    """The second survey took two days, one of which had the lines in the north."""
+    first, second = (Survey.read(surveys / name) for name in ("first", "second"))
+    north = (second.soundings.xy[:, 1] > 20).astype(np.int64)
+    unsure = replace(
+        second, day=Labels(north, ("1", "2")), settings=replace(second.settings, level_error=0.3)
+    )
+    known = replace(unsure, levels={"1": (0.0, 0.0), "2": (0.0, 0.02)})
+    own, told = (
+        float(np.nanmedian(change_between(first, after, 4.0).deviation))
+        for after in (unsure, known)
+    )
+    assert own == pytest.approx(np.hypot(told, 0.3 / np.sqrt(2)), rel=0.1)
+
+
+def test_days_and_their_levels_are_read(surveys, tmp_path):
+    shutil.copytree(surveys / "first", tmp_path / "days")
+    header, *rows = (tmp_path / "days" / "samples.csv").read_text().splitlines()
+    rows = [f"{row},2024-05-0{1 + (k > 90)}" for k, row in enumerate(rows)]
+    (tmp_path / "days" / "samples.csv").write_text("\n".join([f"{header},day", *rows]) + "\n")
+    config = (tmp_path / "days" / "config.yaml").read_text()
+
+    def read(levels):
+        text = f"{config}calibrated_levels: {levels}\n"
+        (tmp_path / "days" / "config.yaml").write_text(text)
+        return Survey.read(tmp_path / "days")
+
+    found = read("{'2024-05-01': [0, 0], '2024-05-02': [0.1, 0.02]}")
+    assert (
+        found.day.names == ("2024-05-01", "2024-05-02") and found.day.code.sum() == len(rows) - 91
+    )
+    assert found.levels["2024-05-02"] == (0.1, 0.02)
+    for damaged in ("5", "{a: 1}", "{a: [1, b]}"):
+        with pytest.raises(InputError, match="calibrated_levels"):
+            read(damaged)
