@@ -118,9 +118,12 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         for name in QUANTITIES:
             found[name.replace("_", " ")] = in_words(name, water[name].tolist())
         if whole := _outline_area(settings_of(folder)):
-            found["area"] += f" of {in_words('area', [whole] * 3)} within the outline"
-            if whole > water["area"][0]:
-                found["area"] += ": near it, the bottom may lie above the water level"
+            inside = f"{in_words('area', [whole] * 3)} within the outline"
+            found["area"] += (
+                f" of {inside}: near it, the bottom may lie above the water level"
+                if whole > water["area"][0]
+                else f" in whole cells, all {inside}"
+            )
     if chart.outline and known.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)

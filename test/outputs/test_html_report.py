@@ -104,7 +104,7 @@ def test_a_report_is_complete_in_its_file(run):
     ("outline", "words"),
     [
         (2000.0, "1,760 m² of 2,000 m² within the outline: near it, the bottom may lie above"),
-        (1700.0, "1,760 m² of 1,700 m² within the outline"),
+        (1700.0, "1,760 m² in whole cells, all 1,700 m² within the outline"),
     ],
 )
 def test_the_area_of_the_outline_is_beside_that_of_the_water(run, outline, words):
