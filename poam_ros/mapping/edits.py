@@ -97,21 +97,22 @@ class Edits:
         table = read_table(self._folder / "samples.csv", ("x", "y"))
         count = len(table["x"])
         unknown = np.full(count, self._name)
-        file = [unknown if FILE not in table else _names(table[FILE])]
+        file = [unknown if FILE not in table else table[FILE].astype(str)]
         row = [table.get(ROW, np.full(count, -1.0))]
         line = [table.get(LINE, np.full(count, ""))]
         xy = [np.column_stack((table["x"], table["y"]))]
         if (path := self._folder / LEFT_OUT).is_file():
             every = read_records(path, (FILE, ROW, LINE, "x", "y"))
             others = [each for each in every if each[ROW] and each["x"]]
-            file.append(_names(np.array([each[FILE] for each in others], dtype=str)))
+            file.append(np.array([each[FILE] for each in others], dtype=str))
             row.append(np.array([float(each[ROW]) for each in others]))
             line.append(np.array([each[LINE] for each in others], dtype=str))
             places = [[float(each["x"]), float(each["y"])] for each in others]
             xy.append(np.array(places).reshape(-1, 2))
+        paths = np.concatenate(file)
+        names = _names(paths) if FILE in table else np.full(len(paths), self._name)
         return (
-            np.concatenate(file), np.concatenate(row).astype(np.int64), np.concatenate(line),
-            np.concatenate(xy),
+            names, np.concatenate(row).astype(np.int64), np.concatenate(line), np.concatenate(xy),
         )  # fmt: skip
 
     def take_back(self, row: Exclusion) -> None:
@@ -137,5 +138,8 @@ def _of_map(command: str) -> str:
 
 
 def _names(paths: np.ndarray) -> np.ndarray:
-    """The names of files without their folders."""
-    return np.array([Path(path).name for path in paths.tolist()], dtype=str)
+    """The names of files without their folders; their paths if two have one name."""
+    names = {path: Path(path).name for path in np.unique(paths).tolist()}
+    if len(set(names.values())) < len(names):
+        return paths
+    return np.array([names[path] for path in paths.tolist()], dtype=str)

@@ -194,7 +194,7 @@ def _values(
     if column == DAY and (found := days(soundings)).names != ("",):
         return found
     if column == FILE:
-        return Labels(files(soundings).code, tuple(path.name for path in logs))
+        return Labels(files(soundings).code, tuple(map(str, logs)))
     known = [*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES]
     raise InputError(
         f"{exclusion.source}: expected a column of the log ({', '.join(dict.fromkeys(known))}, or "
@@ -229,6 +229,8 @@ def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
 
 
 def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.ndarray:
+    if column == FILE:
+        value = _whole_path(values.names, value, exclusion)
     if value in values.names:
         return values.code == values.names.index(value)
     known = ", ".join(values.names[:NAMED]) + (", ..." if len(values.names) > NAMED else "")
@@ -237,6 +239,20 @@ def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.
         raise InputError(text)
     log.warning("%s", text)  # it may belong to another log in the same folder
     return np.zeros(len(values.code), dtype=bool)
+
+
+def _whole_path(paths: Sequence[str], value: str, exclusion: Exclusion) -> str:
+    """The path that ends with this name or part of a path; the value itself if none does."""
+    end = Path(value).parts
+    found = [path for path in paths if Path(path).absolute().parts[-len(end) :] == end]
+    if value in paths or not found:
+        return value
+    if len(found) > 1:
+        raise InputError(
+            f"{exclusion.source}: expected one {FILE}, got '{value}', which may be any of "
+            f"{', '.join(found[:NAMED])}: give more of its path"
+        )
+    return found[0]
 
 
 def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:

@@ -85,6 +85,20 @@ def test_a_line_of_a_column_belongs_to_its_file(tmp_path):
     assert left([row], second, first) == {"tuesday.csv": [], "monday.csv": list(range(80, 120))}
 
 
+def test_an_edit_of_files_of_one_name_names_the_path(tmp_path):
+    (tmp_path / "boat2").mkdir()
+    first = log(tmp_path / "log.csv")
+    second = log(tmp_path / "boat2" / "log.csv", 300.0)
+    mapped(tmp_path / "out", first, second)
+    Edits(tmp_path / "out").leave_out("line", "L2", "Ann", "double echoes")
+    rows = read_edits(tmp_path / "edits.csv")
+    assert [dict(row.which)["file"] for row in rows] == [str(first), str(second)]
+    assert left(rows[1:], second)["log.csv"] == list(range(80, 120))
+    soundings = with_lines(read_soundings([first, second]))
+    (part,) = exclude(soundings, rows[1:], [first, second]).left_out
+    assert part.row.tolist() == list(range(240, 280))
+
+
 def test_a_line_found_in_the_track_is_stored_as_rows(tmp_path):
     first = log(tmp_path / "monday.csv", named=False)
     second = log(tmp_path / "tuesday.csv", 3.0, named=False)
