@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, pasted
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
-from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW
+from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
@@ -126,8 +126,8 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
     for number, step in enumerate(steps):
         if step.kind in (UPDATE, DROP):
             batch[step.first : step.last + 1] = number
-        elif step.kind in (WITHDRAW, REINSTATE):
-            multiple[step.first : step.last + 1] = step.steps if step.kind == WITHDRAW else 1
+    withdrawn = withdrawn_after(steps)
+    multiple[list(withdrawn)] = list(withdrawn.values())
     source = _source(past)
     return Soundings.of(
         pings, source=source, batch=batch, steps=steps, refused_pings=refused,

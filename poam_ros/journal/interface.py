@@ -51,14 +51,17 @@ class JournalStep:
         return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
 
 
-def withdrawn_after(steps: Sequence[JournalStep]) -> list[int]:
-    """Numbers of the pings that are withdrawn after these steps, in order."""
-    numbers: set[int] = set()
+def withdrawn_after(steps: Sequence[JournalStep]) -> dict[int, int]:
+    """The pings that are withdrawn after these steps: numbers, in order, and what each is (see
+    ``JournalStep.steps``)."""
+    found: dict[int, int] = {}
     for step in steps:
-        if step.kind in (WITHDRAW, REINSTATE):
-            change = numbers.update if step.kind == WITHDRAW else numbers.difference_update
-            change(range(step.first, step.last + 1))
-    return sorted(numbers)
+        if step.kind == WITHDRAW:
+            found |= dict.fromkeys(range(step.first, step.last + 1), step.steps)
+        elif step.kind == REINSTATE:
+            for number in range(step.first, step.last + 1):
+                found.pop(number, None)
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)
