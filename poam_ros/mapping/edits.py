@@ -24,6 +24,7 @@ from .exclusions import (
     TRACK,
     WORDS,
     Exclusion,
+    file_names,
     read_edits,
     within,
 )  # fmt: skip
@@ -110,7 +111,11 @@ class Edits:
             places = [[float(each["x"]), float(each["y"])] for each in others]
             xy.append(np.array(places).reshape(-1, 2))
         paths = np.concatenate(file)
-        names = _names(paths) if FILE in table else np.full(len(paths), self._name)
+        if FILE in table:
+            known, code = np.unique(paths, return_inverse=True)
+            names = np.array(file_names(known.tolist()))[code.reshape(-1)]
+        else:
+            names = np.full(len(paths), self._name)
         return (
             names, np.concatenate(row).astype(np.int64), np.concatenate(line), np.concatenate(xy),
         )  # fmt: skip
@@ -135,11 +140,3 @@ def _of_map(command: str) -> str:
     except ValueError:
         words = []
     return shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
-
-
-def _names(paths: np.ndarray) -> np.ndarray:
-    """The names of files without their folders; their paths if two have one name."""
-    names = {path: Path(path).name for path in np.unique(paths).tolist()}
-    if len(set(names.values())) < len(names):
-        return paths
-    return np.array([names[path] for path in paths.tolist()], dtype=str)

@@ -207,9 +207,13 @@ def files(soundings: Soundings) -> Labels:
     one."""
     begins = [first for _, first in soundings.files[1:]]
     code = np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
-    paths = tuple(path for path, _ in soundings.files)
+    return Labels(code, file_names([path for path, _ in soundings.files]) or ("",))
+
+
+def file_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """The names of files without their folders; their paths if two have one name."""
     names = tuple(Path(path).name for path in paths)
-    return Labels(code, (names if len(set(names)) == len(names) else paths) or ("",))
+    return names if len(set(names)) == len(names) else tuple(paths)
 
 
 def own_rows(soundings: Soundings) -> np.ndarray:

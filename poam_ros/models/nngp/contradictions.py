@@ -47,7 +47,7 @@ def find_contradictions(
 
 def affected(store: SiteStore, new: Tensor, neighbours: int) -> Tensor:
     """The sites that an update checks: new ones [n], their neighbours, and the next in turn."""
-    again = store.next_checked(AGAIN)
+    again = store.next_checked(AGAIN)  # their turn passes in any case
     if len(new) == len(store):
         return new
     near = store.spread(store.sites.x[new].contiguous(), neighbours, POOL * neighbours)
