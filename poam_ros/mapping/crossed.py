@@ -21,7 +21,7 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
-from ..screening.hypotheses import MULTIPLES
+from ..screening.paths import MULTIPLES
 from ..screening.verdicts import ECHOES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings

@@ -20,8 +20,9 @@ from ..core.samples import Samples
 from .blocks import BLOCK, LiveCrossings, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
-from .hypotheses import MULTIPLES, OTHER_ECHO
+from .hypotheses import OTHER_ECHO
 from .lines import STRIDE, find_lines
+from .paths import MULTIPLES
 from .track import MIN_NEIGHBOURHOOD
 
 MAX_PINGS = 2048  # compared at once: about 0.2 s
