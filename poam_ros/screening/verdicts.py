@@ -151,8 +151,8 @@ class LineVerdicts:
         long_first = np.argsort(-np.bincount(line, minlength=count), kind="stable")
         for number, multiple in product(long_first.tolist(), (1, *MULTIPLES, OTHER_ECHO)):
             own = (line == number) & (found.multiple == multiple)
-            if multiple == OTHER_ECHO:  # single ones are refused along the track, or unknown
-                own = _runs(own)
+            if multiple == OTHER_ECHO and own.any():
+                own = _runs(own)  # single ones are refused along the track, or unknown
             change = own & (out[rows] != (multiple != 1))
             if not change.any() or (multiple != 1 and own.sum() < MIN_KNOWN):
                 continue
