@@ -56,11 +56,15 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
     length = np.geomspace(where[0], 3 * where[-1], 24)
     shape = 1 - np.exp(-where / length[:, None])
     # Least squares of relative errors: noise + sill shape = semi; without noise if one is negative.
-    design = np.stack([np.ones_like(shape), shape], axis=2) / semi[:, None]
-    both = np.linalg.pinv(design, rcond=len(semi) * np.finfo(float).eps).sum(2)
-    alone = design[..., 1].sum(1) / (design[..., 1] ** 2).sum(1)
-    negative = (both < 0).any(1)
-    noise, sill = np.where(negative, 0.0, both[:, 0]), np.where(negative, alone, both[:, 1])
+    flat, bent = 1 / semi, shape / semi
+    both = bent @ flat / (flat @ flat)
+    rest = bent - both[:, None] * flat
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sill = rest.sum(1) / (rest**2).sum(1)
+    noise = flat.sum() / (flat @ flat) - sill * both
+    fits = (noise >= 0) & (sill >= 0)
+    noise = np.where(fits, noise, 0.0)
+    sill = np.where(fits, sill, bent.sum(1) / (bent**2).sum(1))
     fitted = np.maximum(noise[:, None] + sill[:, None] * shape, 1e-300)
     best = int(((np.log(fitted / semi) ** 2).sum(1)).argmin())
     least = max(0.02 * float(semi.max()), 1e-4)
@@ -140,8 +144,8 @@ class OtherLines:
         i = np.concatenate(found, 1)
         most = int((i >= 0).sum(1).max())
         i = np.take_along_axis(i, np.argsort(i < 0, axis=1, kind="stable")[:, :most], 1)
-        delta = self.xy[np.maximum(i, 0)] - xy[:, None]
-        octant = np.floor(np.arctan2(delta[..., 1], delta[..., 0]) / (np.pi / 4)).astype(int) % 8
+        east, north = (self.xy[:, k].take(i) - xy[:, k, None] for k in (0, 1))
+        octant = np.floor(np.arctan2(north, east) / (np.pi / 4)).astype(int) % 8
         rank = np.zeros(i.shape, dtype=np.int16)
         for o in range(8):
             here = (octant == o) & (i >= 0)

@@ -25,7 +25,7 @@ from .lines import STRIDE, find_lines
 from .paths import MULTIPLES
 from .track import MIN_NEIGHBOURHOOD
 
-MAX_PINGS = 2048  # compared at once: about 0.2 s
+MAX_PINGS = 1024  # compared at once: about 0.03 s
 MIN_KNOWN = 10  # pings of a line with the same verdict that show that it is no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
 AGREE = 0.25  # share of the crossing lines that agree with pings that are reinstated

@@ -7,9 +7,9 @@
 #define STATES 4 /* bottom, double echo, triple echo, smooth run of something else */
 #define RUN 3
 #define TWO_PI 6.283185307179586
-#define LOG_3 1.0986122886681098
 
 static const double FACTORS[STATES] = {1.0, 2.0, 3.0, 1.0};
+static const double LOG_FACTORS[STATES] = {0.0, 0.6931471805599453, 1.0986122886681098, 0.0};
 
 typedef struct {
     int64_t lines, skipped_most;
@@ -51,54 +51,63 @@ static double most_likely(const Paths *p, int64_t row)
     most = fmax(most, fmax(jump + fmax(p->changes[RUN] - p->cliffs, 0.0), -p->as_run[row]));
     for (int s = 0; s < STATES * STATES; s++)
         change = fmax(change, fmax(p->changes[s], p->after_gap[s % STATES]));
-    return most + change + LOG_3 + 1e-6;
+    return most + change + LOG_FACTORS[2] + 1e-6;
 }
 
-/* Log density of a step from ``past``, a depth by hypothesis i, to ``now``, one by j; and whether it
- * is a jump of the bottom, or of a multiple. */
-static double step(const Paths *p, int64_t from, int64_t row, int i, int j, double past, double now,
-                   double far, int *jumps)
+/* A step from one sounding to another, as far as it is the same for all hypotheses. */
+typedef struct {
+    int64_t from, row;
+    int gap;
+    double far, aside; /* between them, and what of it the usual steps do not explain */
+    double spread;     /* variance of a step by the scatter */
+    double jump;       /* log density of a jump of the bottom */
+} Step;
+
+static Step step_between(const Paths *p, int64_t from, int64_t row)
 {
-    const int gap = far > p->reach[row], same = i == j;
-    const double back = (double)(row - from), low = fmin(now, past);
-    double change = p->changes[STATES * i + j], smooth = -INFINITY, jump = -INFINITY;
-    if (gap)
+    const double far = away(p, from, row), back = (double)(row - from);
+    const int gap = far > p->reach[row];
+    const double cliff = gap ? 0.0 : p->cliffs + log(fmax(far / p->usual, 1.0));
+    return (Step){from, row, gap, far, fmax(far - p->usual * back, 0.0),
+                  p->scatter[row] * p->scatter[row] * back, cliff - p->wide};
+}
+
+/* Log density of a step between the depths by hypotheses i and j; and whether it is a jump. */
+static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
+{
+    const double past = p->r[s->from] / FACTORS[i], now = p->r[s->row] / FACTORS[j];
+    const int same = i == j;
+    double change = p->changes[STATES * i + j];
+    if (s->gap)
         change = fmax(change, p->after_gap[j]);
-    *jumps = 0;
-    if (i != RUN && j == RUN && p->r[row] <= p->no_reading)
+    if (i != RUN && j == RUN && p->r[s->row] <= p->no_reading)
         change = p->no_readings;
-    if (same || gap) {
-        jump = gap ? 0.0 : p->cliffs + log(fmax(far / p->usual, 1.0));
-        jump -= p->wide;
-    }
+    *jumps = 0;
     if ((i == RUN) != (j == RUN)) {
         const int alike = now < p->beside * past && past < p->beside * now;
         const double beside = alike ? p->near : 0.0;
         if (i == RUN)
             return beside - p->wide + change;
-        return beside + (now > past ? p->deeper : 0.0) - p->as_run[row] + change;
+        return beside + (now > past ? p->deeper : 0.0) - p->as_run[s->row] + change;
     }
-    if (i == RUN)
-        jump += p->changes[RUN] - p->cliffs; /* another run */
-    const double grain = (same ? p->grain : p->exact) * low + p->least_step / FACTORS[j];
-    const double length = same ? far : fmax(far - p->usual * back, 0.0);
-    const double steps = p->scatter[row] * p->scatter[row] * back +
-                         p->slope * length * (p->slope * length);
-    smooth = log_normal(now - past, grain * grain + steps / (FACTORS[j] * FACTORS[j]));
-    *jumps = same && !gap && jump > smooth;
-    if (i == 0 && j == 0 && p->below[from] >= 0 && p->r[row] > p->r[from]) { /* from an object */
-        const int64_t below = p->below[from];
-        const double deep = p->r[below], h = away(p, below, row);
+    const double width = (same ? p->grain : p->exact) * fmin(now, past) + p->least_step / FACTORS[j];
+    const double rise = p->slope * (same ? s->far : s->aside);
+    const double variance = width * width + (s->spread + rise * rise) / (FACTORS[j] * FACTORS[j]);
+    const double smooth = log_normal(now - past, variance);
+    if (!same && !s->gap)
+        return smooth - LOG_FACTORS[j] + change;
+    double jump = i == RUN ? s->jump + (p->changes[RUN] - p->cliffs) : s->jump; /* another run */
+    const int64_t below = i == 0 && j == 0 ? p->below[s->from] : -1;
+    if (below >= 0 && p->r[s->row] > p->r[s->from]) { /* from an object */
+        const double h = away(p, below, s->row), deep = p->r[below];
         if (h < p->object_length) {
-            const double width = p->grain * fmin(now, deep) + p->least_step;
-            const double slope = p->slope * h;
-            const double fall = log_normal(now - deep, width * width + slope * slope);
+            const double grain = p->grain * fmin(now, deep) + p->least_step, slope = p->slope * h;
+            const double fall = log_normal(now - deep, grain * grain + slope * slope);
             jump = log_add(jump, p->returns + fall);
-            *jumps = !gap && jump > smooth;
         }
     }
-    smooth -= log(FACTORS[j]);
-    return (jump == -INFINITY ? smooth : log_add(smooth, jump)) + change;
+    *jumps = same && !s->gap && jump > smooth;
+    return log_add(smooth - LOG_FACTORS[j], jump) + change;
 }
 
 /* The best ways to the sounding ``row``, the t-th of its line; ``lead``: cost if all before it are
@@ -120,18 +129,19 @@ static void extend(const Paths *p, int64_t row, int64_t t, double lead)
             before[i] = p->cost[STATES * from + i] + p->skipped[STATES * from + i];
             least = fmin(least, before[i]);
         }
-        double far = -1.0;
+        if (least - limit > fmax(fmax(best[0], best[1]), fmax(best[2], best[3])))
+            continue;
+        const Step step = step_between(p, from, row);
         for (int j = 0; j < STATES; j++) {
             if (least - limit > best[j])
                 continue;
-            far = far < 0.0 ? away(p, from, row) : far;
             double own = INFINITY;
             int which = 0, jumps = 0;
             for (int i = 0; i < STATES; i++) {
                 int jump;
-                const double cost =
-                    before[i] - step(p, from, row, i, j, p->r[from] / FACTORS[i],
-                                     p->r[row] / FACTORS[j], far, &jump);
+                if (before[i] - limit > fmin(own, best[j]))
+                    continue;
+                const double cost = before[i] - density(p, &step, i, j, &jump);
                 if (cost < own) {
                     own = cost;
                     which = i;
