@@ -56,6 +56,7 @@ NATIVE = [
         ("search", "off"),
         ("conditional", "fast"),
         ("network", "fast"),
+        ("hypotheses", "off"),
     )
 ]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from kept import Kept
+from kept import SMALL, Kept
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionStateChanged, Tick
@@ -29,21 +29,26 @@ from poam_ros.models.mapper import BathymetricMapper
 
 FAULTS = ("none", "leg2", "isolated5", "isolated20", "fish", "shallow", "offset")
 NORTH = 6  # legs north and south; then four across
+TILE, COLUMNS = 56.0, 4  # m: side of a lake of such legs; that many lakes are side by side
 
 
-def track(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Places 0.6 m apart [N, 2], in m, and the leg of each [N]; -1: a turn."""
-    ends = []
-    for i, x in enumerate(np.linspace(-24, 24, NORTH) + rng.uniform(-1.5, 1.5, NORTH)):
-        ends += [(x, -25), (x, 25)][:: 1 - 2 * (i % 2)]
-    for i, y in enumerate((-16, -4, 7, 18)):
-        ends += [(26, y), (-26, y)][:: 1 - 2 * (i % 2)]
-    places, legs = [], []
-    for number, (a, b) in enumerate(pairwise(np.array(ends, dtype=float))):
+def track(rng: np.random.Generator, tiles: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places 0.6 m apart [N, 2], in m, the leg of each [N]; -1: a turn; and its tile [N]."""
+    ends: list[np.ndarray] = []
+    for tile in range(tiles):
+        at = TILE * np.array(divmod(tile, COLUMNS)[::-1])
+        for i, x in enumerate(np.linspace(-24, 24, NORTH) + rng.uniform(-1.5, 1.5, NORTH)):
+            ends += [at + end for end in [(x, -25), (x, 25)][:: 1 - 2 * (i % 2)]]
+        for i, y in enumerate((-16, -4, 7, 18)):
+            ends += [at + end for end in [(26, y), (-26, y)][:: 1 - 2 * (i % 2)]]
+    places, legs, of = [], [], []
+    for number, (a, b) in enumerate(pairwise(ends)):
         count = max(1, round(np.hypot(*(b - a)) / 0.6))
         places.append(a + (b - a) * np.arange(count)[:, None] / count)
-        legs += [-1 if number % 2 else number // 2] * count
-    return np.concatenate(places), np.array(legs)
+        tile, end = divmod(number, len(ends) // tiles)
+        legs += [-1 if end % 2 else end // 2] * count
+        of += [tile] * count
+    return np.concatenate(places), np.array(legs), np.array(of)
 
 
 def depth(xy: np.ndarray, phase: np.ndarray) -> np.ndarray:
@@ -89,24 +94,34 @@ def plant(
 
 
 class Planted(Kept):
-    """A mission over a lake with a fault; legs across begin after the pilot survey.
+    """A mission over lakes with a fault each; legs across begin after the pilot survey.
 
     ``pings``: after which it is done; None: all.
     """
 
     def __init__(
-        self, folder: Path, seed: int, fault: str, screened: bool, pings: int | None = None
+        self,
+        folder: Path,
+        seed: int,
+        fault: str,
+        screened: bool,
+        pings: int | None = None,
+        tiles: int = 1,
+        **changed: float,
     ) -> None:
         rng = np.random.default_rng([seed, 3])
-        self.xy, leg = track(rng)
+        self.xy, leg, of = track(rng, tiles)
         self.pings, self.folder = pings or len(self.xy), folder
         self.phase = rng.uniform(0, 6, 3)
         true = depth(self.xy, self.phase) + 0.05 * rng.normal(size=len(self.xy))
-        ranges, self.sound = plant(true, leg, fault, rng)
+        parts = [plant(true[of == tile], leg[of == tile], fault, rng) for tile in range(tiles)]
+        ranges, self.sound = (np.concatenate(part) for part in zip(*parts, strict=True))
         self.ranges = ranges.astype(np.float32)  # as messages have them
+        side = TILE * (min(tiles, COLUMNS) - 1), TILE * ((tiles - 1) // COLUMNS)
         self.changed = {
             "screening.enabled": screened, "pilot_samples": int((leg == NORTH).argmax()),
-            "nngp.first_steps": 60,
+            "nngp.first_steps": 60, "workspace": [-30.0, 30.0 + side[0], -30.0, 30.0 + side[1]],
+            "resolution": SMALL["resolution"] * (60 + max(side)) / 60, **changed,
         }  # fmt: skip
         super().__init__(folder, **self.changed)
 

@@ -254,9 +254,10 @@ def _calibrated(
     if not args.calibrate:
         return soundings
     from ..mapping.calibration import calibrated
+    from ..mapping.crossed import WORST
 
     soundings, found = calibrated(soundings, settings)
-    for sentence in found.sentences:
+    for sentence in found.largest(WORST):
         print(f"calibration: {sentence}")
     return soundings
 

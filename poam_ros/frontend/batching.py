@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -25,12 +26,13 @@ class TrainingSettings(Settings):
         maximum=1.0, mutable=True, name="training.duty",
     )  # fmt: skip
 
-    def stop_condition(self) -> StopCondition | None:
-        """The stop condition of an update that begins now; None: its own number of steps."""
-        if not self.update_budget:
+    def stop_condition(self, most: float = math.inf) -> StopCondition | None:
+        """The stop condition of an update that begins now, and takes ``most`` steps at the most;
+        None: its own number of steps."""
+        if not self.update_budget and most == math.inf:
             return None
-        end = perf_counter() + self.update_budget
-        return lambda taken: perf_counter() >= end
+        end = perf_counter() + (self.update_budget or math.inf)
+        return lambda taken: taken >= most or perf_counter() >= end
 
 
 #: An update trains for its own number of steps; no training between updates.

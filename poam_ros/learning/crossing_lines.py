@@ -81,9 +81,10 @@ class BatchVerdicts:
         events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
         self._blocks.add(fresh)
-        crossings = len(self.watch.crossings)
+        crossings, compared = len(self.watch.crossings), self._verdicts.compared
         try:
             verdicts = self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number)
+            updater.compared = self._verdicts.compared > compared
             text = "; ".join(map(self._sentence, verdicts))  # by the pings in the model before
             changes = [each for verdict in verdicts for each in _changes(verdict, stamp_ns)]
             updater.change(changes)

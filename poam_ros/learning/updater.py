@@ -108,6 +108,9 @@ class Durations:
 
 #: Fewer pings than this have no useful standard deviation to scale by.
 MIN_FIRST_BATCH = 5
+#: Training steps, at most, of an update before which lines were compared, so that its turn takes no
+#: longer than others.
+COMPARED_STEPS = 12
 #: Tries of a batch that fails for another reason than numerics.
 TRIES = 3
 
@@ -141,6 +144,7 @@ class ModelUpdater:
 
     Attributes:
         withdrawals: which accepted pings are not to be learned.
+        compared: whether lines were compared before the next update.
     """
 
     def __init__(
@@ -154,7 +158,7 @@ class ModelUpdater:
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
         self._tries = 0
-        self.withdrawals = Withdrawals()
+        self.withdrawals, self.compared = Withdrawals(), False
         self._retrained = False  # since the last map, or other pings were withdrawn
         self._began = float("nan")  # begin of the update that is not in a map yet
 
@@ -183,8 +187,10 @@ class ModelUpdater:
             )
             return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()
+        few = self.compared and self.mapper.initialised
         try:
-            report = self.mapper.learn(batch, self.training.stop_condition())
+            enough = self.training.stop_condition(COMPARED_STEPS if few else math.inf)
+            report = self.mapper.learn(batch, enough)
         except CholeskyError as error:
             outcome = f"{quantity(len(batch), 'ping')} will be retried with the next batch"
             return self.failed(error, outcome), True

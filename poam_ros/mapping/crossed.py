@@ -21,7 +21,7 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
-from ..screening.hypotheses import MULTIPLES
+from ..screening.paths import MULTIPLES
 from ..screening.verdicts import ECHOES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
@@ -127,17 +127,21 @@ class Crossed:
         return {self.line.names[i] for i in np.flatnonzero(out >= np.maximum(FEW * count, 1))}
 
     def sentences(self, order: str) -> list[str]:
-        """The survey's statistics, then sentences on lines with soundings left out, on offsets of
-        days, files and boats, and on the largest offsets of lines."""
+        """The survey's statistics, then sentences on the lines with the most soundings left out,
+        on offsets of days, files and boats, and on the largest offsets of lines."""
         if not len(self.found.row):
             return []
         spoilt = self._spoilt
         multiples = self.line.code[self.refused & np.isin(self.found.multiple, MULTIPLES)]
         names = [self.line.names[code] for code in multiples.tolist()]
         said = [statistics_text(table_statistics(self.table, order), order)]
-        said += [
-            _sentence(LINE, bias, text, 1) for bias, _, text in self._lines if bias.name in spoilt
-        ]
+        left = sorted(
+            (each for each in self._lines if each[0].name in spoilt), key=lambda each: -each[1]
+        )
+        said += [_sentence(LINE, bias, text, 1) for bias, _, text in left[:WORST]]
+        if len(left) > WORST:
+            more = quantity(len(left) - WORST, "more line")
+            said.append(f"{more} with soundings left out: see lines.csv")
         if single := [name for name in names if name not in spoilt]:
             many, of = quantity(len(single), "single multiple"), quantity(len(set(single)), "line")
             said.append(f"{many} on {of} left out: see lines.csv")

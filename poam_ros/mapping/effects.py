@@ -119,10 +119,18 @@ class Calibration:
     @property
     def sentences(self) -> list[str]:
         """The estimates and remarks, in words."""
-        found = [each.sentence for each in self.effects]
+        return self.largest(max(len(self.effects), len(self.positions)))
+
+    def largest(self, most: int) -> list[str]:
+        """The same, but only the ``most`` largest of the effects of lines, and of the errors of
+        positions of lines and of recordings; and how many more there are."""
+        lines = [each for each in self.effects if each.kind == "line"]
+        found = [each.sentence for each in self.effects if each.kind != "line"]
+        found += _said(lines, [abs(each.value) for each in lines], most)
         for errors in self.position_errors:
             found.append(positions_sentence(errors) + ": corrected")
-            found += [each.sentence for each in errors if each.sure > 1]
+            named = [each for each in errors if each.sure > 1]
+            found += _said(named, [math.hypot(each.x, each.y) for each in named], most)
         return found + list(self.remarks)
 
     @property
@@ -135,6 +143,17 @@ class Calibration:
         """The value of a corrected effect; 0 if there is none."""
         found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
         return next(found, 0.0)
+
+
+def _said(
+    found: Sequence[Effect] | Sequence[PositionError], sizes: Sequence[float], most: int
+) -> list[str]:
+    """The sentences of the ``most`` largest, in their order, and how many more there are."""
+    shown = sorted(np.argsort(sizes, kind="stable")[::-1][:most].tolist())
+    said = [found[i].sentence for i in shown]
+    if more := len(found) - len(shown):
+        said.append(f"{quantity(more, f'more {found[0].kind}')}: see calibration in config.yaml")
+    return said
 
 
 def positions_sentence(errors: Sequence[PositionError]) -> str:

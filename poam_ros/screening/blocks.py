@@ -9,7 +9,7 @@ import numpy as np
 from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
 from .evidence import PASS_RATIO, medians
-from .hypotheses import MULTIPLES
+from .paths import MULTIPLES
 
 BLOCK = 64  # successive pings that are compared together or not at all
 #: Ranges of this ratio to a multiple, at most, are one, and show no shift.

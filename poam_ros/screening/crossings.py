@@ -16,16 +16,9 @@ from scipy.spatial import cKDTree
 
 from .densities import MIN_RANGE_M
 from .evidence import PASS_RATIO, OtherLines, medians
-from .hypotheses import (
-    MULTIPLES,
-    NO_READING,
-    OTHER_ECHO,
-    RUN,
-    Forecast,
-    Rates,
-    likeliest,
-)
+from .hypotheses import OTHER_ECHO, Forecast, likeliest
 from .lines import JUMP, join_lines, steps_scatter, usual_slope, usual_step
+from .paths import MULTIPLES, NO_READING, RUN, Rates
 
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of

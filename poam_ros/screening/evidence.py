@@ -10,7 +10,6 @@ Metres everywhere; z is up.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,26 +47,28 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
     h, difference = h[h > 0], np.abs(difference[h > 0])
     if len(h) < 50:
         return None
-    parts = np.array_split(np.argsort(h, kind="stable"), min(20, len(h) // 25))
-    where = np.array([np.median(h[p]) for p in parts])
-    semi = np.array([(np.median(difference[p]) / 0.6745) ** 2 / 2 for p in parts])
+    order = np.argsort(h, kind="stable")
+    parts = np.array_split(order, min(20, len(h) // 25))
+    of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    where = medians(h[order], of, len(parts))
+    semi = (medians(difference[order], of, len(parts)) / 0.6745) ** 2 / 2
     semi = np.maximum(semi, 1e-6 * semi.max() + 1e-12)
-    least, best = math.inf, None
-    for length in np.geomspace(where[0], 3 * where[-1], 24).tolist():
-        shape = 1 - np.exp(-where / length)
-        design = np.stack([np.ones_like(shape), shape], axis=1) / semi[:, None]
-        for columns in ([0, 1], [1], [0]):
-            both = np.zeros(2)
-            both[columns] = np.linalg.lstsq(design[:, columns], np.ones(len(semi)), rcond=None)[0]
-            if (both < 0).any():
-                continue
-            fitted = np.maximum(both[0] + both[1] * shape, 1e-300)
-            loss = float((np.log(fitted / semi) ** 2).sum())
-            if loss < least:
-                noise = max(float(both[0]), 0.02 * float(semi.max()), 1e-4)
-                least, best = loss, Covariance(noise, float(both[1]), length)
-            break
-    return best
+    length = np.geomspace(where[0], 3 * where[-1], 24)
+    shape = 1 - np.exp(-where / length[:, None])
+    # Least squares of relative errors: noise + sill shape = semi; without noise if one is negative.
+    flat, bent = 1 / semi, shape / semi
+    both = bent @ flat / (flat @ flat)
+    rest = bent - both[:, None] * flat
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sill = rest.sum(1) / (rest**2).sum(1)
+    noise = flat.sum() / (flat @ flat) - sill * both
+    fits = (noise >= 0) & (sill >= 0)
+    noise = np.where(fits, noise, 0.0)
+    sill = np.where(fits, sill, bent.sum(1) / (bent**2).sum(1))
+    fitted = np.maximum(noise[:, None] + sill[:, None] * shape, 1e-300)
+    best = int(((np.log(fitted / semi) ** 2).sum(1)).argmin())
+    least = max(0.02 * float(semi.max()), 1e-4)
+    return Covariance(max(float(noise[best]), least), float(sill[best]), float(length[best]))
 
 
 class Prediction(NamedTuple):
@@ -130,28 +131,27 @@ class OtherLines:
 
     def _fill(self, ask: np.ndarray, trees: list[tuple[cKDTree, np.ndarray]]) -> None:
         xy, distance = self.xy[ask], self.distance[ask, None]
-        found, away = [], []
-        covered = np.zeros((len(ask), 1))
+        found, covered = [], np.zeros((len(ask), 1))
         for tree, rows in trees:
             k = min(ASKED, len(rows))
             d, i = tree.query(xy, k=k)
             d, i = d.reshape(len(ask), k), rows[i.reshape(len(ask), k)]
             other = np.abs(self.distance[i] - distance) > PASS_RATIO * np.maximum(d, self.block / 2)
-            other &= d >= covered
-            found.append(np.where(other, i, -1))
-            away.append(np.where(other, d, np.inf))
-            covered = d[:, -1:] if k < len(rows) else np.full((len(ask), 1), np.inf)
-        i, d = np.concatenate(found, 1), np.concatenate(away, 1)
-        order = np.argsort(d, axis=1, kind="stable")
-        i = np.take_along_axis(i, order, 1)
-        delta = self.xy[np.maximum(i, 0)] - xy[:, None]
-        octant = np.floor(np.arctan2(delta[..., 1], delta[..., 0]) / (np.pi / 4)).astype(int) % 8
-        rank = np.zeros(i.shape)
+            found.append(np.where(other & (d >= covered), i, -1))  # farther than those before
+            if k == len(rows):
+                break
+            covered = d[:, -1:]
+        i = np.concatenate(found, 1)
+        most = int((i >= 0).sum(1).max())
+        i = np.take_along_axis(i, np.argsort(i < 0, axis=1, kind="stable")[:, :most], 1)
+        east, north = (self.xy[:, k].take(i) - xy[:, k, None] for k in (0, 1))
+        octant = np.floor(np.arctan2(north, east) / (np.pi / 4)).astype(int) % 8
+        rank = np.zeros(i.shape, dtype=np.int16)
         for o in range(8):
             here = (octant == o) & (i >= 0)
-            rank = np.where(here, np.cumsum(here, axis=1) - 1, rank)
+            np.copyto(rank, np.cumsum(here, axis=1, dtype=np.int16) - 1, where=here)
         rank[:, :2] = 0  # always take the nearest two
-        rank = np.where(i >= 0, rank, np.inf)
+        rank[i < 0] = TREES * ASKED
         order = np.argsort(rank, axis=1, kind="stable")[:, :POOL]
         self.pool[ask, : order.shape[1]] = np.take_along_axis(i, order, 1)
 

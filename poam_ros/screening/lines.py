@@ -103,10 +103,11 @@ def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np
 def _turns(xy: np.ndarray, stride: float) -> list[int]:
     """The first soundings of new lines."""
     nodes, turns, begin = _nodes(xy, stride), [], 0
+    places = xy[nodes].tolist()
     for i in range(2, len(nodes)):
         if i < begin + 2:
             continue
-        (bx, by), (px, py), (nx, ny) = (xy[nodes[j]] for j in (begin, i - 1, i))
+        (bx, by), (px, py), (nx, ny) = (places[j] for j in (begin, i - 1, i))
         own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
         if abs(math.remainder(now - own, math.tau)) > TURN:
             ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))

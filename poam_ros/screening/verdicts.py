@@ -20,11 +20,12 @@ from ..core.samples import Samples
 from .blocks import BLOCK, LiveCrossings, PingBlocks
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
-from .hypotheses import MULTIPLES, OTHER_ECHO
+from .hypotheses import OTHER_ECHO
 from .lines import STRIDE, find_lines
+from .paths import MULTIPLES
 from .track import MIN_NEIGHBOURHOOD
 
-MAX_PINGS = 2048  # compared at once: about 0.2 s
+MAX_PINGS = 1024  # compared at once: about 0.03 s
 MIN_KNOWN = 10  # pings of a line with the same verdict that show that it is no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
 AGREE = 0.25  # share of the crossing lines that agree with pings that are reinstated
@@ -150,8 +151,8 @@ class LineVerdicts:
         long_first = np.argsort(-np.bincount(line, minlength=count), kind="stable")
         for number, multiple in product(long_first.tolist(), (1, *MULTIPLES, OTHER_ECHO)):
             own = (line == number) & (found.multiple == multiple)
-            if multiple == OTHER_ECHO:  # single ones are refused along the track, or unknown
-                own = _runs(own)
+            if multiple == OTHER_ECHO and own.any():
+                own = _runs(own)  # single ones are refused along the track, or unknown
             change = own & (out[rows] != (multiple != 1))
             if not change.any() or (multiple != 1 and own.sum() < MIN_KNOWN):
                 continue

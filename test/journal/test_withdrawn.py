@@ -16,6 +16,7 @@ from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
+from poam_ros.learning.updater import COMPARED_STEPS
 from poam_ros.mapping.sounding_map import learn, map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
@@ -59,6 +60,16 @@ def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, t
     s.close()
     (change,) = rows(tmp_path / "m", CHANGES)
     assert change == ("withdraw", *session.withdrawn.number[[0, -1]].tolist())
+
+
+def test_an_update_trains_less_if_lines_were_compared_before_it(crossed, tmp_path):
+    s = crossed().until()
+    s.close()
+    steps = rows(tmp_path / "m", "SELECT kind, steps FROM updates ORDER BY rowid")
+    (withdrawn,) = (i for i, (kind, _) in enumerate(steps) if kind == "withdraw")
+    others = [taken for _, taken in steps[:withdrawn] + steps[withdrawn + 2 :]]
+    assert steps[withdrawn + 1] == ("update", min(COMPARED_STEPS, *others))
+    assert len(set(others[1:])) == 1
 
 
 def test_without_screening_crossings_nothing_is_withdrawn(crossed):

@@ -283,6 +283,18 @@ def test_an_error_of_positions_is_worded_in_the_map_s_coordinates():
     assert error.sentence == wanted + "1.2 to 4.9 m of that)" and error.sure > 1
 
 
+def test_of_many_lines_the_largest_estimates_are_printed_and_all_are_kept():
+    effects = [Effect("level", "day", 0.1, 0.0, 0.2, True)]
+    effects += [Effect("line", f"L{i}", off, 0, 0, True) for i, off in enumerate((0.1, -3, 2, 0.2))]
+    found = [PositionError("line", f"L{i}", 3.0 + i, 0.0, np.eye(2) / 9) for i in range(3)]
+    calibration = Calibration(tuple(effects), ("a remark",), tuple(found))
+    many = calibration.sentences
+    assert len(many) == 1 + 4 + 1 + 3 + 1 and many[-1] == "a remark"
+    kept = [many[i] for i in (0, 2, 3, 5, 7, 8)]
+    more = [f"{count}: see calibration in config.yaml" for count in ("2 more lines", "1 more line")]
+    assert calibration.largest(2) == [*kept[:3], more[0], *kept[3:], more[1], "a remark"]
+
+
 def test_too_few_crossings_are_reported():
     lonely = survey()[np.arange(300)]
     assert found_in(lonely).sentences == ["too few crossings of lines to calibrate"]

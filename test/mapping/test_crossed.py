@@ -156,6 +156,20 @@ def test_offsets_of_a_line_and_a_day_are_reported_with_intervals(tmp_path):
     assert float(first["low"]) < 0.2 < float(first["high"])
 
 
+def test_of_many_lines_with_soundings_left_out_those_with_the_most_are_named(monkeypatch):
+    survey = lake(doubles=False)
+    z = survey.z.copy()
+    for line, share in ((0, 0.4), (2, 0.8)):
+        own = np.flatnonzero(survey.group == line)
+        z[own[: int(share * len(own))]] *= 2
+    crossed = cross(replace(survey, z=z), SETTINGS)
+    two = [text for text in crossed.sentences("1a") if "left out" in text]
+    assert [text.split(":")[0] for text in two] == ["line L3", "line L1"]
+    monkeypatch.setattr("poam_ros.mapping.crossed.WORST", 1)
+    said = [text for text in crossed.sentences("1a") if "left out" in text]
+    assert said == [two[0], "1 more line with soundings left out: see lines.csv"]
+
+
 def test_the_offset_of_one_of_two_boats_is_reported_once():
     survey = lake(doubles=False)
     second = survey.group >= 5

@@ -1,5 +1,6 @@
 /* One of the compiled sources with odd inputs, for a compiler's sanitizers: see test_sanitize.py,
- * which defines SOURCE and one of SEARCH, CONDITIONAL, NETWORK and ATTENTIVE. */
+ * which defines SOURCE and one of SEARCH, CONDITIONAL,
+ * NETWORK, HYPOTHESES and ATTENTIVE. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -201,6 +202,64 @@ int main(void)
         for (int i = 0; i < 4; i++)
             for (int j = 0; j < 6; j++)
                 trained(sides[i] * sides[i], hidden[j], odd);
+    return 0;
+}
+
+#elif defined(HYPOTHESES)
+
+/* Lines of so many soundings; odd: with numbers that are not finite, by kind. */
+static void found_in(int64_t lines, int64_t length, int odd)
+{
+    const int64_t n = lines * length;
+    const double logs[] = {0.0, -2.0, -3.0, -9.0, -2.0, 0.0, -9.0, -9.0,
+                           -2.0, -9.0, 0.0, -9.0, -2.0, -9.0, -9.0, 0.0};
+    int64_t *begin = calloc((size_t)lines + 1, sizeof *begin);
+    int64_t *lengths = calloc((size_t)lines + 1, sizeof *lengths);
+    int64_t *found = calloc((size_t)n + 1, sizeof *found), *below = calloc((size_t)n + 1, 8);
+    int64_t *origin = calloc((size_t)(n * STATES) + 1, sizeof *origin);
+    uint8_t *jumped = malloc((size_t)n + 1), *jumps = malloc((size_t)(n * STATES) + 1);
+    double *xy = doubles(2 * n), *cost = doubles(n * STATES), *skipped = doubles(n * STATES);
+    double *evidence = doubles(n * STATES), *each[5];
+    for (int64_t i = 0; i < lines; i++) {
+        begin[i] = i * length;
+        lengths[i] = length;
+    }
+    for (int k = 0; k < 5; k++)
+        each[k] = doubles(n);
+    for (int64_t i = 0; i < n; i++) {
+        xy[2 * i] = odd == 1 ? ODD[i % ODDS] : (double)i;
+        for (int s = 0; s < STATES; s++)
+            evidence[STATES * i + s] = odd == 2 ? ODD[(i + s) % ODDS] : uniform();
+        each[0][i] = odd == 3 ? ODD[i % ODDS] : i % 50 < 9 ? 4.0 : 9.0 + uniform();
+        each[1][i] = odd == 4 ? ODD[i % ODDS] : 0.1;
+        each[2][i] = odd == 5 ? ODD[i % ODDS] : 5.0;
+        each[3][i] = each[4][i] = odd == 6 ? ODD[i % ODDS] : 3.0;
+    }
+    const Paths p = {lines, 12, 0.3, 1.0, 3.5, -2.3, -0.7, -7.0, 0.1, 0.02, 0.05, 1.2, 0.1, 0.05,
+                     60.0, -6.2, -2.3, -4.6, -4.6, logs, logs, logs, begin, lengths, xy, each[0],
+                     each[1], each[2], evidence, each[3], each[4], cost, skipped, origin, below,
+                     jumps};
+    hypotheses_find(&p, found, jumped);
+    for (int64_t i = 0; i < n; i++)
+        assert(found[i] >= -1 && found[i] < STATES && jumped[i] <= 1);
+    for (int k = 0; k < 5; k++)
+        release(each[k]);
+    double *all[] = {xy, cost, skipped, evidence};
+    for (int i = 0; i < 4; i++)
+        release(all[i]);
+    void *others[] = {begin, lengths, found, below, origin, jumped, jumps};
+    for (int i = 0; i < 7; i++)
+        free(others[i]);
+}
+
+int main(void)
+{
+    for (int odd = 0; odd < 7; odd++) {
+        found_in(0, 0, odd);
+        found_in(3, 1, odd);
+        found_in(2, 5, odd);
+        found_in(2, 300, odd);
+    }
     return 0;
 }
 

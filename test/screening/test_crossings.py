@@ -17,7 +17,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.held_out import split_off
-from poam_ros.screening import hypotheses
+from poam_ros.screening import paths
 from poam_ros.screening.crossings import find_crossings
 
 BAJA = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "baja.csv"
@@ -234,13 +234,17 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
-def test_how_many_steps_are_weighed_at_once_changes_nothing(monkeypatch):
-    """Of a lake with lines of several lengths, multiples and zeros."""
-    survey = random_survey(305)
+@pytest.mark.parametrize("seed", [13, 54, 305])
+def test_numpy_finds_what_the_compiled_search_does_however_many_steps_it_weighs_at_once(
+    seed, monkeypatch
+):
+    """Of lakes with lines of several lengths, multiples, shallow runs, schools and zeros."""
+    survey = random_survey(seed)
     found = multiples_of(survey)
     assert found.any()
-    for count in (1, 100):
-        monkeypatch.setattr(hypotheses, "AT_ONCE", count)
+    monkeypatch.setattr(paths.native, "_library", None)
+    for count in (1, 100, paths.AT_ONCE):
+        monkeypatch.setattr(paths, "AT_ONCE", count)
         np.testing.assert_array_equal(multiples_of(survey), found)
 
 

@@ -13,7 +13,7 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-LIBRARIES = ("attentive", "search", "conditional", "network")
+LIBRARIES = ("attentive", "search", "conditional", "network", "hypotheses")
 INTERFACE = 10  # as in common.h
 #: Without the libraries nngp takes this many times fewer training steps, to limit update times.
 FEWER_STEPS = 6

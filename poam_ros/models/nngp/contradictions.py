@@ -46,11 +46,13 @@ def find_contradictions(
 
 
 def affected(store: SiteStore, new: Tensor, neighbours: int) -> Tensor:
-    """The sites that an update checks: new ones [n], their neighbours, and the next in turn."""
+    """The sites that an update checks: new ones [n], their neighbours, those beside pings that were
+    taken out, and the next in turn."""
     again = store.next_checked(AGAIN)  # their turn passes in any case
     if len(new) == len(store):
         return new
-    near = store.spread(store.sites.x[new].contiguous(), neighbours, POOL * neighbours)
+    about, store.lost = torch.cat([store.sites.x[new], store.lost]), store.lost[:0]
+    near = store.spread(about, neighbours, POOL * neighbours)
     return torch.cat([new, near[near >= 0], again]).unique()
 
 

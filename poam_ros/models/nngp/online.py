@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields as rows_of
 from functools import partial
 from time import perf_counter
@@ -115,24 +116,29 @@ class NeighbourGP:
         self._store.land = land
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all data except these rows. See ``SupportsForgetting``."""
-        self._replace_data(self.data[rows])
+        """Forget all data except these rows. See ``SupportsForgetting``. What lay beside the others
+        is checked for contradictions with the next update."""
+        with self._or_as_before():
+            self._store.keep(rows)
+        self._forget_calibration()
 
     def retarget(self, y: Tensor) -> None:
         """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
         pings = self.data
-        self._replace_data(_dataset(pings.X, y, pings.noise))
+        with self._or_as_before():
+            self._store.restore(_dataset(pings.X, y, pings.noise))
+            self._find_contradictions(torch.arange(len(self._store)))
+        self._forget_calibration()
 
-    def _replace_data(self, data: Dataset) -> None:
-        """Use other data with the present kernel; after a failure the old data are restored."""
+    @contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """After a failure the old data are restored."""
         before, checked = self.data, self._store.checked()
         try:
-            self._store.restore(data)
-            self._find_contradictions(torch.arange(len(self._store)))
+            yield
         except BaseException:
             self._store.restore(before, checked)
             raise
-        self._forget_calibration()
 
     def _forget_calibration(self) -> None:
         if self._refit is not None:

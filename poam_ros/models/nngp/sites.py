@@ -38,6 +38,7 @@ class SiteStore:
         residual: of each site at its last check, in standard deviations [S]; NaN before.
         excess: noise variance of sites that contradict their neighbours [S]; 0 for the others.
         contradicting: number of sites with such noise.
+        lost: places of pings that were taken out since the last check [n, 2].
         land: sites on different sides of it are not neighbours, in scaled units; None: no land.
         position_noise: noise variance from errors of position at each site [S]; None: none.
     """
@@ -61,6 +62,8 @@ class SiteStore:
             torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
         )
         self._excess = torch.empty(0, dtype=torch.float64)
+        self._first = torch.empty(0, dtype=torch.int64)  # ping of each site
+        self.lost = torch.empty(0, 2, dtype=torch.float64)
         self.position_noise: Tensor | None = None
 
     def __len__(self) -> int:
@@ -133,6 +136,7 @@ class SiteStore:
         found = {
             "residual": self.residual.clone(),
             "excess": self.excess.clone(),
+            "lost": self.lost,
             "turn": torch.tensor(self._turn),
         }
         if self.position_noise is not None:
@@ -156,7 +160,21 @@ class SiteStore:
             self.residual[:] = checked["residual"]
             self.set_excess(torch.arange(len(self)), checked["excess"])
             self._turn = int(checked["turn"])
+            self.lost = checked.get("lost", self.lost)
             self.position_noise = checked.get("position_noise")
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget all pings but these rows [N], boolean. The results of checks stay."""
+        pings, first, residual, excess = self.pings, self._first, self._residual, self._excess
+        site = torch.full((len(pings),), -1)
+        site[first[: len(self)]] = torch.arange(len(self))
+        lost = torch.cat([self.lost, pings.X[~rows]]).unique(dim=0)
+        self.restore(pings[rows])
+        old = site[rows][self._first[: len(self)]]
+        (known,) = torch.nonzero(old >= 0, as_tuple=True)  # with the ping that began it
+        self._residual[known] = residual[old[known]]
+        self.set_excess(known, excess[old[known]])
+        self.lost = lost
 
     def spread(
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
@@ -182,6 +200,7 @@ class SiteStore:
         for buffer in (self._sum, self._sum_own, self._pings_of, self._excess):
             buffer[old : self._count] = 0.0
         self._residual[old : self._count] = torch.nan
+        self._first[old : self._count] = len(self.pings) - len(new) + begins.nonzero().squeeze(1)
         # One by one, so that the sums do not depend on the batches.
         np.add.at(self._sum.numpy(), site, new.y.numpy())
         np.add.at(self._sum_own.numpy(), site, own.numpy())
@@ -227,7 +246,7 @@ class SiteStore:
         if self._count <= room:
             return
         more = max(self._count, 2 * room) - room
-        buffers = ("_rows", "_sum", "_pings_of", "_sum_own", "_own", "_residual", "_excess")
-        for name in buffers:
+        buffers = "_rows _sum _pings_of _sum_own _own _residual _excess _first"
+        for name in buffers.split():
             kept = getattr(self, name)
             setattr(self, name, torch.cat([kept, kept.new_empty(more, *kept.shape[1:])]))

@@ -1,0 +1,75 @@
+"""The likeliest hypotheses of soundings in C if it was built; otherwise NumPy finds the same, more
+slowly (see ``loader`` and ``screening/paths.py``). Imports no torch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .loader import load
+
+STATES = 4  # as in hypotheses.c
+NUMBERS = (
+    "slope usual wide nonsense repeated cliffs grain exact least_step beside multiple_within "
+    "no_reading object_length near deeper no_readings returns"
+)
+ARRAYS = (
+    "begins after_gap changes begin length xy r scatter reach evidence as_nonsense as_run "
+    "cost skipped origin below jumps"
+)
+
+
+class _Paths(ctypes.Structure):
+    """As in hypotheses.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("lines", "skipped_most")),
+        *((name, ctypes.c_double) for name in NUMBERS.split()),
+        *((name, ctypes.c_void_p) for name in ARRAYS.split()),
+    ]
+
+
+def _declared() -> Any:
+    library = load("hypotheses")
+    if library is not None:
+        pointer = ctypes.c_void_p
+        library.hypotheses_find.argtypes = (ctypes.POINTER(_Paths), pointer, pointer)
+        library.hypotheses_find.restype = None
+    return library
+
+
+_library = _declared()
+
+
+def available() -> bool:
+    """Whether the compiled library is available."""
+    return _library is not None
+
+
+def find(
+    skipped_most: int, numbers: Sequence[float], arrays: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """See ``Paths.find``.
+
+    Args:
+        skipped_most: nonsense between two other soundings, at most.
+        numbers: the first of ``NUMBERS``, in this order.
+        arrays: those of ``ARRAYS`` that are given, in this order: the first and last of soundings
+            [N] or [N, S], begin and length of each line.
+    """
+    arrays = [np.ascontiguousarray(each) for each in arrays]
+    count, lines = len(arrays[-1]), len(arrays[3])
+    integers = np.int64
+    room: list[np.ndarray] = [
+        np.empty((count, STATES)), np.empty((count, STATES)),
+        np.empty((count, STATES), integers), np.empty(count, integers),
+        np.empty((count, STATES), np.uint8),
+    ]  # fmt: skip
+    found, jumped = np.empty(count, integers), np.empty(count, bool)
+    pointers = (each.ctypes.data for each in (*arrays, *room))
+    problem = _Paths(lines, skipped_most, *numbers, *pointers)
+    _library.hypotheses_find(problem, found.ctypes.data, jumped.ctypes.data)
+    return found, jumped
