@@ -48,11 +48,11 @@ def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> lis
 
 
 def _of_days(calibration: Calibration) -> list[tuple[float, str]]:
-    """Levels and scales that would be corrected, and how sure they are together at the median
-    depth, in units of the limit: each alone may be large where they nearly cancel."""
+    """Levels and scales that would be corrected, and how sure they are together, in units of the
+    limit: each alone may be large where they nearly cancel."""
     found = []
     limit = _limit(len(calibration.levels) - 1)
-    for name, (off, std) in calibration.levels.items():
+    for name, (off, std) in calibration.best_known.items():
         if abs(off) >= max(LEAST_CONSTANT, limit * std):
             found += [
                 (abs(off) / std / limit, each.estimate)
