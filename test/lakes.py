@@ -11,6 +11,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.calibration import LEVELS, calibrated
 from poam_ros.mapping.drawing import draw
+from poam_ros.mapping.joint_draws import joint_draws
 from poam_ros.mapping.level_errors import with_level_errors
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
@@ -100,7 +101,9 @@ def check(
     mapper, *_ = learn(soundings, EXTENT, settings)
     drawn = draw(mapper, GRID)
     levels = soundings.source.get(LEVELS)
-    draws = with_level_errors(partial(mapper.sample, seed=seed), mapper.xy, day, said, seed, levels)
+    draws = with_level_errors(
+        partial(joint_draws, mapper, seed=seed), mapper.xy, day, said, seed, levels
+    )
     found = measure(drawn, draws, np.zeros(1))
     volume, low, high = found.volume[:, 0].tolist()
     return Checked(truth, volume, low, high)

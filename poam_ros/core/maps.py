@@ -12,6 +12,9 @@ from .geometry import Grid
 #: Whether training ends after this number of steps.
 StopCondition = Callable[[int], bool]
 
+#: Places [G, 2], and joint draws there less their mean [count, G], in m.
+JointDraws = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class Predicted:

@@ -313,7 +313,7 @@ class _Fit:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
         return Calibration(
             tuple(effects), tuple(remarks), tuple(self._positions(found)),
-            self._levels(total, found, left_out),
+            self._levels(total, found, left_out), self._best_known(total, found),
         )  # fmt: skip
 
     def _levels(
@@ -334,6 +334,20 @@ class _Fit:
                 std = (each.high - each.low) / (2 * CONFIDENCE_95)
                 levels[each.name] = each.value, float(np.hypot(each.value, std))
         return levels
+
+    def _best_known(self, total: np.ndarray, found: Estimates) -> dict[str, tuple[float, float]]:
+        """The days' errors as of ``Calibration.best_known``."""
+        best = {}
+        for i, (kind, name) in enumerate(self.kinds):
+            if kind == "level":
+                value, variance = total[i], found.covariance[i, i]
+                if ("scale", name) in self.kinds:
+                    k = self.kinds.index(("scale", name))
+                    depth = found.covariance[i, k] / found.covariance[k, k]
+                    value = value - depth * total[k]
+                    variance = variance - depth * found.covariance[i, k]
+                best[name] = float(value), float(np.sqrt(variance))
+        return best
 
     def _positions(self, found: Estimates) -> Iterator[PositionError]:
         """The errors of positions, where their variance is not 0."""

@@ -1,5 +1,5 @@
-"""Parallel work by processes of this machine or of a dask scheduler: the bands of a map's grid, and
-the folds of a validation."""
+"""Parallel work by processes of this machine or of a dask scheduler: the bands of a map's grid, the
+tiles of its joint draws, and the folds of a validation."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
 from .drawing import OnProgress, Part, assembled, draw
+from .joint_draws import Tile
 from .sounding_map import validate_fold
 from .soundings import SoundingMapSettings, Soundings
 
@@ -135,7 +136,7 @@ def draw_in_bands(
     rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
     edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
     bands = [slice(begin, end) for begin, end in pairwise(edges)]
-    there = client.scatter(MapperSnapshot.of(mapper), broadcast=True)
+    there = _sent(client, mapper)
     tasks = {
         client.submit(
             band_task,
@@ -153,6 +154,23 @@ def draw_in_bands(
             future.release()
 
     return assembled(tiles(), mapper, grid, on_progress)
+
+
+def draw_tiles(client: Any, mapper: BathymetricMapper, tiles: list[Tile]) -> Iterator[np.ndarray]:
+    """As ``joint_draws.here``, by the workers of a dask client.
+
+    Raises:
+        PoamError: a matrix is beyond repair, or a worker is lost.
+    """
+    there = _sent(client, mapper)
+    for future in [client.submit(tile_task, there, tile, pure=False) for tile in tiles]:
+        yield result(future, "a tile of the joint draws")
+
+
+def _sent(client: Any, mapper: BathymetricMapper) -> Any:
+    """The mapper on all workers, under a key of its own: the release of an earlier one may still be
+    under way."""
+    return client.scatter(MapperSnapshot.of(mapper), broadcast=True, hash=False)
 
 
 def result(future: Any, what: str) -> Any:
@@ -236,3 +254,9 @@ def band_task(portrait: MapperSnapshot, band: Grid, wanted: np.ndarray | None) -
     """A band of a map on a worker."""
     configure_process(portrait.settings.threads)
     return draw(portrait.mapper, band, wanted=wanted)
+
+
+def tile_task(portrait: MapperSnapshot, tile: Tile) -> np.ndarray:
+    """A tile of joint draws on a worker, in single precision."""
+    configure_process(portrait.settings.threads)
+    return portrait.mapper.deviations(*tile).astype(np.float32)

@@ -108,10 +108,11 @@ class Survey:
     def deviations(self, mapper: BathymetricMapper, xy: np.ndarray, seed: int) -> np.ndarray:
         """Joint draws at places [N, 2] less their mean [draws, N], in m."""
         day = self.day or Labels(np.zeros(len(self.soundings), dtype=np.int64), ("",))
-        drawn = with_level_errors(
-            partial(mapper.sample, seed=seed), self.soundings.xy, day, self.settings.level_error,
-            seed, self.levels,
-        )(xy, DRAWS)  # fmt: skip
+        sample = with_level_errors(
+            partial(mapper.deviations, seed=seed), self.soundings.xy, day,
+            self.settings.level_error, seed, self.levels,
+        )  # fmt: skip
+        drawn = sample(xy, DRAWS)
         return drawn - drawn.mean(0)
 
     def covers(self, xy: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ from .crossed import Crossed, cross
 from .divisions import day_column, units
 from .drawing import OnProgress, draw, predict
 from .exclusions import DATES, described, rows_and_files
+from .joint_draws import DrawTiles, here, joint_draws
 from .left_out_file import left_out, time_text, write_left_out
 from .level_errors import with_level_errors
 from .outline import Outline
@@ -246,6 +247,7 @@ def map_soundings(
     held: np.ndarray | None = None,
     on_progress: OnProgress = lambda done: None,
     draw: Draw = draw,
+    draw_tiles: DrawTiles = here,
     outline: Outline | None = None,
     extrapolate: bool = False,
     order: str = "1a",
@@ -265,6 +267,7 @@ def map_soundings(
         on_progress: called with the number of soundings learned, then with that plus the cells
             drawn.
         draw: predicts the grid, in this process or in parallel.
+        draw_tiles: makes the joint draws for the volume, likewise.
         outline: where the map ends; cells outside are NaN.
         extrapolate: keep cells about which the soundings say nothing; otherwise they are NaN.
         order: the S-44 order whose limit the differences at crossings are compared with.
@@ -285,8 +288,8 @@ def map_soundings(
     names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
     day = units(taken).at(index)
     sample = with_level_errors(
-        partial(mapper.sample, seed=settings.seed), mapper.xy, day, settings.level_error,
-        settings.seed, taken.source.get(LEVELS),
+        partial(joint_draws, mapper, seed=settings.seed, draw_tiles=draw_tiles), mapper.xy, day,
+        settings.level_error, settings.seed, taken.source.get(LEVELS),
     )  # fmt: skip
     write_samples(
         folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],

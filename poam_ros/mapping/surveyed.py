@@ -84,8 +84,9 @@ def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.nd
     reach = REACH * max(float(np.quantile(far[water], 0.9)), side)
     places = np.unique(track, axis=0)
     if len(places) > 1:  # soundings on a line may be farther apart than cells
-        apart = cKDTree(places).query(places, 2)[0][:, 1]
-        sounded = far <= min(float(np.quantile(apart, 0.9)) / 2, reach / REACH)
+        apart = float(np.quantile(cKDTree(places).query(places, 2)[0][:, 1], 0.9))
+        # Their cells may be farther apart than they are, by the side of a cell.
+        sounded = far <= min((apart + side) / 2, reach / REACH)
     rows, columns = np.nonzero(water)
     met = np.zeros((DIRECTIONS, len(rows)), dtype=bool)
     for angle, found in zip(2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS, met, strict=True):

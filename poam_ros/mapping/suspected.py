@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import norm
 
-from .calibration import calibrate
+from ..planning.tvu import CONFIDENCE_95
+from .calibration import LEAST_CONSTANT, calibrate
 from .crossed import Crossed
 from .divisions import Divisions
-from .effects import positions_sentence
+from .effects import Calibration, positions_sentence
 from .soundings import Soundings
 
-#: How sure an effect must be, in halves of its interval (3 standard deviations); the most lines, as
-#: the time of an estimate grows with their cube.
-SURE, MOST_LINES = 1.53, 100
+#: How sure an effect must be, in standard deviations, if it is the only one of its kind; the most
+#: lines, as the time of an estimate grows with their cube.
+SURE, MOST_LINES = 3.0, 100
 
 
 def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> list[str]:
     """What ``calibration.calibrated`` would probably correct, in words, the surest first.
 
-    Only effects of ``SURE`` times half their interval: of many, a few exclude 0 by chance. Of a
-    survey of many lines, for which the estimates take long, only offsets of days, files and boats.
+    It must be surer than the correction itself asks for: of many effects, a few exclude 0 by
+    chance. Of a survey of many lines, for which the estimates take long, only offsets of days,
+    files and boats.
 
     Args:
         soundings: of a survey.
@@ -32,12 +35,34 @@ def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> lis
     divisions = Divisions.of(soundings, crossed.line).at(kept)
     calibration = calibrate(soundings[kept], divisions, water_level)
     found = [
-        (abs(each.value) / (each.high - each.value), each.estimate)
-        for each in calibration.effects
-        if each.applied
-    ]
-    found += [
-        (max(each.sure for each in errors), positions_sentence(errors))
+        (max(each.sure for each in errors) * CONFIDENCE_95 / SURE, positions_sentence(errors))
         for errors in calibration.position_errors
     ]
-    return [sentence for sure, sentence in sorted(found, reverse=True) if sure >= SURE]
+    found += _of_days(calibration)
+    lines = _limit(len(divisions.line.names))
+    for each in calibration.effects:
+        if each.applied and each.kind not in ("level", "scale"):
+            sure = CONFIDENCE_95 * abs(each.value) / (each.high - each.value)
+            found.append((sure / (lines if each.kind == "line" else SURE), each.estimate))
+    return [sentence for sure, sentence in sorted(found, reverse=True) if sure >= 1]
+
+
+def _of_days(calibration: Calibration) -> list[tuple[float, str]]:
+    """Levels and scales that would be corrected, and how sure they are together, in units of the
+    limit: each alone may be large where they nearly cancel."""
+    found = []
+    limit = _limit(len(calibration.levels) - 1)
+    for name, (off, std) in calibration.best_known.items():
+        if abs(off) >= max(LEAST_CONSTANT, limit * std):
+            found += [
+                (abs(off) / std / limit, each.estimate)
+                for each in calibration.effects
+                if each.applied and each.name == name and each.kind in ("level", "scale")
+            ]
+    return found
+
+
+def _limit(count: int) -> float:
+    """How sure the surest of ``count`` effects must be, in standard deviations, to be as rare as a
+    single one that is ``SURE``."""
+    return float(norm.isf(norm.sf(SURE) / max(count, 1)))

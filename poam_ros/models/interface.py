@@ -134,12 +134,19 @@ class SupportsLand(Protocol):
         """Ignore data across this land, in the model's coordinates, from now on."""
 
 
+class Drawn(NamedTuple):
+    """Places [G, D], and joint draws there less their mean [count, G]."""
+
+    X: Tensor
+    deviations: Tensor
+
+
 @runtime_checkable
 class SupportsSampling(Protocol):
     """A model that draws maps jointly at more places than a covariance can be factorised for."""
 
-    def sample(self, X: Tensor, count: int, generator: Generator) -> Tensor:
-        """Joint draws at X [N, D], without noise [count, N].
+    def deviations(self, X: Tensor, count: int, generator: Generator, given: Drawn) -> Tensor:
+        """Joint draws at X [N, D] less their mean, without noise [count, N], given others.
 
         Raises:
             CholeskyError: a matrix is not positive definite.

@@ -294,3 +294,21 @@ def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:
     """
     # LAPACK's pstrf factorises to the end; its first pivots do not depend on that.
     return pstrf(K, tolerance)[:rank]
+
+
+def conditional_draws(covariance: Tensor, known: Tensor, generator: torch.Generator) -> Tensor:
+    """Joint draws of all but the first G of N variables with mean 0 [count, N - G].
+
+    Args:
+        covariance: of all variables [N, N].
+        known: the first variables in these draws [count, G].
+        generator: of the draws.
+
+    Raises:
+        CholeskyError: the covariance is beyond repair.
+    """
+    count, G = known.shape
+    L, _ = cholesky(covariance, "covariance of the places")
+    white = torch.randn(len(L) - G, count, generator=generator, dtype=torch.float64).to(L)
+    first = torch.linalg.solve_triangular(L[:G, :G], known.mT, upper=False)
+    return (L[G:] @ torch.cat([first, white])).mT

@@ -13,11 +13,12 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
-from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
+from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
 from .doubts import DoubtLog
 from .interface import (
+    Drawn,
     MapperState,
     OnlineModel,
     SupportsCalibration,
@@ -28,7 +29,7 @@ from .interface import (
     SupportsSampling,
 )
 from .lengthscales import scaled
-from .linalg import cholesky
+from .linalg import conditional_draws
 from .prior import PriorMap
 from .registry import MODELS, ModelSettings, takes_noise
 
@@ -308,26 +309,25 @@ class BathymetricMapper:
         covariance = self._model.covariance(self._points("covariance", xy), noise)
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
 
-    def sample(self, xy: np.ndarray, count: int, seed: int) -> np.ndarray:
-        """Joint draws of the bottom at xy [N, 2], without noise [count, N], in m.
-
-        Raises:
-            InputError: wrong shape, no map yet, or too many places for the model.
-            CholeskyError: a matrix is not positive definite.
+    def deviations(
+        self, xy: np.ndarray, count: int, seed: int, given: JointDraws | None = None
+    ) -> np.ndarray:
+        """Joint draws of the bottom at xy [N, 2] less their mean, without noise [count, N], in m;
+        ``given`` those at other places. Raises as ``predict``, and for too many places.
         """
-        x, generator = self._points("sample", xy), torch.Generator().manual_seed(seed)
+        x, generator = self._points("deviations", xy), torch.Generator().manual_seed(seed)
+        places, known = given or (xy[:0], np.empty((count, 0)))
+        scaled_known = torch.from_numpy(known / self._deviation).to(x)
+        before = Drawn(self._points("deviations", places), scaled_known)
         if isinstance(self._model, SupportsSampling):
-            drawn = self._model.sample(x, count, generator)
+            found = self._model.deviations(x, count, generator, before)
         else:
-            covariance = self._model.covariance(x, noise=False)
+            covariance = self._model.covariance(torch.cat([before.X, x]), noise=False)
             if covariance is None:
-                raise InputError(
-                    f"sample: {self.settings.method} cannot draw {len(xy)} places jointly"
-                )
-            L, _ = cholesky(covariance, "covariance of the places")
-            fresh = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
-            drawn = self._model.predict(x, False).mean + (L @ fresh.to(L)).mT
-        return drawn.cpu().numpy() * self._deviation + self._offset + self._drift(xy)
+                method = self.settings.method
+                raise InputError(f"deviations: {method} cannot draw {len(xy)} places jointly")
+            found = conditional_draws(covariance, before.deviations, generator)
+        return found.cpu().numpy() * self._deviation
 
     def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
         """The map on a grid. Its variance includes the noise; its stamp is ``stamp_ns``.

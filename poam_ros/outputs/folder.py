@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +40,8 @@ ROWS = 10_000
 BLOCK = 500_000
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Characters for which a cell is quoted.
+TO_QUOTE = re.compile('[,"\n\r]')
 #: Settings that are paths.
 PATHS = frozenset(("log", "file", "prior", "model"))
 
@@ -110,7 +113,7 @@ def _cell(value: Any) -> str:
     text = str(value)
     if isinstance(value, str) and text.startswith(FORMULA) and not _is_number(text):
         text = f"'{text}"
-    if any(character in text for character in ',"\n\r'):
+    if TO_QUOTE.search(text):
         return '"' + text.replace('"', '""') + '"'
     return text
 

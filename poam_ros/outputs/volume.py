@@ -1,8 +1,9 @@
 """Area, volume and mean depth of the water below any level, with 95 % intervals.
 
 Computed from joint draws of the map: errors of neighbouring cells are correlated and do not average
-out, so cells cannot be treated as independent. Draws are made for blocks of cells: a draw shifts
-all cells of a block by the same amount from their own means.
+out, so cells cannot be treated as independent. On a map of many cells, draws are made for blocks of
+them: a draw shifts all cells of a block by the same amount from their own means. Blocks must be
+smaller than what lies between survey lines, where the map is surest on the lines.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FILE = "volume.csv"
 QUANTITIES = ("area", "volume", "mean_depth")
 COLUMNS = ("level", *(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")))
 #: Number of draws; maximum number of blocks drawn, and of cells counted.
-DRAWS, BLOCKS, CELLS = 400, 2500, 100_000
+DRAWS, CELLS = 400, 100_000
 #: Approximate number of levels between the lowest and the highest cell.
 LEVELS = 25
 #: Quantiles at the ends of a 95 % interval.
@@ -34,7 +35,7 @@ UNITS = {
     "volume": (("km\u00b3", 1e9, 1e9), ("million m\u00b3", 1e6, 1e6), ("m\u00b3", 0.0, 1.0)),
     "mean_depth": (("m", 0.0, 1.0),),
 }
-#: Draws of the bottom's elevation at places [N, 2], without noise [draws, N], in m.
+#: Joint draws of the bottom at places [N, 2], less their mean, without noise [draws, N], in m.
 Draws = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -93,15 +94,15 @@ def measure(
     """
     rows, columns = np.nonzero(np.isfinite(drawn.mean))
     cell = drawn.grid.cell_area
-    block, _ = blocks(rows, columns, BLOCKS)
+    block, _ = blocks(rows, columns, CELLS)
     share = np.bincount(block)
     places = np.column_stack([
         np.bincount(block, axis[index]) / share
         for axis, index in ((drawn.grid.x, columns), (drawn.grid.y, rows))
     ])  # fmt: skip
-    draws = sample(places, DRAWS)
-    deviations = draws - draws.mean(0)
-    some = slice(None, None, -(-len(rows) // CELLS))
+    deviations = sample(places, DRAWS)
+    deviations -= deviations.mean(0)
+    some = _counted(block)
     mean, block = drawn.mean[rows, columns][some], block[some]
     each = cell * len(rows) / len(mean)
     rise = 0.0 * mean if banks is None else banks[rows, columns][some]
@@ -114,6 +115,16 @@ def measure(
         area[number], volume[number] = each * below, each * (below * levels - sums[below])
     depth = np.divide(volume, area, out=np.zeros_like(volume), where=area > 0)
     return WaterBelow(levels, *map(interval, (area, volume, depth)))
+
+
+def _counted(block: np.ndarray) -> np.ndarray:
+    """The cells (indices) that are counted for all, of which each lies in a block [N]: in the order
+    of their blocks, one at random in each run."""
+    step = -(-len(block) // CELLS)
+    runs = step * np.arange(len(block) // step)
+    within = np.random.default_rng(0).integers(step, size=len(runs))
+    some: np.ndarray = np.argsort(block, kind="stable")[runs + within]
+    return some
 
 
 def blocks(rows: np.ndarray, columns: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -133,6 +133,24 @@ def test_of_very_many_lines_only_offsets_of_days_are_suspected(monkeypatch):
     assert suspected_in(planted(survey(), 0.4, level=0.2)) == ["an offset of day 2023-11-15"]
 
 
+def test_a_level_and_a_scale_that_nearly_cancel_are_not_suspected():
+    whole = planted(survey(), level=0.2, scale=0.01, days_of=(1, 1))
+    found = found_in(whole)
+    ((name, (off, std)),) = ((n, v) for n, v in found.best_known.items() if v[0] > 0.05)
+    assert name == days(whole).names[1] and std < 0.02
+    middle = np.median(-whole.z)
+    assert off == pytest.approx(0.2 - 0.01 * middle, abs=0.04)
+    both = [each.estimate for each in found.effects if each.applied and each.name == name]
+    assert {sentence for _, sentence in suspecting._of_days(found)} == set(both)
+    cancelling = replace(found, best_known={name: (0.01, std)})
+    assert not suspecting._of_days(cancelling)
+
+
+def test_of_many_lines_the_surest_must_be_surer():
+    assert suspecting._limit(1) == pytest.approx(suspecting.SURE)
+    assert suspecting._limit(30) == pytest.approx(3.92, abs=0.01)  # a tail of 0.00135 / 30
+
+
 def in_three_recordings(whole: Soundings) -> Soundings:
     """The same lines, without a pause but at two places."""
     count = len(whole.labels[LINE].names)

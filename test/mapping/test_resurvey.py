@@ -27,6 +27,16 @@ def test_cells_between_lines_are_compared_and_those_beyond_are_not(step):
     assert not between[beyond].any()
 
 
+@pytest.mark.parametrize("step", [0.6, 0.8, 1.3])
+def test_soundings_a_little_farther_apart_than_cells_make_a_line_without_gaps(step):
+    grid = Grid.cells(Extent(-2, 82, -2, 22), 0.5)
+    track = np.array([(x, y) for y in range(0, 21, 5) for x in np.arange(0, 80, step)])
+    between = between_soundings(grid, np.ones(grid.shape, dtype=bool), track)
+    x, y = (axis.reshape(grid.shape) for axis in grid.points.T)
+    assert between[(x > 2) & (x < 77) & (y > 0) & (y < 20)].all()
+    assert not between[(y < -1) | (y > 21)].any()
+
+
 def test_land_between_two_lines_separates_them():
     track = lines()
     wall = (np.abs(Y - 51) < 1) & (X > 30) & (X < 70)

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping import drawing
+from poam_ros.mapping import drawing, joint_draws
 from poam_ros.mapping.drawing import draw, predict
-from poam_ros.mapping.parallel import cluster, cross_validate, draw_in_bands
+from poam_ros.mapping.parallel import cluster, cross_validate, draw_in_bands, draw_tiles
 from poam_ros.mapping.sounding_map import (
     cell_size,
     learn,
@@ -175,8 +176,8 @@ def test_folds_hold_out_every_sounding_once(survey):
 
 
 @pytest.mark.slow
-def test_parallel_folds_equal_serial_ones(survey, mapper):
-    """Folds, and the map in bands that a worker predicts with a mapper of its own."""
+def test_parallel_folds_equal_serial_ones(survey, mapper, monkeypatch):
+    """Folds, and the map in bands and joint draws in tiles by a worker with a mapper of its own."""
     pytest.importorskip("distributed")
     few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
     grid, seen = map_grid(WORKSPACE, 1.0), []
@@ -185,6 +186,13 @@ def test_parallel_folds_equal_serial_ones(survey, mapper):
         beside = cross_validate(few, WORKSPACE, settings, 2, client)
         bands = draw_in_bands(client, mapper, grid, seen.append)
         within = draw_in_bands(client, mapper, grid, seen.append, wanted)
+        monkeypatch.setattr(joint_draws, "FIRST", 30)
+        monkeypatch.setattr(joint_draws, "WIDE", 4)
+        tiles = partial(draw_tiles, client)
+        draws = joint_draws.joint_draws(mapper, grid.points[::7], 20, 5, tiles)
+    np.testing.assert_allclose(
+        draws, joint_draws.joint_draws(mapper, grid.points[::7], 20, 5), rtol=0, atol=1e-4
+    )
     turn = cross_validate(few, WORKSPACE, settings, 2)
     np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)
     np.testing.assert_array_equal(beside.fold, turn.fold)

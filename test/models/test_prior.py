@@ -144,14 +144,12 @@ def test_all_targets_follow_a_changed_trust():
     )
 
 
-def test_maps_predictions_and_draws_include_the_prior():
+def test_maps_and_predictions_include_the_prior():
     mapper = learned("nngp", prior_of(coarse), batches=1)
     mapper._model.options = replace(mapper._model.options, blending=0.0)
     grid = Grid.cells(WORKSPACE, 4.0)
     mean = mapper.predict(grid.points).mean
     np.testing.assert_allclose(mapper.map(grid).mean.ravel(), mean, atol=1e-9)
-    drawn = mapper.sample(grid.points, 200, 0).mean(0)
-    assert np.corrcoef(drawn, mean)[0, 1] > 0.95
     elsewhere = MapperSnapshot.of(mapper).mapper
     np.testing.assert_array_equal(elsewhere.predict(grid.points).mean, mean)
 

@@ -294,6 +294,7 @@ def _map(
         from ...core.geometry import map_grid
         from ...core.process import configure_process
         from ...mapping.drawing import draw
+        from ...mapping.joint_draws import here as draw_tiles
         from ...mapping.sounding_map import cell_size, map_soundings
         from ...outputs.held_out import split_folds, split_off, write_validation
         from ...outputs.report_texts import CALIBRATED_NOTE
@@ -301,9 +302,10 @@ def _map(
 
         configure_process(survey.settings.model.threads)
     if client is not None:
-        from ...mapping.parallel import draw_in_bands
+        from ...mapping import parallel
 
-        draw = partial(draw_in_bands, client)
+        draw = partial(parallel.draw_in_bands, client)
+        draw_tiles = partial(parallel.draw_tiles, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     cell = cell_size(workspace, np.inf if outline is None else outline.area)
     grid = map_grid(workspace, args.resolution or survey.resolution or cell)
@@ -318,8 +320,8 @@ def _map(
     learned = count if held_out is None else int((~held_out).sum())
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw, outline,
-            extrapolate, args.order,
+            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw,
+            draw_tiles, outline, extrapolate, args.order,
         )  # fmt: skip
     checked = mapped.held_out
     print(

@@ -17,7 +17,7 @@ from ...core.errors import InputError
 from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction, grid_points
-from ..interface import Doubts, ModelState, until
+from ..interface import Doubts, Drawn, ModelState, until
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing
@@ -317,19 +317,18 @@ class NeighbourGP:
         return joint.to(X)
 
     @torch.no_grad()
-    def sample(self, X: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """Joint draws at X [N, 2], without noise [count, N]. See ``SupportsSampling``.
+    def deviations(self, X: Tensor, count: int, generator: torch.Generator, given: Drawn) -> Tensor:
+        """Joint draws at X [N, 2] less their mean [count, N]. See ``SupportsSampling``.
 
         If sums are widened, so are the deviations of the draws, everywhere alike.
         """
-        x, kernel, options = _here(X), self._averaged(), self.options
+        x, options, wider = _here(X), self.options, self._widening.sums**0.5
         near = self._store.spread(
             x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
         )
-        found = condition(kernel, self._store.sites, x, near)
         noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
-        deviations = simulate(kernel, self._store, x, near, noise)
-        return (found.mean + self._widening.sums**0.5 * deviations).to(X)
+        given = Drawn(_here(given.X), _here(given.deviations) / wider)
+        return (wider * simulate(self._averaged(), self._store, x, near, noise, given)).to(X)
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:

@@ -13,6 +13,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from ..interface import Drawn
 from .conditional import weights
 from .kernel import Kernel, TrainingData
 from .sites import SiteStore
@@ -22,7 +23,10 @@ from .visible import hidden_by
 BEFORE = 16
 
 
-def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: Tensor) -> Tensor:
+def simulate(
+    kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: Tensor,
+    given: Drawn | None = None,
+) -> Tensor:  # fmt: skip
     """Joint draws less their mean, without noise [count, N].
 
     Args:
@@ -31,29 +35,34 @@ def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: T
         x: places [N, 2].
         near: neighbours of each place among the data [N, k], -1 for none.
         noise: standard normal draws [N, count].
+        given: places drawn before all these, with their draws less their mean.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
     order = torch.from_numpy(farthest_first(x.numpy()))
     x, near = x[order], near[order]
-    before = torch.from_numpy(_nearest_before(x.numpy(), min(BEFORE, len(x))))
+    x_given, known = given or (x[:0], noise[:0].mT)
+    places, begin = torch.cat([x_given, x]), len(x_given)
+    before = torch.from_numpy(_nearest_before(places.numpy(), min(BEFORE, len(places)), begin))
     data = store.sites
-    first, nothing = len(data.x), x.new_zeros(len(x))
+    first, nothing = len(data.x), places.new_zeros(len(places))
     own = None if data.own is None else torch.cat([data.own, nothing])
     together = TrainingData(
-        torch.cat([data.x, x]), torch.cat([data.y, nothing]), torch.cat([data.noise, nothing]), own
-    )
+        torch.cat([data.x, places]), torch.cat([data.y, nothing]),
+        torch.cat([data.noise, nothing]), own,
+    )  # fmt: skip
     both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)
-    before[hidden_by(store.land, x, x, before)] = -1
+    before[hidden_by(store.land, x, places, before)] = -1
     b, variance = weights(kernel, together, x, both)
     rows, deviation = b[:, near.shape[1] :].numpy(), variance.sqrt().numpy()
-    drawn, place, fresh = np.empty(tuple(noise.shape)), before.numpy(), noise.numpy()
+    drawn = np.concatenate([known.mT.numpy(), np.empty(tuple(noise.shape))])
+    place, fresh = before.numpy(), noise.numpy()
     for i in range(len(x)):
         there = place[i] >= 0
-        drawn[i] = rows[i, there] @ drawn[place[i, there]] + deviation[i] * fresh[i]
+        drawn[begin + i] = rows[i, there] @ drawn[place[i, there]] + deviation[i] * fresh[i]
     found = torch.empty(noise.shape[1], len(x), dtype=torch.float64)
-    found[:, order] = torch.from_numpy(drawn.T)
+    found[:, order] = torch.from_numpy(drawn[begin:].T)
     return found
 
 
@@ -70,11 +79,12 @@ def farthest_first(x: np.ndarray) -> np.ndarray:
     return order
 
 
-def _nearest_before(x: np.ndarray, k: int) -> np.ndarray:
-    """For each place, the k nearest of those before it [N, k], -1 for none."""
+def _nearest_before(x: np.ndarray, k: int, begin: int = 0) -> np.ndarray:
+    """For each place from ``begin``, the k nearest of those before it [N - begin, k], -1 for
+    none."""
     found = np.full((len(x), k), -1, dtype=np.int64)
-    begin, end = 1, 2  # those before ``begin`` serve all up to ``end``, and the few between them
-    while begin < len(x):
+    first, begin = begin, max(begin, 1)
+    while begin < len(x):  # those before ``begin`` serve all up to ``end``, and the few between
         end = min(len(x), max(begin + 1, 2 * begin))
         tree = cKDTree(x[:end])
         reach = min(end, 4 * k + 1)
@@ -84,4 +94,4 @@ def _nearest_before(x: np.ndarray, k: int) -> np.ndarray:
             earlier = near[row][near[row] < i][:k]
             found[i, : len(earlier)] = earlier
         begin = end
-    return found
+    return found[first:]

@@ -60,7 +60,7 @@ def test_compiled_and_plain_code_hide_the_same_sites():
 @pytest.mark.parametrize("separated", [True, False])
 def test_basins_do_not_mix_across_a_spit(backend, separated):
     mapper = learned(shore() if separated else None)
-    errors = [mapper.predict(SHORES).mean - DEPTHS, mapper.sample(SHORES, 50, 0).mean(0) - DEPTHS]
+    errors = [mapper.predict(SHORES).mean - DEPTHS]
     grid = Grid.cells(Extent(0, 100, 10, 60), 1.0)
     drawn = mapper.map(grid)
     truth = np.where(grid.points[:, 0] < 50, -5.0, -15.0)
@@ -71,7 +71,7 @@ def test_basins_do_not_mix_across_a_spit(backend, separated):
 
 
 def test_draws_of_two_basins_are_independent():
-    draws = learned(shore()).sample(SHORES[:2], 400, 0)
+    draws = learned(shore()).deviations(SHORES[:2], 400, 0)
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.2
 
 

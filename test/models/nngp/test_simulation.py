@@ -7,6 +7,7 @@ from problems import scattered
 
 from poam_ros.core.geometry import Extent
 from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Drawn
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp import simulation
 from poam_ros.models.nngp.calibration import VarianceCalibration
@@ -24,13 +25,22 @@ def learned(count=32):
     return model
 
 
-def test_draws_have_the_joint_covariance():
-    """With all data and all places before as neighbours nothing is approximated."""
+def none_before(count):
+    return Drawn(torch.empty(0, 2, dtype=torch.float64), torch.empty(count, 0))
+
+
+@pytest.mark.parametrize("first", [1, 6])
+def test_draws_have_the_joint_covariance(first):
+    """With all data and all places before as neighbours nothing is approximated; in two
+    parts, the second given the first."""
     model, x = learned(), scattered(simulation.BEFORE, 3).X
     exact = model.covariance(x, noise=False)
-    draws = model.sample(x, 40_000, torch.Generator().manual_seed(0))
+    generator, given = torch.Generator().manual_seed(0), none_before(40_000)
+    draws = model.deviations(x[:first], 40_000, generator, given)
+    given = Drawn(x[:first], draws)
+    draws = torch.cat([draws, model.deviations(x[first:], 40_000, generator, given)], dim=1)
     scale = exact.diagonal().sqrt()
-    assert (draws.mean(0) - model.predict(x).mean).abs().max() < 0.03 * scale.max()
+    assert draws.mean(0).abs().max() < 0.03 * scale.max()
     error = (torch.cov(draws.T) - exact) / (scale[:, None] * scale)
     assert error.abs().max() < 0.04
     correlation = exact / (scale[:, None] * scale)
@@ -39,10 +49,10 @@ def test_draws_have_the_joint_covariance():
 
 def test_draws_are_widened_by_the_factor_of_sums_alone():
     model, x = learned(200), scattered(60, 3).X
-    before = model.sample(x, 400, torch.Generator().manual_seed(0))
+    before = model.deviations(x, 400, torch.Generator().manual_seed(0), none_before(400))
     model._widening = VarianceCalibration(0.5, 9.0, 4.0)
-    after = model.sample(x, 400, torch.Generator().manual_seed(0))
-    assert torch.allclose(after - after.mean(0), 2 * (before - before.mean(0)), atol=1e-9)
+    after = model.deviations(x, 400, torch.Generator().manual_seed(0), none_before(400))
+    assert torch.allclose(after, 2 * before, atol=1e-9)
 
 
 def test_the_order_goes_from_far_to_near():
@@ -61,6 +71,7 @@ def test_neighbours_among_earlier_places_are_the_nearest():
     for i in (0, 1, 4, 5, 50, 199):
         distance = np.square(x[:i] - x[i]).sum(1)
         assert set(found[i][found[i] >= 0]) == set(np.argsort(distance)[:5]), i
+    assert np.array_equal(np.sort(simulation._nearest_before(x, 5, 50)), np.sort(found[50:]))
 
 
 @pytest.mark.parametrize("method", ["nngp", "poam"])
@@ -69,10 +80,12 @@ def test_every_mapper_draws(method):
     mapper = BathymetricMapper(Extent(0, 50, 0, 50), ModelSettings(method=method))
     mapper.update(xy, -5 + np.sin(xy[:, 0] / 10))
     places = np.random.default_rng(1).uniform(0, 50, size=(40, 2))
-    draws = mapper.sample(places, 500, seed=3)
+    draws = mapper.deviations(places, 500, seed=3)
     assert draws.shape == (500, 40)
-    found = mapper.predict(places, noise=False)
-    std = np.sqrt(found.variance)
-    assert np.abs(draws.mean(0) - found.mean).max() < 0.3 * std.max()
+    std = np.sqrt(mapper.predict(places, noise=False).variance)
+    assert np.abs(draws.mean(0)).max() < 0.3 * std.max()
     assert np.abs(draws.std(0) / std - 1).max() < 0.35
-    assert np.array_equal(draws, mapper.sample(places, 500, seed=3))
+    assert np.array_equal(draws, mapper.deviations(places, 500, seed=3))
+    near = places + 0.01  # as good as the same places
+    again = mapper.deviations(near, 500, 4, (places, draws))
+    assert np.abs(again - draws).max() < 0.2 * std.max()

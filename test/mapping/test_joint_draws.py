@@ -1,0 +1,70 @@
+"""Joint draws at many places, in tiles: as good as those of all places together."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.mapping import joint_draws as module
+from poam_ros.mapping.joint_draws import here, joint_draws
+from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.registry import ModelSettings
+
+EXTENT = Extent(0, 100, 0, 100)
+PLACES = Grid.cells(EXTENT, 4.0).points
+
+
+@pytest.fixture(scope="module", params=["nngp", "poam"])
+def mapper(request):
+    """Lines 25 m apart over a bottom that is uncertain between them."""
+    rng = np.random.default_rng(0)
+    xy = np.array([(x, y) for y in np.arange(10, 100, 25.0) for x in np.arange(0, 100, 5.0)])
+    z = -8 + np.sin(xy[:, 0] / 9) + np.cos(xy[:, 1] / 7) + 0.05 * rng.standard_normal(len(xy))
+    mapper = BathymetricMapper(EXTENT, ModelSettings(method=request.param))
+    mapper.update(xy, z)
+    return mapper
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Few places in the first round, and small tiles."""
+    monkeypatch.setattr(module, "FIRST", 40)
+    monkeypatch.setattr(module, "WIDE", 6)
+
+
+def test_few_places_are_drawn_together(mapper):
+    draws = joint_draws(mapper, PLACES, 5, 3)
+    np.testing.assert_allclose(draws, mapper.deviations(PLACES, 5, 3), atol=1e-5)
+
+
+def test_tiles_have_the_covariance_of_all_places_together(mapper, small):
+    """At places, between neighbours on either side of tiles' borders, and of the mean of all."""
+    draws = joint_draws(mapper, PLACES, 2000, 1).astype(float)
+    together = mapper.deviations(PLACES, 2000, 2)
+    scale = together.std(0)
+    assert draws.std(0) == pytest.approx(scale, abs=0.1 * scale.max())
+    assert draws.mean(1).std() == pytest.approx(together.mean(1).std(), rel=0.1)
+    for step in (1, 25):  # to the next column, and the next row
+        pair, whole = (
+            (each[:, step:] * each[:, :-step]).mean(0) / scale.max() ** 2
+            for each in (draws, together)
+        )
+        assert np.abs(pair - whole).mean() < 0.05 and np.abs(pair - whole).max() < 0.4
+    assert (together[:, 1:] * together[:, :-1]).mean() > 0.5 * together.var()
+
+
+def test_the_order_of_the_tiles_makes_no_difference(mapper, small):
+    rounds = []
+
+    def backwards(mapper, tiles):
+        rounds.append(len(tiles))
+        return list(here(mapper, tiles[::-1]))[::-1]
+
+    found = joint_draws(mapper, PLACES, 4, 1, backwards)
+    assert np.array_equal(found, joint_draws(mapper, PLACES, 4, 1))
+    assert len(rounds) >= 2 and max(rounds) > 4
+
+
+def test_places_at_one_point_and_on_a_line_come_to_an_end(mapper, small):
+    for xy in (PLACES[:1].repeat(60, axis=0), PLACES[:, :1] * (1.0, 0.0) + (0.0, 50.0)):
+        draws = joint_draws(mapper, xy + 1e-3 * np.arange(len(xy))[:, None], 3, 0)
+        assert draws.shape == (3, len(xy)) and np.isfinite(draws).all()
