@@ -68,6 +68,7 @@ class Mission:
         goals: the queue of goals. ``budget``: its limits. ``starts``: number of calls of ``start``.
         track: where the vehicle was, and when.
         deep: the routes that keep water under the transducer; None: it does not matter.
+        way_home: when to turn back, and the current.
 
     Raises:
         InputError: the pilot survey is not a path, or the mission has no time before its way home.
@@ -105,7 +106,7 @@ class Mission:
                 f"home_reserve: expected less than max_duration ({max_duration:g} s), got "
                 f"{reserve:g} s"
             )
-        self._way_home = WayHome(self.goals, self.track, reserve)
+        self.way_home = WayHome(self.goals, self.track, reserve)
         self._choose: Choose | None = None
         self.state_before_pause = PILOT  # PILOT or EXPLORING
         self._returning = False
@@ -167,7 +168,7 @@ class Mission:
         """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
         if self.position is None or self.home is None or now is None:
             return no_extra
-        return self._way_home.extra(self.position, self.home, self.budget, now, speed)
+        return self.way_home.extra(self.position, self.home, self.budget, now, speed)
 
     def update_position(
         self, position: np.ndarray, now: float, measured: float | None = None
@@ -206,7 +207,7 @@ class Mission:
         budget = self.budget
         if budget.start_time_s is not None:
             self.end(budget.exhausted(now))
-        if self.active and self._way_home.due(self.position, self.home, budget, now):
+        if self.active and self.way_home.due(self.position, self.home, budget, now):
             self.end(f"the way home takes the rest of max_duration ({budget.max_duration:g} s)")
 
     def set_planner(self, choose: Choose | None) -> None:
@@ -366,7 +367,7 @@ class Mission:
         if self.deep is not None:
             counts["turned_back"] = self.deep.turned_back
         values = {"state": self.state, "reason": self.reason, **counts}
-        current = self._way_home.current
+        current = self.way_home.current
         return values if current is None else {**values, "current": str(current)}
 
     def _follow_stamps(self, now: float, measured: float) -> None:

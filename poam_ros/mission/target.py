@@ -365,7 +365,7 @@ class MapTarget:
     def _forecast(
         self, mission: Mission, drawn: ElevationMap, now: float
     ) -> RemainingForecast | None:
-        """The time left at the mean speed so far; None: unknown, or the target is met."""
+        """The time left; None: unknown, or the target is met."""
         budget, driven, settings = mission.budget, mission.track.length, self.settings
         began, since = budget.start_time_s, driven - budget.driven_at_start
         if mission.state != EXPLORING or began is None or since <= 0 or not settings.tvu:
@@ -376,7 +376,7 @@ class MapTarget:
         except InputError:  # the map is too small, or known at once
             return None
         way = distance_left(bottom, settings.tvu, settings.share, self._reached, mission.workspace)
-        return way and way.times((now - began) / since)
+        return way and way.times(mission.way_home.seconds_per_metre(budget, now))
 
     @property
     def _level(self) -> float:

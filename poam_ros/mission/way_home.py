@@ -1,5 +1,5 @@
-"""When the vehicle has to turn back to be home in time, in a current that is learned from its
-track. Numpy only."""
+"""When the vehicle has to turn back to be home in time, and how long the rest of a mission takes,
+in a current that is learned from its track. Numpy only."""
 
 from __future__ import annotations
 
@@ -129,15 +129,33 @@ class WayHome:
 
         return extra
 
+    def seconds_per_metre(self, budget: Budget, now: float) -> float:
+        """Expected time in s for a metre of the rest of the mission, at ``now`` (s).
+
+        At the mean speed so far, pauses included. Where the current is known, as along the newest
+        part of the track there and back: a survey soon goes the other way, too.
+        """
+        so_far = 1 / budget.pace(self._track.length, now, math.inf)
+        current = self._learn(self._goals.arrival.get("max_speed", 1.0))
+        if self.current is None:
+            return so_far
+        places = self._track.newest[:, 1:]
+        pauses = max(1.0, so_far * current.mean_speed(places))
+        return pauses / current.mean_speed(np.vstack((places, places[::-1])))
+
     def _limited(self, budget: Budget) -> bool:
         return self._reserve > 0 and budget.max_duration > 0
 
-    def _seconds(self, home: np.ndarray, speed: float) -> Callable[[np.ndarray], float]:
-        """Time in s for the way from a place [2], with a turn at its beginning, and the reserve."""
+    def _learn(self, speed: float) -> Current:
+        """The current and the speed through water: as learned, or as stated, at ``speed`` (m/s)."""
         stated = Current.at_most(self._goals.arrival.get("current", (0.0, 0.0)), speed)
         learned = learned_current(self._track.newest, speed, (stated.x, stated.y))
         self.current = learned or (None if stated.still else stated)
-        current = self.current or stated
+        return self.current or stated
+
+    def _seconds(self, home: np.ndarray, speed: float) -> Callable[[np.ndarray], float]:
+        """Time in s for the way from a place [2], with a turn at its beginning, and the reserve."""
+        current = self._learn(speed)
         extra = math.pi * self._goals.turning_radius / current.speed + self._reserve
 
         def seconds(place: np.ndarray) -> float:
