@@ -12,9 +12,9 @@ from .divisions import Divisions
 from .effects import Calibration, positions_sentence
 from .soundings import Soundings
 
-#: How sure an effect must be, in standard deviations, if it is the only one of its kind; the most
-#: lines, as the time of an estimate grows with their cube.
-SURE, MOST_LINES = 3.0, 100
+#: How sure an effect must be, in standard deviations, if it is the only one of its kind; the same
+#: of a day; and the most lines, as the time of an estimate grows with their cube.
+SURE, SURE_DAY, MOST_LINES = 3.0, 2.25, 100
 
 
 def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> list[str]:
@@ -39,7 +39,7 @@ def suspected(soundings: Soundings, crossed: Crossed, water_level: float) -> lis
         for errors in calibration.position_errors
     ]
     found += _of_days(calibration)
-    lines = _limit(len(divisions.line.names))
+    lines = _limit(SURE, len(divisions.line.names))
     for each in calibration.effects:
         if each.applied and each.kind not in ("level", "scale"):
             sure = CONFIDENCE_95 * abs(each.value) / (each.high - each.value)
@@ -51,7 +51,7 @@ def _of_days(calibration: Calibration) -> list[tuple[float, str]]:
     """Levels and scales that would be corrected, and how sure they are together, in units of the
     limit: each alone may be large where they nearly cancel."""
     found = []
-    limit = _limit(len(calibration.levels) - 1)
+    limit = _limit(SURE_DAY, len(calibration.levels) - 1)
     for name, (off, std) in calibration.best_known.items():
         if abs(off) >= max(LEAST_CONSTANT, limit * std):
             found += [
@@ -62,7 +62,7 @@ def _of_days(calibration: Calibration) -> list[tuple[float, str]]:
     return found
 
 
-def _limit(count: int) -> float:
+def _limit(sure: float, count: int) -> float:
     """How sure the surest of ``count`` effects must be, in standard deviations, to be as rare as a
-    single one that is ``SURE``."""
-    return float(norm.isf(norm.sf(SURE) / max(count, 1)))
+    single one that is ``sure``."""
+    return float(norm.isf(norm.sf(sure) / max(count, 1)))

@@ -147,8 +147,8 @@ def test_a_level_and_a_scale_that_nearly_cancel_are_not_suspected():
 
 
 def test_of_many_lines_the_surest_must_be_surer():
-    assert suspecting._limit(1) == pytest.approx(suspecting.SURE)
-    assert suspecting._limit(30) == pytest.approx(3.92, abs=0.01)  # a tail of 0.00135 / 30
+    assert suspecting._limit(3.0, 1) == pytest.approx(3.0)
+    assert suspecting._limit(3.0, 30) == pytest.approx(3.92, abs=0.01)  # a tail of 0.00135 / 30
 
 
 def in_three_recordings(whole: Soundings) -> Soundings:
