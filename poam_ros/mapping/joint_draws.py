@@ -14,6 +14,8 @@ FIRST = 2500
 #: Side of the tiles of later rounds, and how far around a tile earlier places count; both in the
 #: distance between the places of that round.
 WIDE, AROUND = 32, 4
+#: Side of the smallest squares, as a share of that of the first.
+LEAST = 1e-6
 #: Arguments of ``BathymetricMapper.deviations``, and what calls it for each of a round, in order.
 Tile = tuple[np.ndarray, int, int, JointDraws]
 DrawTiles = Callable[[BathymetricMapper, list[Tile]], Iterable[np.ndarray]]
@@ -68,22 +70,20 @@ def joint_draws(
 def _rounds(xy: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     """The places (indices) of each round, one in each square that has none yet, and the side of
     these squares; the last round has all that are left."""
-    if len(xy) <= FIRST:
-        yield 0.0, np.arange(len(xy))
-        return
     extent = np.ptp(xy, axis=0)
-    side, left = float(np.sqrt(max(extent.prod() / FIRST, (extent.max() / FIRST) ** 2))), len(xy)
-    least = side * np.sqrt(FIRST / len(xy))
+    side = float(np.sqrt(max(extent.prod() / FIRST, (extent.max() / FIRST) ** 2)))
+    least, enough = side * LEAST, len(xy) / 4 if len(xy) > FIRST else 0
     known = np.zeros(len(xy), dtype=bool)
-    while left:
-        if side > least:
+    while not known.all():
+        if known.sum() < enough and side > least:
             order = np.argsort(~known, kind="stable")  # a known place stands for its square
             rows = order[np.unique(_squares(xy[order], side), axis=0, return_index=True)[1]]
             rows = rows[~known[rows]]
         else:
             rows = np.flatnonzero(~known)
-        yield side, rows
-        known[rows], left, side = True, left - len(rows), side / 2
+        if len(rows):  # none: the places lie in groups that are far apart
+            yield side, rows
+        known[rows], side = True, side / 2
 
 
 def _tiles(xy: np.ndarray, rows: np.ndarray, side: float) -> list[np.ndarray]:

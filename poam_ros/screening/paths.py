@@ -107,6 +107,9 @@ class Paths:
         begin: np.ndarray,
         length: np.ndarray,
     ) -> None:
+        xy, ranges, evidence, scatter = (
+            np.asarray(each, dtype=np.float64) for each in (xy, ranges, evidence, scatter)
+        )
         self.xy, self.r, self.scatter, self.slope = xy, ranges, scatter, slope
         self.begin, self.length, self.evidence = begin, length, evidence
         self.depth = ranges[:, None] / FACTORS  # [N, S]

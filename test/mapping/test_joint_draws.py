@@ -68,3 +68,22 @@ def test_places_at_one_point_and_on_a_line_come_to_an_end(mapper, small):
     for xy in (PLACES[:1].repeat(60, axis=0), PLACES[:, :1] * (1.0, 0.0) + (0.0, 50.0)):
         draws = joint_draws(mapper, xy + 1e-3 * np.arange(len(xy))[:, None], 3, 0)
         assert draws.shape == (3, len(xy)) and np.isfinite(draws).all()
+
+
+@pytest.mark.parametrize("shape", ["square", "two lakes far apart", "river", "one point"])
+def test_tiles_are_small_whatever_the_shape_of_the_area(shape):
+    rows, columns = np.indices((100, 100)).reshape(2, -1)
+    xy = np.column_stack((rows, columns)).astype(float)
+    if shape == "two lakes far apart":
+        xy[rows < 50] -= 1e5
+    if shape == "river":
+        xy = np.column_stack((100 * columns + rows, 100 * columns)).astype(float)
+    if shape == "one point":
+        xy[:] = 3.0
+    drawn, tiles = [], [0]
+    for number, (side, places) in enumerate(module._rounds(xy)):
+        drawn.append(places)
+        if number:
+            tiles += map(len, module._tiles(xy, places, module.WIDE * side))
+    assert np.array_equal(np.sort(np.concatenate(drawn)), np.arange(len(xy)))
+    assert min(map(len, drawn)) > 0 and max(tiles) <= module.WIDE**2

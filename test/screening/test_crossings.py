@@ -19,6 +19,7 @@ from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.held_out import split_off
 from poam_ros.screening import paths
 from poam_ros.screening.crossings import find_crossings
+from poam_ros.screening.lines import find_lines
 
 BAJA = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "baja.csv"
 
@@ -246,6 +247,14 @@ def test_numpy_finds_what_the_compiled_search_does_however_many_steps_it_weighs_
     for count in (1, 100, paths.AT_ONCE):
         monkeypatch.setattr(paths, "AT_ONCE", count)
         np.testing.assert_array_equal(multiples_of(survey), found)
+
+
+def test_single_precision_makes_no_difference():
+    survey = random_survey(305)
+    line, (xy, r) = find_lines(survey.xy), (v.astype(np.float32) for v in (survey.xy, -survey.z))
+    found = find_crossings(xy, -r, line, r).multiple
+    expected = find_crossings(xy.astype(float), -r, line, r.astype(float)).multiple
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_bottom_that_drops_where_no_sounding_was_taken_is_no_double_echo():
