@@ -84,7 +84,7 @@ setup(
         "Typing :: Typed",
     ],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"]},
+    package_data={NAME: ["py.typed", "ros/common/*.xml"]},
     python_requires=">=3.10",
     install_requires=REQUIRED,
     ext_modules=NATIVE,

@@ -183,8 +183,10 @@ class LiveView:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
 
+        from ...ros.common.transport import avoid_shared_memory
         from ...ros.viewers.graph_monitor import GraphMonitor
 
+        avoid_shared_memory()
         self._context: Any = rclpy.Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node(

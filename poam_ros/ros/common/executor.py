@@ -23,6 +23,7 @@ from rclpy.subscription import Subscription
 
 from ...core.errors import InputError
 from .node import ManagedNode
+from .transport import avoid_shared_memory
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: The exceptions for a parameter with a wrong value.
@@ -40,6 +41,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
     argument, a file or a parameter is wrong (one line on stderr). 1: any other failure (traceback
     on stderr).
     """
+    avoid_shared_memory()
     with _Stop() as stop:
         try:
             # Not rclpy's signal handlers: they shut the context down in the middle of callbacks,

@@ -1,0 +1,53 @@
+"""Messages do not go through shared memory, where a killed process leaves a port behind."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from poam_ros.ros.common.transport import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory
+
+NODE = """
+import rclpy
+from poam_ros.ros.common.transport import avoid_shared_memory
+avoid_shared_memory()
+rclpy.init()
+node = rclpy.create_node("quiet")
+print(sum("/dev/shm/fast" in line for line in open("/proc/self/maps")))
+"""
+
+
+def unset(env):
+    return {name: value for name, value in env.items() if name not in (TRANSPORTS, *PROFILES)}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="not Linux")
+@pytest.mark.parametrize("found", ["LOCALHOST", "OFF"])
+def test_a_node_maps_no_shared_memory(found, ros_env, other_domain):
+    env = {**unset(ros_env), RANGE: found, "ROS_DOMAIN_ID": str(other_domain)}
+    ran = subprocess.run([sys.executable, "-c", NODE], env=env, capture_output=True, text=True)
+    assert ran.stdout.strip() == "0", ran.stderr
+
+
+@pytest.mark.parametrize("name", [TRANSPORTS, *PROFILES])
+def test_the_transports_of_the_user_stay(name, monkeypatch):
+    for other in (TRANSPORTS, *PROFILES):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "mine")
+    before = dict(os.environ)
+    avoid_shared_memory()
+    assert os.environ == before
+
+
+def test_discovery_stays_on_this_machine(monkeypatch):
+    for other in (TRANSPORTS, *PROFILES):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(RANGE, "LOCALHOST")
+    avoid_shared_memory()
+    assert os.environ[PROFILES[0]].endswith("loopback.xml")
+    assert TRANSPORTS not in os.environ
+    for name in PROFILES:
+        monkeypatch.setenv(name, "")  # what the test set is taken back
