@@ -108,8 +108,8 @@ class Durations:
 
 #: Fewer pings than this have no useful standard deviation to scale by.
 MIN_FIRST_BATCH = 5
-#: Training steps, at most, of an update before which lines were compared, so that its turn takes no
-#: longer than others.
+#: Training steps, at most, of an update before which lines were compared, so that its turn is
+#: little longer than others.
 COMPARED_STEPS = 8
 #: Tries of a batch that fails for another reason than numerics.
 TRIES = 3

@@ -56,7 +56,9 @@ def with_level_errors(
             shared = np.hypot(relative.mean(), deviation / len(known) ** 0.5) if deviation else 0.0
             off[:, known] = shared * rng.standard_normal((count, 1))
             off[:, known] += left * rng.standard_normal((count, len(known)))
-        found: np.ndarray = sample(places, count) + off[:, day.code[nearest.query(places)[1]]]
+        found, at = sample(places, count), day.code[nearest.query(places)[1]]
+        for draw, errors in zip(found, off, strict=True):  # in place: they may be large
+            draw += errors[at]
         return found
 
     return drawn

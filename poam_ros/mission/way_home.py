@@ -133,13 +133,16 @@ class WayHome:
         """Expected time in s for a metre of the rest of the mission, at ``now`` (s).
 
         At the mean speed so far, pauses included. Where the current is known, as along the newest
-        part of the track there and back: a survey soon goes the other way, too.
+        part of the track there and back: a survey soon goes the other way, too. It is not known if
+        that part has one direction and no current is stated.
         """
         so_far = 1 / budget.pace(self._track.length, now, math.inf)
         current = self._learn(self._goals.arrival.get("max_speed", 1.0))
-        if self.current is None:
-            return so_far
         places = self._track.newest[:, 1:]
+        length = np.linalg.norm(np.diff(places, axis=0), axis=1).sum()
+        one_way = math.dist(places[0], places[-1]) > STRAIGHT * length
+        if self.current is None or (one_way and not any(self._goals.arrival.get("current", ()))):
+            return so_far
         pauses = max(1.0, so_far * current.mean_speed(places))
         return pauses / current.mean_speed(np.vstack((places, places[::-1])))
 

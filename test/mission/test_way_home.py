@@ -176,6 +176,14 @@ def test_without_a_current_the_rest_of_a_mission_is_driven_as_fast_as_its_beginn
     assert rest == pytest.approx(time / mission.track.length, rel=0.02)
 
 
+def test_on_one_long_line_a_wrong_max_speed_is_not_taken_for_a_current():
+    mission = pilot("lawnmower", arrival={"max_speed": 0.5})
+    time = sail(mission, (0.0, 0.0), 30.0)  # the first line, at 1 m/s
+    rest = mission.way_home.seconds_per_metre(mission.budget, time)
+    assert mission.way_home.current is not None
+    assert rest == pytest.approx(time / mission.track.length, rel=0.02)
+
+
 def test_what_is_left_does_not_depend_on_how_long_the_vehicle_waited_for_its_start():
     found = []
     for waited in (0.0, 600.0):
