@@ -74,7 +74,7 @@ def middleware_findings() -> Iterator[Finding]:
         free = shutil.disk_usage(shared).free
         if free < MIN_SHM:
             yield problem(
-                f"/dev/shm has {_size(free)} left; messages between processes use it",
+                f"/dev/shm has {_size(free)} left; messages of other nodes use it",
                 "enlarge it (docker run --shm-size=256m), or remove the files of nodes that "
                 "were killed",
             )

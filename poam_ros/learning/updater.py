@@ -110,7 +110,7 @@ class Durations:
 MIN_FIRST_BATCH = 5
 #: Training steps, at most, of an update before which lines were compared, so that its turn is
 #: little longer than others.
-COMPARED_STEPS = 8
+COMPARED_STEPS = 12
 #: Tries of a batch that fails for another reason than numerics.
 TRIES = 3
 
