@@ -32,22 +32,24 @@ def test_a_node_maps_no_shared_memory(found, ros_env, other_domain):
     assert ran.stdout.strip() == "0", ran.stderr
 
 
+@pytest.fixture
+def environ(monkeypatch):
+    """A copy of the environment without settings of Fast DDS, in place of it."""
+    copy = unset(os.environ)
+    monkeypatch.setattr(os, "environ", copy)
+    return copy
+
+
 @pytest.mark.parametrize("name", [TRANSPORTS, *PROFILES])
-def test_the_transports_of_the_user_stay(name, monkeypatch):
-    for other in (TRANSPORTS, *PROFILES):
-        monkeypatch.delenv(other, raising=False)
-    monkeypatch.setenv(name, "mine")
-    before = dict(os.environ)
+def test_the_transports_of_the_user_stay(name, environ):
+    environ[name] = "mine"
+    before = dict(environ)
     avoid_shared_memory()
-    assert os.environ == before
+    assert environ == before
 
 
-def test_discovery_stays_on_this_machine(monkeypatch):
-    for other in (TRANSPORTS, *PROFILES):
-        monkeypatch.delenv(other, raising=False)
-    monkeypatch.setenv(RANGE, "LOCALHOST")
+def test_discovery_stays_on_this_machine(environ):
+    environ[RANGE] = "LOCALHOST"
     avoid_shared_memory()
-    assert os.environ[PROFILES[0]].endswith("loopback.xml")
-    assert TRANSPORTS not in os.environ
-    for name in PROFILES:
-        monkeypatch.setenv(name, "")  # what the test set is taken back
+    assert environ[PROFILES[0]].endswith("loopback.xml")
+    assert TRANSPORTS not in environ
