@@ -68,7 +68,7 @@ class Rates(NamedTuple):
 
 class _Steps(NamedTuple):
     """Steps to soundings [A], each from several before it [K], between hypotheses [S]: negative log
-    density, without ``_Paths._add_returns``, and whether it is a jump of the bottom [A, K, S, S];
+    density, without ``Paths._add_returns``, and whether it is a jump of the bottom [A, K, S, S];
     from bottom to bottom the log densities of a usual step, of a jump, and of no other hypothesis
     [A, K, 3]; whether there is a gap [A, K]; the sounding's as nonsense, negative [A, K, S]."""
 

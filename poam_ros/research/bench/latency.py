@@ -39,6 +39,7 @@ from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
 from ...ros.common.executor import run_node
 from ...ros.common.parameters import MAPPER
+from ...ros.common.transport import avoid_shared_memory
 from ...ros.mapper.node import SWITCH_INTERVAL_S, MapperNode
 from ...simulation.world.terrain import WORKSPACE, load_terrain
 
@@ -147,6 +148,7 @@ def measure(
 
 def _run(settings: dict[str, Any], seconds: float, samples: int) -> tuple[Vehicle, dict[str, Any]]:
     """Run a vehicle with mapper and planner; returns it, and the times of the mapper."""
+    avoid_shared_memory()
     rclpy.init()
     vehicle, executor = Vehicle(), SingleThreadedExecutor()
     executor.add_node(vehicle)
