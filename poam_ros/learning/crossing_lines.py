@@ -48,7 +48,7 @@ class BatchVerdicts:
         """Continue after the pings that were in batches before a restart."""
         known, steps = len(recovery.data) - len(recovery.unlearned), recovery.steps
         shifts = [
-            (step.first, step.last, np.array(list(withdrawn_after(steps[:i])), dtype=np.int64))
+            (step.first, step.last, np.fromiter(withdrawn_after(steps[:i]), np.int64))
             for i, step in enumerate(steps)
             if step.kind == SHIFT and step.last < known
         ]

@@ -65,7 +65,7 @@ class Recovery:
     @property
     def in_use(self) -> Samples:
         """The accepted pings that are not withdrawn."""
-        return without(self.data, np.array(list(withdrawn_after(self.steps)), dtype=np.int64))
+        return without(self.data, np.fromiter(withdrawn_after(self.steps), np.int64))
 
     def __len__(self) -> int:
         """Number of pings and steps: 0 if there is nothing to recover."""

@@ -323,12 +323,7 @@ class _Fit:
         a scale."""
         levels = {self.day.names[self.reference]: (0.0, 0.0)}
         for name in (name for kind, name in self.kinds if kind == "level"):
-            change = np.array([
-                {"level": 1.0, "scale": -self.depth}[kind] if of == name else 0.0
-                for kind, of in self.kinds
-            ])  # fmt: skip
-            std = np.sqrt(change @ found.covariance @ change)
-            levels[name] = float(change @ total), float(std)
+            levels[name] = self._day_error(name, self.depth, total, found)
         for each in left_out:
             if each.kind == "level":  # 0 was taken instead of the value
                 std = (each.high - each.low) / (2 * CONFIDENCE_95)
@@ -337,17 +332,25 @@ class _Fit:
 
     def _best_known(self, total: np.ndarray, found: Estimates) -> dict[str, tuple[float, float]]:
         """The days' errors as of ``Calibration.best_known``."""
-        best = {}
+        best, covariance = {}, found.covariance
         for i, (kind, name) in enumerate(self.kinds):
             if kind == "level":
-                value, variance = total[i], found.covariance[i, i]
+                depth = 0.0
                 if ("scale", name) in self.kinds:
                     k = self.kinds.index(("scale", name))
-                    depth = found.covariance[i, k] / found.covariance[k, k]
-                    value = value - depth * total[k]
-                    variance = variance - depth * found.covariance[i, k]
-                best[name] = float(value), float(np.sqrt(variance))
+                    depth = covariance[i, k] / covariance[k, k]
+                best[name] = self._day_error(name, depth, total, found)
         return best
+
+    def _day_error(
+        self, name: str, depth: float, total: np.ndarray, found: Estimates
+    ) -> tuple[float, float]:
+        """A day's error by its level and scale together at a depth, and its standard deviation, in
+        m."""
+        change = np.array([
+            {"level": 1.0, "scale": -depth}[kind] if of == name else 0.0 for kind, of in self.kinds
+        ])  # fmt: skip
+        return float(change @ total), float(np.sqrt(change @ found.covariance @ change))
 
     def _positions(self, found: Estimates) -> Iterator[PositionError]:
         """The errors of positions, where their variance is not 0."""

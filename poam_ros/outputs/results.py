@@ -85,7 +85,7 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
     if not live and is_journal(folder):
         logged = read_mission(folder / DATABASE).logged
         held, pings = logged.screening_state.held.xy, logged.samples
-        out = pings[np.array(list(withdrawn_after(logged.steps)), dtype=np.int64)]
+        out = pings[np.fromiter(withdrawn_after(logged.steps), np.int64)]
         left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, out.xyz)
         stamps = pings.stamp_ns
         span_ns = (int(stamps.min()), int(stamps.max())) if len(pings) else None
