@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import InputError
+from .geometry import path_length
 
 #: The largest current that is reckoned with, as a share of the vehicle's speed.
 STRONGEST = 0.9
@@ -76,5 +77,5 @@ class Current:
 
     def mean_speed(self, path: np.ndarray) -> float:
         """Mean speed over ground in m/s along straight legs between places [K, 2] in m."""
-        length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+        length = path_length(path)
         return self.speed if self.still or not length else length / self.seconds(path)

@@ -235,6 +235,11 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, position - index
 
 
+def path_length(path: np.ndarray) -> float:
+    """Length in metres of the polyline path [K, 2]."""
+    return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+
+
 def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Squared distance of points [N, 2] to the nearest of places [K, 2], [N] in m^2.
 

@@ -56,6 +56,11 @@ class GoalQueue:
         """Smallest radius of a turn, in m."""
         return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
 
+    @property
+    def max_speed(self) -> float:
+        """The vehicle's top speed through water, in m/s."""
+        return float(self.arrival.get("max_speed", 1.0))
+
     def set_arrival(self, arrival: Mapping[str, Any]) -> None:
         """Replace the settings of ``ArrivalDetector``, from the next goal on."""
         self.arrival = dict(arrival)

@@ -231,7 +231,7 @@ class Mission:
         fault = refusal_reason(ping)
         if fault is not None and (fault != TOO_CLOSE or ping.range == 0):  # 0: no echo
             return
-        deep.set_vehicle(2 * goals.turning_radius, goals.arrival.get("max_speed", 1.0))
+        deep.set_vehicle(2 * goals.turning_radius, goals.max_speed)
         deep.sounded(self.position, max(ping.range, 0.0))
         if self.goal is not None and not goals.turning_back and deep.turns_back():
             places = self.track.since(-math.inf)[::-1]

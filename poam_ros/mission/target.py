@@ -349,7 +349,7 @@ class MapTarget:
             return False
         if self._known(mission):
             return True
-        speed = mission.goals.arrival.get("max_speed", 1.0)
+        speed = mission.goals.max_speed
         left = mission.budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False

@@ -193,7 +193,7 @@ class Progress:
         began = self._goal is None
         if goal is not self._goal:
             self._goal, self._nearest = goal, distance
-        enough = min(MIN_PROGRESS_M, PROGRESS_S * mission.goals.arrival.get("max_speed", 1.0))
+        enough = min(MIN_PROGRESS_M, PROGRESS_S * mission.goals.max_speed)
         self._position = position
         if began or arrived != self._arrivals or self._nearest - distance >= enough:
             self.stuck_s, self._nearest, self._arrivals = 0.0, distance, arrived

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core.current import STRONGEST, Current
+from ..core.geometry import path_length
 from ..planning.situation import no_extra
 from .itinerary import Budget, GoalQueue, VehicleTrack
 
@@ -103,14 +104,14 @@ class WayHome:
         if 0 <= now - self._checked_at < self.PERIOD:
             return False
         self._checked_at = now
-        speed = self._goals.arrival.get("max_speed", 1.0)
-        return budget.duration_left(now) <= self._seconds(home, speed)(position)
+        seconds = self._seconds(home, self._goals.max_speed)
+        return budget.duration_left(now) <= seconds(position)
 
     def extra(
         self, position: np.ndarray, home: np.ndarray, budget: Budget, now: float, speed: float
     ) -> Callable[[np.ndarray], float]:
         """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
-        driven, track = self._track.length, self._track.newest
+        driven = self._track.length
         if not self._limited(budget):
             return no_extra
         if budget.distance_left(driven, now, speed) == budget.distance_left(driven):
@@ -119,13 +120,12 @@ class WayHome:
         current = self.current
         if current is None:
             return lambda path: pace * way_home(path[-1])
-        # Pauses since the mission began, and slower parts of it, will go on as they were.
-        pauses = max(1.0, current.mean_speed(track[:, 1:]) / pace) if pace > 0 else 1.0
+        pauses = self._pauses(current, pace)
 
         def extra(path: np.ndarray) -> float:
             path = np.vstack((position, path))
             seconds = pauses * current.seconds(path) + way_home(path[-1])
-            return pace * seconds - float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+            return pace * seconds - path_length(path)
 
         return extra
 
@@ -136,15 +136,19 @@ class WayHome:
         part of the track there and back: a survey soon goes the other way, too. It is not known if
         that part has one direction and no current is stated.
         """
-        so_far = 1 / budget.pace(self._track.length, now, math.inf)
-        current = self._learn(self._goals.arrival.get("max_speed", 1.0))
+        pace = budget.pace(self._track.length, now, math.inf)
+        current = self._learn(self._goals.max_speed)
         places = self._track.newest[:, 1:]
-        length = np.linalg.norm(np.diff(places, axis=0), axis=1).sum()
-        one_way = math.dist(places[0], places[-1]) > STRAIGHT * length
+        one_way = math.dist(places[0], places[-1]) > STRAIGHT * path_length(places)
         if self.current is None or (one_way and not any(self._goals.arrival.get("current", ()))):
-            return so_far
-        pauses = max(1.0, so_far * current.mean_speed(places))
-        return pauses / current.mean_speed(np.vstack((places, places[::-1])))
+            return 1 / pace
+        return self._pauses(current, pace) / current.mean_speed(np.vstack((places, places[::-1])))
+
+    def _pauses(self, current: Current, pace: float) -> float:
+        """How many times as long the rest takes, as pauses since the mission began, and slower
+        parts of it, will go on as they were. ``pace``: mean speed so far, in m/s."""
+        speed = current.mean_speed(self._track.newest[:, 1:])
+        return max(1.0, speed / pace) if pace > 0 else 1.0
 
     def _limited(self, budget: Budget) -> bool:
         return self._reserve > 0 and budget.max_duration > 0

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.geometry import Grid, squared_distance_to
+from ..core.geometry import Grid, path_length, squared_distance_to
 from ..core.settings import Settings, setting
 from .boustrophedon import MAX_LINES, turn_lengths
 from .path_entropy import PathEntropyOptions, path_entropy
@@ -113,7 +113,7 @@ def way_length(lines: list[np.ndarray], situation: Situation) -> float:
     from there home."""
     if not lines:
         return 0.0
-    legs = sum(float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in lines)
+    legs = sum(path_length(line) for line in lines)
     steps = [math.dist(a[-1], b[0]) for a, b in pairwise(lines)]
     turns = turn_lengths(np.array(steps), situation.turning_radius)
     way = math.dist(situation.position, lines[0][0]) + legs + float(turns.sum())
@@ -281,7 +281,7 @@ class _Sweep:
         track = (self._situation.recent_track - self._situation.workspace.lower)[::-1]
         u, v = track[:, 1 - self._along], track[:, self._along]
         end = self._line_end(u, v, inside)
-        before = float(np.linalg.norm(np.diff(track[end:], axis=0), axis=1).sum())
+        before = path_length(track[end:])
         if not end or (before > self._length and not self._line_end(u[end:], v[end:], inside)):
             return None
         order = np.argsort(v[:end], kind="stable")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.geometry import Grid
+from ..core.geometry import Grid, path_length
 from . import polygons
 from .areas import NavigableArea
 from .routes import Routes
@@ -151,5 +151,5 @@ def tour_length(position: np.ndarray, goals: np.ndarray, routes: Routes) -> floa
     for start, goal in zip(starts, goals, strict=True):
         route = routes.route(start, goal)
         turns = np.vstack((start, goal)) if route is None else np.vstack((start, route))
-        total += float(np.linalg.norm(np.diff(turns, axis=0), axis=1).sum())
+        total += path_length(turns)
     return total

@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import map_grid
+from ..core.geometry import map_grid, path_length
 from ..core.maps import ElevationMap
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
@@ -56,7 +56,7 @@ from ..outputs.folder import (
 )
 from ..outputs.results import write_refused
 from ..outputs.scoring import GridScorer
-from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
+from ..planning.pilots import PILOTS, bezier_pilot, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .world.paths import Pose

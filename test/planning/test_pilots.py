@@ -6,13 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from poam_ros.core.geometry import Extent
+from poam_ros.core.geometry import Extent, path_length
 from poam_ros.planning.pilots import (
     BEZIER_CONTROL_POINTS,
     PILOTS,
     bezier_pilot,
     lawnmower_pilot,
-    path_length,
     random_pilot,
     start_pose,
 )

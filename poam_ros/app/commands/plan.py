@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.current import Current
 from ...core.errors import InputError, quantity
-from ...core.geometry import Extent
+from ...core.geometry import Extent, path_length
 from ...core.settings import instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.tvu import ORDERS
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from ...mavlink.plans import routed
     from ...outputs.folder import millimetres, write_table
     from ...planning.forecast import forecast
-    from ...planning.pilots import PILOTS, path_length
+    from ...planning.pilots import PILOTS
     from ...planning.routes import Routes
     from ...planning.situation import Situation
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
+from ...core.geometry import path_length
 from ...core.settings import Setting, flat, instance, rows
 from ...mavlink.settings import PlaceSettings
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
 from ...planning.clearance import ClearanceSettings, DeepRoutes
-from ...planning.pilots import PILOTS, path_length
+from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
 from ...planning.routes import Routes
 from ...planning.situation import Situation
