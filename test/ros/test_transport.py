@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rclpy")
 
+import poam_ros
 from poam_ros.ros.common.transport import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory
 
 NODE = """
 import rclpy
+import poam_ros
 from poam_ros.ros.common.transport import avoid_shared_memory
 avoid_shared_memory()
 rclpy.init()
@@ -53,3 +56,11 @@ def test_discovery_stays_on_this_machine(environ):
     avoid_shared_memory()
     assert environ[PROFILES[0]].endswith("loopback.xml")
     assert TRANSPORTS not in environ
+
+
+def test_whatever_starts_rclpy_avoids_shared_memory():
+    sources = [path.read_text() for path in Path(poam_ros.__file__).parent.rglob("*.py")]
+    starting = [source.split("rclpy.init(") for source in sources if "rclpy.init(" in source]
+    assert len(starting) >= 5
+    for before, *_ in starting:
+        assert "avoid_shared_memory()\n" in before[-300:]
