@@ -1,0 +1,131 @@
+"""Where a vehicle was: the positions of a log, and the places of depths between them.
+
+Instruments write depths faster than positions, and before the first fix. Whatever the log, its
+depths are placed here: between the positions before and after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.geodesy import rough_metres
+from .jumps import POSITION_JUMP, impossible_positions, placed_by
+
+#: Depths between positions farther apart than this are refused, in s.
+GAP = 10.0
+DAY = 86_400.0
+#: Positions of a log without times are at most so many times their usual number of rows apart.
+GAP_ROWS = 5.0
+#: Farther than this (m) from a place, x = 0 and y = 0 are no position of the same survey.
+FAR_M = 50_000.0
+BEFORE, AFTER, BETWEEN = "before_first_fix", "after_last_fix", "position_gap"
+
+
+def no_position(place: np.ndarray, degrees: bool = True) -> np.ndarray:
+    """Which of these places [N, 2] are none, boolean [N]: unknown, or exactly 0, 0, which receivers
+    write without a fix; in metres where all others lie far from there."""
+    unknown, null = ~np.isfinite(place).all(1), (place == 0).all(1)
+    if degrees or not null.any():
+        return unknown | null
+    others = place[~unknown & ~null]
+    far = len(others) > 0 and np.hypot(*np.median(others, axis=0)) > FAR_M
+    return unknown | (null & far)
+
+
+def over_midnight(seconds: np.ndarray) -> np.ndarray:
+    """Times of day [N], in s, in the order of a log: a day later after each midnight; NaN stays."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    days = np.cumsum(np.round(-np.diff(seconds[known], prepend=seconds[known[:1]]) / DAY))
+    found = seconds.copy()
+    found[known] += DAY * days
+    return found
+
+
+def spread(seconds: np.ndarray) -> np.ndarray:
+    """Times [N], in s, in the order of a log, where equal ones are spread evenly up to the next:
+    whole seconds of an instrument that writes several rows in each."""
+    first = np.flatnonzero(np.diff(seconds, prepend=np.nan) != 0)
+    return np.interp(np.arange(len(seconds)), first, seconds[first]) if len(first) else seconds
+
+
+@dataclass(frozen=True)
+class Track:
+    """Positions of a log, in order.
+
+    Attributes:
+        at: what they are interpolated by, ascending [K]: times (s), numbers of sentences or rows.
+        seconds: their times [K]; all NaN: unknown.
+        place: latitude and longitude in degrees, or x and y in m [K, 2].
+        degrees: which of the two.
+        false: those that the vehicle cannot have reached [K], boolean.
+        gap: the longest time between two that a depth is placed by, in s; without times, in ``at``.
+    """
+
+    at: np.ndarray
+    seconds: np.ndarray
+    place: np.ndarray
+    degrees: bool
+    false: np.ndarray
+    gap: float
+
+    @classmethod
+    def of(
+        cls, where: str, seconds: np.ndarray, place: np.ndarray, degrees: bool = True,
+        at: np.ndarray | None = None, gap: float = GAP,
+    ) -> Track:  # fmt: skip
+        """The track of all positions of a log [K], in any order; those that are none are left out.
+
+        Args:
+            where: start of warnings.
+            seconds: their times; NaN: unknown.
+            place: latitude and longitude in degrees, or x and y in m [K, 2].
+            degrees: which of the two.
+            at: numbers of sentences or rows, if positions are interpolated by these, not by time.
+            gap: see there. Without times it is ``GAP_ROWS`` times the usual distance of ``at``.
+        """
+        at = seconds if at is None else at
+        known = np.flatnonzero(np.isfinite(at) & ~no_position(place, degrees))
+        at, first = np.unique(at[known], return_index=True)
+        seconds, place = seconds[known[first]], place[known[first]].astype(float)
+        if degrees and len(at):
+            place[:, 1] = np.unwrap(place[:, 1], period=360.0)
+        if not np.isfinite(seconds).any():
+            gap = GAP_ROWS * float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+        xy = rough_metres(place) if degrees else place
+        return cls(at, seconds, place, degrees, impossible_positions(where, seconds, xy), gap)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def places(self, at: np.ndarray) -> np.ndarray:
+        """Places [N, 2] at ``at`` [N]; NaN before the first position and after the last one."""
+        if not len(self):
+            return np.full((len(at), 2), np.nan)
+        found = np.column_stack([
+            np.interp(at, self.at, each, left=np.nan, right=np.nan) for each in self.place.T
+        ])  # fmt: skip
+        if self.degrees:
+            found[:, 1] = (found[:, 1] + 180.0) % 360.0 - 180.0
+        return found
+
+    def times(self, at: np.ndarray) -> np.ndarray:
+        """Times [N] at ``at`` [N], in s; NaN where ``places`` are."""
+        if not len(self):
+            return np.full(len(at), np.nan)
+        return np.interp(at, self.at, self.seconds, left=np.nan, right=np.nan)
+
+    def refused(self, at: np.ndarray) -> dict[str, np.ndarray]:
+        """Which depths, at ``at`` [N], cannot be placed: boolean [N] by reason."""
+        if not len(self):
+            return {BEFORE: np.ones(len(at), dtype=bool)}
+        first, after = (np.searchsorted(self.at, at, side=side) for side in ("left", "right"))
+        between = (first == after) & (at > self.at[0]) & (at < self.at[-1])
+        axis = self.seconds if np.isfinite(self.seconds).any() else self.at
+        apart = np.zeros(len(at))
+        apart[between] = np.diff(axis)[first[between] - 1]
+        return {
+            BEFORE: at < self.at[0], AFTER: at > self.at[-1], BETWEEN: ~(apart <= self.gap),
+            POSITION_JUMP: placed_by(self.false, self.at, at),
+        }  # fmt: skip
