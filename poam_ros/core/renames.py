@@ -47,7 +47,6 @@ RENAMED: dict[str, tuple[str, ...]] = {
         "path_entropy", ways="candidates", leg="max_leg", reach="exploration_distance",
         cells="grid_cells",
     ),
-    **_grouped("lawnmower", "lanes sweeps"),
     **_grouped(
         "sonar", "min_range max_range repeat_window min_confidence beam_width base_frame noise_std "
         "clearance latency dropout outlier nan inf false_echo field_of_view",

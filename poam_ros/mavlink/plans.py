@@ -95,7 +95,7 @@ def planned_ahead(
         known = np.vstack((before, since))
         situation = Situation(
             position, workspace, yaw, turning_radius=turning_radius, distance_left=left,
-            recent_track=since, visited=known, routes=routes,
+            visited=known, routes=routes,
         )  # fmt: skip
         begun = left
         for waypoint in choose(GridView(drawn, since, before), situation):

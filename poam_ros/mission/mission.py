@@ -154,12 +154,9 @@ class Mission:
             self.position,
             self.workspace,
             yaw,
-            speed,
             turning_radius=self.goals.turning_radius,
-            samples_left=self.budget.samples_left,
             distance_left=self.budget.distance_left(self.track.length, now, speed),
             extra=self.extra(now, speed),
-            recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.goals.routes,
         )

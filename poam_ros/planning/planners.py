@@ -17,49 +17,8 @@ from ..core.errors import InputError
 from ..core.extensions import Table
 from ..core.settings import Setting, Settings, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
-from .budget import BudgetOptions, budget
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
-
-
-@dataclass(frozen=True)
-class LawnmowerOptions(Settings):
-    """Options of ``lawnmower``."""
-
-    prefix = "lawnmower"
-
-    lanes: int = setting(
-        4, "Gaps between the lanes of the first sweep. Each further sweep halves them", minimum=1,
-        maximum=1000, mutable=True,
-    )  # fmt: skip
-    sweeps: int = setting(
-        4, "Number of sweeps before the first is repeated", minimum=1, maximum=10, mutable=True
-    )
-
-
-def lawnmower(
-    view: MapView, situation: Situation, options: LawnmowerOptions, rng: np.random.Generator
-) -> np.ndarray:
-    """All lanes of all sweeps, [K, 2]: the baseline without a map.
-
-    The first sweep has ``lanes`` + 1 evenly spaced lanes from border to border; each further sweep
-    drives halfway between all earlier lanes. Sweeps alternate between up and down, and begin at the
-    corner nearest to the vehicle.
-    """
-    workspace = situation.workspace
-    sweeps = [np.linspace(0, 1, options.lanes + 1)]
-    for sweep in range(1, options.sweeps):
-        gaps = options.lanes * 2 ** (sweep - 1)
-        between = (np.arange(gaps) + 0.5) / gaps
-        sweeps.append(between[::-1] if sweep % 2 else between)
-    v = np.repeat(np.concatenate(sweeps), 2)
-    u = np.resize([0.0, 1.0, 1.0, 0.0], len(v))  # there on one lane, back on the next
-    unit = np.column_stack((u, v))
-    # The corner to begin at: 0 or 1 in each direction.
-    corner = situation.position > workspace.centre
-    path = workspace.lower + np.where(corner, 1 - unit, unit) * workspace.size
-    return workspace.clip(path)
-
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +126,7 @@ PLANNERS: Table[PlannerEntry] = Table(
         "max-entropy": PlannerEntry(max_entropy, MaxEntropyOptions),
         "random": PlannerEntry(random_waypoint, NoOptions),
         "path-entropy": PlannerEntry(path_entropy, PathEntropyOptions),
-        "lawnmower": PlannerEntry(lawnmower, LawnmowerOptions),
         "boustrophedon": PlannerEntry(boustrophedon, BoustrophedonOptions),
-        "budget": PlannerEntry(budget, BudgetOptions),
     },
     made=lambda plan: PlannerEntry(plan, NoOptions),
 )

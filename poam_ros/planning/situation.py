@@ -136,39 +136,32 @@ class Situation:
         position: [2], in m.
         workspace: where waypoints may lie.
         yaw: heading, counter-clockwise from x (east), in rad; NaN if unknown.
-        speed: the vehicle's maximum speed, in m/s.
         turning_radius: the vehicle's smallest turning radius, in m; 0 if it turns on the spot.
-        samples_left: samples until the mission is done; None without a limit.
         distance_left: distance that can still be travelled, in m; infinite without a limit.
         extra: how much of that a path [K, 2] from the vehicle takes besides its length, in m: for
             the current along it, and for the way home from its end.
-        recent_track: latest positions, newest last [K, 2], in m.
         visited: positions of the whole mission, thinned out [K, 2], in m.
         routes: allowed routes within the workspace; None: all straight legs are allowed.
 
     Raises:
-        InputError: the position is not two finite numbers, or a track has the wrong shape.
+        InputError: the position is not two finite numbers, or ``visited`` has the wrong shape.
     """
 
     position: np.ndarray
     workspace: Extent
     yaw: float = math.nan
-    speed: float = 1.0
     turning_radius: float = 0.0
-    samples_left: int | None = None
     distance_left: float = math.inf
     extra: Callable[[np.ndarray], float] = no_extra
-    recent_track: np.ndarray = field(default_factory=_nowhere)
     visited: np.ndarray = field(default_factory=_nowhere)
     routes: Routes | None = None
 
     def __post_init__(self) -> None:
         if not is_place(self.position):
             raise InputError(f"position: expected two finite numbers, got {self.position}")
-        for name in ("recent_track", "visited"):
-            shape = np.shape(getattr(self, name))
-            if len(shape) != 2 or shape[1] != 2:
-                raise InputError(f"{name}: expected places [K, 2], got {list(shape)}")
+        shape = np.shape(self.visited)
+        if len(shape) != 2 or shape[1] != 2:
+            raise InputError(f"visited: expected places [K, 2], got {list(shape)}")
 
     def leg_allowed(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """As ``Routes.legs_open``."""

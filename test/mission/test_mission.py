@@ -152,9 +152,9 @@ def test_a_situation_has_what_planners_need():
     mission.count_samples(4)
     situation = mission.situation(yaw=0.5, speed=2.0)
     assert situation.position.tolist() == [-1, 0]
-    assert (situation.yaw, situation.speed, situation.samples_left) == (0.5, 2.0, 6)
+    assert (situation.yaw, mission.budget.samples_left) == (0.5, 6)
     assert situation.workspace is WORKSPACE
-    assert situation.recent_track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
+    assert situation.visited.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
     mission.count_samples(12)
     assert mission.budget.samples_left == 0
     assert make().budget.samples_left is None
@@ -288,7 +288,6 @@ def test_a_situation_has_the_distance_left():
     mission.count_samples(60)
     situation = mission.situation(0.5, 2.0)
     assert situation.distance_left == pytest.approx(40 * mission.track.length / 60)
-    assert situation.samples_left == 40
     assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
     np.testing.assert_array_equal(situation.visited, mission.track.visited())
     assert make().budget.distance_left(9.0) == math.inf

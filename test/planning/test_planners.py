@@ -16,11 +16,9 @@ from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
     PLANNERS,
-    LawnmowerOptions,
     MaxEntropyOptions,
     NoOptions,
     Situation,
-    lawnmower,
     max_entropy,
     random_waypoint,
 )
@@ -240,8 +238,8 @@ def test_a_situation_refuses_an_invalid_position(position):
 
 
 def test_a_situation_refuses_an_invalid_track():
-    with pytest.raises(InputError, match="track"):
-        Situation(np.zeros(2), SQUARE, recent_track=np.zeros(2))
+    with pytest.raises(InputError, match="visited"):
+        Situation(np.zeros(2), SQUARE, visited=np.zeros(2))
 
 
 @pytest.mark.parametrize(
@@ -281,15 +279,15 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
         assert path.ndim == 2 and path.shape[0] >= 1 and path.shape[1] == 2
         assert workspace.contains(path).all()
         np.testing.assert_array_equal(path, plan(seed))
-    draws = name not in ("lawnmower", "boustrophedon")
+    draws = name != "boustrophedon"
     assert np.array_equal(plan(0), plan(1)) != draws
 
 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_row_takes_its_own_options_from_a_nodes_values(name):
     values = {
-        "max_entropy.candidates": 7, "max_entropy.distance_weight": 1, "lawnmower.lanes": 3,
-        "path_entropy.exploration": 2, "boustrophedon.spacing": 5, "budget.unevenness": 0.5,
+        "max_entropy.candidates": 7, "max_entropy.distance_weight": 1,
+        "path_entropy.exploration": 2, "boustrophedon.spacing": 5,
         "seed": 3, "planner": name,
     }  # fmt: skip
     options = instance(PLANNERS[name].options, values)
@@ -298,9 +296,7 @@ def test_a_row_takes_its_own_options_from_a_nodes_values(name):
         "max-entropy": {"candidates": 7, "distance_weight": 1.0},
         "random": {},
         "path-entropy": {"exploration": 2.0},
-        "lawnmower": {"lanes": 3},
         "boustrophedon": {"spacing": 5.0},
-        "budget": {"unevenness": 0.5},
     }
     defaults = PLANNERS[name].options()
     changed = {
@@ -365,33 +361,3 @@ def test_a_situation_knows_which_legs_are_allowed(start, expected):
     assert clear.tolist() == expected
     assert Situation(np.zeros(2), SQUARE).leg_allowed(np.zeros(2), goals).all()
     assert Situation(np.zeros(2), SQUARE).reachable(goals).all()
-
-
-def lanes(position=(0.0, 0.0), workspace=SQUARE, **options):
-    situation = Situation(np.array(position, dtype=float), workspace)
-    path = lawnmower(None, situation, LawnmowerOptions(**options), None)
-    return path.reshape(-1, 2, 2)
-
-
-def test_every_sweep_halves_the_gaps():
-    found = lanes(lanes=2, sweeps=3)
-    heights = found[:, 0, 1]
-    np.testing.assert_array_equal(heights, found[:, 1, 1])
-    assert sorted(heights[:3]) == [-30, 0, 30]
-    assert sorted(heights[3:5]) == [-15, 15]
-    assert sorted(heights[5:]) == [-22.5, -7.5, 7.5, 22.5]
-
-
-def test_lanes_run_from_border_to_border_there_and_back():
-    found = lanes(lanes=4, sweeps=4)
-    np.testing.assert_array_equal(np.abs(found[:, :, 0]), 30)
-    np.testing.assert_array_equal(found[1:, 0, 0], found[:-1, 1, 0])
-    np.testing.assert_array_equal(found[:, 0, 0], -found[:, 1, 0])
-
-
-@pytest.mark.parametrize("corner", [(-1, -1), (-1, 1), (1, -1), (1, 1)])
-def test_the_first_lane_begins_at_the_nearest_corner(corner):
-    wide = Extent(100, 300, -20, 20)
-    position = wide.centre + 0.3 * wide.size * corner
-    first = lanes(position, wide)[0, 0]
-    np.testing.assert_array_equal(first, wide.centre + wide.size / 2 * corner)

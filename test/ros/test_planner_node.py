@@ -262,8 +262,8 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     eventually(lambda: vehicle.reports and vehicle.reports[-1]["goals_clipped"] == "1")
     assert planner.warnings.counts["goal_clipped"] == 1
     [situation] = heard
-    assert (situation.yaw, situation.speed, situation.samples_left) == (0.0, 2.5, 93)
-    assert situation.recent_track[0].tolist() == [3, 0]
+    assert (situation.yaw, planner.mission.budget.samples_left) == (0.0, 93)
+    assert situation.visited[0].tolist() == [3, 0]
     vehicle.be_at(10, 0)
     eventually(lambda: vehicle.last_goal() == [0, 0])
 

@@ -252,8 +252,10 @@ def test_training_between_batches_follows_mission_time(tmp_path):
 
 
 def test_a_path_is_learned_at_each_of_its_waypoints(tmp_path):
-    """The lawnmower returns its whole path at once; the map must not wait for the last lane."""
-    settings = MissionSettings(max_samples=900, model=SMALL, planner="lawnmower", resolution=3.0)
+    """A survey returns its whole path at once; the map must not wait for the last line."""
+    settings = MissionSettings(
+        max_samples=900, model=SMALL, planner="boustrophedon", resolution=3.0
+    )
     records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     # 340 pings after the pilot survey, lanes of 60 m with 15 m between at 1 m/s and 3 Hz.
     assert len(records) >= 4

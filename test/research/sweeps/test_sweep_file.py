@@ -23,7 +23,7 @@ GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
         ("ablation", 240),
         ("robustness", 400),
         ("results", 60),
-        ("planners", 200),
+        ("planners", 160),
         ("smoke", 8),
     ],
 )
@@ -137,8 +137,8 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
             r"model\.sparse\.num_inducing: expected an integer from 2",
         ),
         (
-            {"planning": {"lawnmower.lanes": 3}},
-            r"planning\.lawnmower\.lanes: unknown to these planners",
+            {"planning": {"boustrophedon.spacing": 3}},
+            r"planning\.boustrophedon\.spacing: unknown to these planners",
         ),
         (
             {"planners": ["path-entropy"], "planning": {"path_entropy.exploration": -1}},
