@@ -52,8 +52,9 @@ def simulate(
         torch.cat([data.x, places]), torch.cat([data.y, nothing]),
         torch.cat([data.noise, nothing]), own,
     )  # fmt: skip
-    both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)
+    # First: a place across land that the weights knew, but no draw, would take variance away.
     before[hidden_by(store.land, x, places, before)] = -1
+    both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)
     b, variance = weights(kernel, together, x, both)
     rows, deviation = b[:, near.shape[1] :].numpy(), variance.sqrt().numpy()
     drawn = np.concatenate([known.mT.numpy(), np.empty(tuple(noise.shape))])

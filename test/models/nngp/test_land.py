@@ -75,6 +75,22 @@ def test_draws_of_two_basins_are_independent():
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.2
 
 
+def test_draws_beside_land_are_as_wide_as_the_prediction():
+    """A place across the spit, which is no neighbour of a draw, takes none of its variance."""
+    rng = np.random.default_rng(0)
+    xy = EXTENT.sample(300, rng)
+    xy = xy[abs(xy[:, 0] - 50) > 20]
+    z = -10 + 3 * np.sin(xy[:, 0] / 15) * np.cos(xy[:, 1] / 11) + rng.normal(0, 0.05, len(xy))
+    beside = Grid.cells(Extent(41, 59, 10, 70), 2.0).points
+    beside = beside[~spit(beside)]
+    for land in (shore(), None):
+        mapper = BathymetricMapper(EXTENT, ModelSettings.of(OPTIONS), land=land)
+        mapper.update(xy, z)
+        drawn = mapper.deviations(beside, 600, 1).var(0)
+        ratio = np.sqrt(drawn.mean() / mapper.predict(beside).variance.mean())
+        assert 0.95 < ratio < 1.05, (land, ratio)
+
+
 def test_a_basin_without_soundings_is_the_prior(backend):
     water = shore().water.copy()
     water[:, 96:104] = False  # no way around
