@@ -41,8 +41,6 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbour_spacing": 0.3,
     "nngp.spread_training": True,
     "nngp.blending": 1.5,
-    "nngp.max_residual": 4.0,
-    "nngp.max_position_error": 5.0,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }
@@ -97,18 +95,15 @@ class SoundingMapSettings(Settings):
     def screened(
         self, samples: Samples, say: bool = True, table: bool = False
     ) -> SoundingMapSettings:
-        """The settings that suit these samples. If the record is not a track: no screening, no
-        search for contradictory soundings, no errors of position, neighbours closer together. If
-        many soundings are above the water, so that ranges are unknown: no screening. The survey
-        lines of a table are screened against each other even if soundings are far apart along
-        them."""
+        """The settings that suit these samples. If the record is not a track: no screening,
+        neighbours closer together. If many soundings are above the water, so that ranges are
+        unknown: no screening. The survey lines of a table are screened against each other even if
+        soundings are far apart along them."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
             spacing = min(options.neighbour_spacing, SCATTERED_SPACING)
-            options = replace(
-                options, max_residual=0.0, max_position_error=0.0, neighbour_spacing=spacing
-            )
+            options = replace(options, neighbour_spacing=spacing)
             settings = replace(self, model=replace(self.model, options=options))
         track = share >= TRACK or (table and _on_lines(find_lines(samples.xy)))
         reason = _against_screening(samples, self.water_level, "" if track else _apart(share))

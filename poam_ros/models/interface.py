@@ -153,23 +153,6 @@ class SupportsSampling(Protocol):
         """
 
 
-class Doubts(NamedTuple):
-    """Places of data that contradict those around them [K, 2], and of a prediction that was limited
-    to the range of the data around it [0 or 1, 2]."""
-
-    contradicting: Tensor
-    limited: Tensor
-
-
-@runtime_checkable
-class SupportsDoubts(Protocol):
-    """A model that knows which of its data and predictions are doubtful."""
-
-    @property
-    def doubts(self) -> Doubts:
-        """Those so far, in the model's coordinates."""
-
-
 def until(steps: int, enough: StopCondition | None) -> Iterator[int]:
     """Count training steps, ``steps`` or fewer if ``enough`` says so."""
     for taken in range(steps):

@@ -16,13 +16,11 @@ from ..core.land import Land
 from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .doubts import DoubtLog
 from .interface import (
     Drawn,
     MapperState,
     OnlineModel,
     SupportsCalibration,
-    SupportsDoubts,
     SupportsForgetting,
     SupportsLand,
     SupportsRetargeting,
@@ -95,7 +93,6 @@ class BathymetricMapper:
         if self.land is not None and isinstance(self._model, SupportsLand):
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
-        self._doubts = DoubtLog()
         self._offset, self._deviation = 0.0, 1.0
         self._trust, self._next_trust = 1.0, 0
 
@@ -378,8 +375,6 @@ class BathymetricMapper:
         return self._to_scaled(xy)
 
     def _in_metres(self, prediction: Prediction, drift: np.ndarray | float) -> Predicted:
-        if isinstance(self._model, SupportsDoubts):
-            self._doubts.log(*map(self._from_scaled, self._model.doubts))
         return Predicted(
             prediction.mean.cpu().numpy() * self._deviation + self._offset + drift,
             prediction.variance.cpu().numpy() * self._deviation**2,

@@ -1,6 +1,5 @@
 """The mapper: metres outside, scaled units inside."""
 
-import logging
 from copy import deepcopy
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from threadpoolctl import threadpool_info
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.samples import Samples
-from poam_ros.models.interface import Doubts
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.models.registry import MODELS, SparseOptions, takes_noise
 from poam_ros.models.sparse.online import OnlineSparseGP
@@ -101,8 +99,7 @@ def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
     truth = ground(far_xy)
     errors = [np.abs(m.predict(far_xy).mean - truth).mean() for m in (plain, noisy, told)]
     assert errors[2] < 1.3 * errors[0] + 0.1
-    # nngp bounds the weight of soundings that contradict their neighbours by itself.
-    assert (errors[1] < 2 * errors[0] + 0.1) == (method == "nngp")
+    assert errors[1] > 2 * errors[0] + 0.1
     assert (told.data.noise_std[300:] == 50.0).all() and np.isnan(told.data.noise_std[:300]).all()
     # The same in other units: the map scales with the elevations and their noise. By a power of
     # two, so that rounding is the same and decides nothing.
@@ -341,27 +338,3 @@ def test_a_lengthscale_that_does_not_fit_is_refused_with_the_scale():
 def test_settings_are_checked(bad):
     with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
         BathymetricMapper(WORKSPACE, ModelSettings.of(bad))
-
-
-def test_doubts_are_logged_once_with_their_places_in_metres(caplog, monkeypatch):
-    """Contradicting soundings for those who ask; also, and limited predictions, as a warning."""
-    mapper = BathymetricMapper(Extent(0, 100, -20, 80), ModelSettings(method="nngp"))
-    xy = np.random.default_rng(0).uniform((0, -20), (100, 80), (300, 2))
-    mapper.update(xy, -10 + np.sin(xy[:, 0] / 20))
-    four = torch.tensor([[0.0, 0.0], [0.5, 0.5], [-1.0, -1.0], [0.1, 0.1]]).double()
-    said = []
-    for limited in (four[:0], four[1:2]):
-        found = Doubts(four, limited)
-        monkeypatch.setattr(type(mapper._model), "doubts", property(lambda _, found=found: found))
-        with caplog.at_level(logging.INFO):
-            for _ in range(2):
-                mapper.predict(xy[:2])
-        said.append([(r.levelno, r.getMessage()) for r in caplog.records])
-        caplog.clear()
-    text = (
-        "soundings that contradict those around them and count less: 4, at x, y (m): 50.0, 30.0; "
-        "75.0, 55.0; 0.0, -20.0; ..."
-    )
-    assert said[0] == [(logging.INFO, text)]
-    assert [level for level, _ in said[1]] == [logging.WARNING] * 2 and said[1][0][1] == text
-    assert said[1][1][1].endswith("the first at x, y (m): 75.0, 55.0")

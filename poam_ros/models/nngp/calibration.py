@@ -63,14 +63,6 @@ class LeftOutSites(NamedTuple):
     near: Tensor
     stretch: Tensor
 
-    def part(self, chosen: Tensor | slice) -> LeftOutSites:
-        """Some of them."""
-        return LeftOutSites(*(each[chosen].contiguous() for each in self))
-
-    def thinned(self, most: int) -> LeftOutSites:
-        """At most ``most`` of them, evenly."""
-        return self.part(slice(None, None, -(-len(self.site) // most)))
-
 
 def left_out(
     sites: TrainingData, stretches: int, k: int, pool: int, apart: float, land: Land | None = None

@@ -110,30 +110,6 @@ def condition(
     return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter), sum(limited))
 
 
-def first_limited(
-    kernel: Kernel,
-    sites: TrainingData,
-    x: Tensor,
-    neighbours: Tensor,
-    own: Tensor | None,
-    among: Tensor,
-) -> Tensor:
-    """The first of some queries (``among`` [K]: their indices) that ``condition`` limits [0 or 1,
-    2]; by bisection, as the compiled part only counts them. Other arguments as of ``condition``."""
-    rows = torch.arange(len(x)) if own is None else own
-
-    def any_limited(part: Tensor) -> bool:
-        return condition(kernel, sites, x[part], neighbours, rows[part]).limited > 0
-
-    if not (len(among) and any_limited(among)):
-        return x[:0]
-    while len(among) > 1:
-        first, rest = among.chunk(2)
-        among = first if any_limited(first) else rest
-    return x[among]
-
-
-@torch.no_grad()
 def weights(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
 ) -> tuple[Tensor, Tensor]:

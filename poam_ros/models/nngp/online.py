@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields as rows_of
 from functools import partial
 from time import perf_counter
@@ -17,7 +16,7 @@ from ...core.errors import InputError
 from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction, grid_points
-from ..interface import Doubts, Drawn, ModelState, until
+from ..interface import Drawn, ModelState, until
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing
@@ -29,11 +28,9 @@ from .calibration import (
     tells_noise,
     widening,
 )
-from .conditional import Conditionals, condition, first_limited, joint_covariance
-from .contradictions import affected, find_contradictions
+from .conditional import Conditionals, condition, joint_covariance
 from .fields import ParameterLayout
 from .kernel import Kernel, along_rows, described
-from .refit import Refit, refit, squared_slopes
 from .simulation import simulate
 from .sites import SiteStore
 from .training import HyperparameterState, NngpTrainer
@@ -59,8 +56,6 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
-        self._refit: Refit | None = None  # of ``calibrate``, as ``_widening``
-        self._limited = torch.empty(0, 2, dtype=torch.float64)  # as in ``Doubts``
         self.extra_jitter = 0.0
 
     @property
@@ -81,20 +76,18 @@ class NeighbourGP:
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
-        calibrated = self._widening, self._refit
-        generator, checked = self._trainer.generator.get_state(), self._store.checked()
+        calibrated, generator = self._widening, self._trainer.generator.get_state()
         self.extra_jitter = 0.0
         try:
-            self._forget_calibration()
-            changed = self._store.append(_dataset(new.X, new.y, new.noise))
-            self._find_contradictions(changed)
+            self._widening = VarianceCalibration()
+            self._store.append(_dataset(new.X, new.y, new.noise))
             stored = perf_counter()
             steps, loss = self._train(self._steps(first=count == 0), enough)
         except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
-            self._store.restore(self.data[:count], checked)
-            self._widening, self._refit = calibrated
+            self._store.restore(self.data[:count])
+            self._widening = calibrated
             raise
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
@@ -116,68 +109,38 @@ class NeighbourGP:
         self._store.land = land
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all data except these rows. See ``SupportsForgetting``. What lay beside the others
-        is checked for contradictions with the next update."""
-        with self._or_as_before():
-            self._store.keep(rows)
-        self._forget_calibration()
+        """Forget all data except these rows. See ``SupportsForgetting``."""
+        self._replace(self.data[rows])
 
     def retarget(self, y: Tensor) -> None:
         """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
         pings = self.data
-        with self._or_as_before():
-            self._store.restore(_dataset(pings.X, y, pings.noise))
-            self._find_contradictions(torch.arange(len(self._store)))
-        self._forget_calibration()
+        self._replace(_dataset(pings.X, y, pings.noise))
 
-    @contextmanager
-    def _or_as_before(self) -> Iterator[None]:
-        """After a failure the old data are restored."""
-        before, checked = self.data, self._store.checked()
+    def _replace(self, pings: Dataset) -> None:
+        """Replace all data. After a failure the old data are restored."""
+        before = self.data
         try:
-            yield
+            self._store.restore(pings)
         except BaseException:
-            self._store.restore(before, checked)
+            self._store.restore(before)
             raise
-
-    def _forget_calibration(self) -> None:
-        if self._refit is not None:
-            self._kernel = self._refit = None
-        self._widening, self._store.position_noise = VarianceCalibration(), None
-
-    @torch.no_grad()
-    def _find_contradictions(self, changed: Tensor) -> None:
-        """If enabled, check these sites [n] and those that they affect for contradictions."""
-        options = self.options
-        if len(changed) and options.max_residual:
-            sites = affected(self._store, changed, options.neighbours)
-            find_contradictions(
-                self._averaged(), self._store, sites, options.neighbours, options.max_residual
-            )
+        self._widening = VarianceCalibration()
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
-        """Widen the variances of predictions (``calibration``), after a refit if position errors
-        are allowed for (``refit``). Both hold until the next update or training. The joint
-        covariance is not widened."""
-        self._forget_calibration()
+        """Widen the variances of predictions (``calibration``), until the next update or training.
+        The joint covariance is not widened."""
+        self._widening = VarianceCalibration()
         options, kernel, store = self.options, self._averaged(), self._store
         how = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
         left = left_out(store.sites, stretches, *how, store.land)
         if left is None:
             return
-        found, telling = None, tells_noise(kernel, store.sites, left)
-        if options.max_position_error and telling:
-            slopes = squared_slopes(kernel, store, *how)
-            found = refit(kernel, store.sites, left, slopes, options.max_position_error)
-        if found is None:
-            error, variance = errors_of(kernel, store.sites, left)
-        else:
-            self._refit, error, variance = found
-            store.position_noise = self._refit.position**2 * slopes
-            self._kernel = None
+        error, variance = errors_of(kernel, store.sites, left)
+        telling = tells_noise(kernel, store.sites, left)
         self._widening = widening(error, variance, left.stretch, telling)._replace(
-            sums=factor_of_sums(self._averaged(), store.sites, left, error)
+            sums=factor_of_sums(kernel, store.sites, left, error)
         )
 
     def _steps(self, first: bool) -> int:
@@ -198,7 +161,7 @@ class NeighbourGP:
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
         self._kernel = None
-        self._forget_calibration()
+        self._widening = VarianceCalibration()
         return len(losses), sum(losses) / len(losses) if losses else float("nan")
 
     def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
@@ -212,10 +175,9 @@ class NeighbourGP:
 
     @torch.no_grad()
     def _averaged(self) -> Kernel:
-        """The kernel that predictions use: of the averaged parameters, or refitted."""
+        """The kernel that predictions use: of the averaged parameters."""
         if self._kernel is None:
-            kernel = self._trainer.kernel(self._learned.average)
-            self._kernel = kernel if self._refit is None else self._refit.applied(kernel)
+            self._kernel = self._trainer.kernel(self._learned.average)
         return self._kernel
 
     @torch.no_grad()
@@ -240,14 +202,7 @@ class NeighbourGP:
         sites = self._store.sites
 
         def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
-            found = condition(kernel, sites, points, near, own)
-            if found.limited and not len(self._limited):
-                seen = self._on_water(points)
-                self._limited = first_limited(kernel, sites, points, near, own, seen)
-            if not noise or self._store.position_noise is None:
-                return found
-            added = self._store.position_noise_at(near)
-            return found._replace(variance=found.variance + (added if own is None else added[own]))
+            return condition(kernel, sites, points, near, own)
 
         found = (
             blended(conditionals, self._store.land, x, nodes, self._band, spread)
@@ -263,21 +218,9 @@ class NeighbourGP:
         )
         return Prediction(mean.to(X), variance.to(X))
 
-    def _on_water(self, x: Tensor) -> Tensor:
-        """Indices of the places [N, 2] that are not on land: a chart shows no others."""
-        land = self._store.land
-        if land is None:
-            return torch.arange(len(x))
-        return torch.from_numpy(np.flatnonzero(land.wet(x.numpy())))
-
     @property
     def _band(self) -> float:
         return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
-
-    @property
-    def doubts(self) -> Doubts:
-        """Contradicting soundings and a limited prediction. See ``SupportsDoubts``."""
-        return Doubts(self._store.sites.x[self._store.excess > 0], self._limited)
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
@@ -312,8 +255,6 @@ class NeighbourGP:
         joint = found.covariance
         if noise:
             joint.diagonal().add_(self._averaged().noise)
-            if self._store.position_noise is not None:
-                joint.diagonal().add_(self._store.position_noise_at(near))
         return joint.to(X)
 
     @torch.no_grad()
@@ -352,20 +293,15 @@ class NeighbourGP:
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
                 "widening": self._widening._asdict(),
-                "refit": None if self._refit is None else self._refit._asdict(),
-                "judged": self._store.checked(),
             }
         )
 
     def restore(self, state: ModelState) -> None:
         """Continue from the state of a model with the same options, bit for bit."""
         tree = state.tree
-        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
+        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
-        # By position: the third had another name in older states.
-        self._widening = VarianceCalibration(*tree.get("widening", {}).values())
-        refitted = tree.get("refit")
-        self._refit = None if refitted is None else Refit(**refitted)
+        self._widening = VarianceCalibration(**tree["widening"])
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

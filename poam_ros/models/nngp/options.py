@@ -101,15 +101,6 @@ class NeighbourOptions(Settings):
         1.0, "Weight, in that penalty, of the anisotropy shared by the whole workspace",
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
-    max_residual: float = setting(
-        5.0, "Residual, in standard deviations, beyond which a sample that contradicts those "
-        "around it counts less. 0: never", minimum=0.0, maximum=1e6,
-    )  # fmt: skip
-    max_position_error: float = setting(
-        0.0, "Largest standard deviation of position errors by which the variance calibration of "
-        "poam map may explain differences between lines. 0: only widen intervals", "m",
-        minimum=0.0, maximum=1e6,
-    )  # fmt: skip
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6
     )

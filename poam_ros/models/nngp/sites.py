@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,8 +19,6 @@ CELLS = 128
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
 #: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
-#: Neighbours that the noise of position at a place is the mean of.
-FEW = 8
 
 
 class SiteStore:
@@ -35,12 +31,7 @@ class SiteStore:
 
     Attributes:
         occupied: number of the CELLS x CELLS cells over [-1, 1]^2 that have a site.
-        residual: of each site at its last check, in standard deviations [S]; NaN before.
-        excess: noise variance of sites that contradict their neighbours [S]; 0 for the others.
-        contradicting: number of sites with such noise.
-        lost: places of pings that were taken out since the last check [n, 2].
         land: sites on different sides of it are not neighbours, in scaled units; None: no land.
-        position_noise: noise variance from errors of position at each site [S]; None: none.
     """
 
     def __init__(self) -> None:
@@ -50,7 +41,7 @@ class SiteStore:
 
     def _forget(self) -> None:
         self._index = make_index()
-        self._count = self.occupied = self.contradicting = self._turn = 0
+        self._count = self.occupied = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
         self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
         # The sites at the place of the last ping, by kind of noise.
@@ -58,13 +49,9 @@ class SiteStore:
         self._place: Tensor | None = None
         # Place, target and noise of a site are adjacent in memory: conditionals access sites at
         # random.
-        self._rows, self._sum, self._pings_of, self._sum_own, self._own, self._residual = (
-            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
+            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), ())
         )
-        self._excess = torch.empty(0, dtype=torch.float64)
-        self._first = torch.empty(0, dtype=torch.int64)  # ping of each site
-        self.lost = torch.empty(0, 2, dtype=torch.float64)
-        self.position_noise: Tensor | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -80,10 +67,7 @@ class SiteStore:
     def sites(self) -> TrainingData:
         """Views of the sites; no copy."""
         rows = self._rows[: len(self)]
-        silent = self.pings.noise is None and not self.contradicting
-        own = None if silent else self._own[: len(self)]
-        if self.position_noise is not None:
-            own = self.position_noise if own is None else own + self.position_noise
+        own = None if self.pings.noise is None else self._own[: len(self)]
         return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
@@ -96,85 +80,19 @@ class SiteStore:
         """Number of sites that searches have looked at so far."""
         return self._index.looked_at
 
-    @property
-    def residual(self) -> Tensor:
-        """See the class; a view."""
-        return self._residual[: len(self)]
-
-    @property
-    def excess(self) -> Tensor:
-        """See the class; a view, which ``set_excess`` changes."""
-        return self._excess[: len(self)]
-
-    def measured(self, sites: Tensor) -> Tensor:
-        """Noise variances that the pings of these sites [n] came with, besides the learned one."""
-        return self._sum_own[sites] / self._pings_of[sites].square()
-
-    def position_noise_at(self, near: Tensor) -> Tensor:
-        """The noise variance [n] from errors of position of soundings with these neighbours [n, k]
-        (-1 for none): the mean over the first few."""
-        assert self.position_noise is not None
-        few = near[:, :FEW]
-        there = few >= 0
-        return (self.position_noise[few.clamp_min(0)] * there).sum(1) / there.sum(1).clamp_min(1)
-
-    def set_excess(self, sites: Tensor, excess: Tensor) -> None:
-        """Set the noise variance of sites [n] that contradict their neighbours; 0 for others."""
-        changed = (excess > 0).sum() - (self._excess[sites] > 0).sum()
-        self.contradicting += int(changed)
-        self._excess[sites] = excess
-        self._own[sites] = self.measured(sites) + excess
-
-    def next_checked(self, count: int) -> Tensor:
-        """The next ``count`` sites in turn, cyclically [count]."""
-        turn = (self._turn + torch.arange(min(count, len(self)))) % len(self)
-        self._turn = (int(turn[-1]) + 1) % len(self)
-        return turn
-
-    def checked(self) -> dict[str, Tensor]:
-        """Copies of the results of checks, for ``restore``."""
-        found = {
-            "residual": self.residual.clone(),
-            "excess": self.excess.clone(),
-            "lost": self.lost,
-            "turn": torch.tensor(self._turn),
-        }
-        if self.position_noise is not None:
-            found["position_noise"] = self.position_noise.clone()
-        return found
-
-    def append(self, new: Dataset) -> Tensor:
-        """Add new pings; returns the new or changed sites [n], in order."""
+    def append(self, new: Dataset) -> None:
+        """Add new pings."""
         if self._pings is None:
             self._pings = DataStore(new)
         else:
             self._pings.append(new)
-        return self._gather(new)
+        self._gather(new)
 
-    def restore(self, pings: Dataset, checked: Mapping[str, Tensor] | None = None) -> None:
-        """Replace everything by these pings; ``checked``: earlier results of checks; None: none."""
+    def restore(self, pings: Dataset) -> None:
+        """Replace everything by these pings."""
         self._pings = DataStore(pings) if len(pings) else None
         self._forget()
         self._gather(pings)
-        if checked is not None:
-            self.residual[:] = checked["residual"]
-            self.set_excess(torch.arange(len(self)), checked["excess"])
-            self._turn = int(checked["turn"])
-            self.lost = checked.get("lost", self.lost)
-            self.position_noise = checked.get("position_noise")
-
-    def keep(self, rows: Tensor) -> None:
-        """Forget all pings but these rows [N], boolean. The results of checks stay."""
-        pings, first, residual, excess = self.pings, self._first, self._residual, self._excess
-        site = torch.full((len(pings),), -1)
-        site[first[: len(self)]] = torch.arange(len(self))
-        lost = torch.cat([self.lost, pings.X[~rows]]).unique(dim=0)
-        self.restore(pings[rows])
-        old = site[rows][self._first[: len(self)]]
-        (known,) = torch.nonzero(old >= 0, as_tuple=True)  # with the ping that began it
-        self._residual[known] = residual[old[known]]
-        self.set_excess(known, excess[old[known]])
-        self.lost = lost
 
     def spread(
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
@@ -188,19 +106,17 @@ class SiteStore:
         """The nearest site of each place [N, 2], also across land [N]."""
         return self._index.spread(x, 1, 1).squeeze(1)
 
-    def _gather(self, new: Dataset) -> Tensor:
-        """Add each new ping to a site at its place, or to a new site; see ``append``."""
+    def _gather(self, new: Dataset) -> None:
+        """Add each new ping to a site at its place, or to a new site."""
         if not len(new):
-            return torch.empty(0, dtype=torch.int64)
+            return
         old = self._count
         own = torch.zeros_like(new.y) if new.noise is None else new.noise
         site, begins = self._joined(new.X, own)
         self._make_room()
         self._rows[old : self._count, :2] = new.X[begins]
-        for buffer in (self._sum, self._sum_own, self._pings_of, self._excess):
+        for buffer in (self._sum, self._sum_own, self._pings_of):
             buffer[old : self._count] = 0.0
-        self._residual[old : self._count] = torch.nan
-        self._first[old : self._count] = len(self.pings) - len(new) + begins.nonzero().squeeze(1)
         # One by one, so that the sums do not depend on the batches.
         np.add.at(self._sum.numpy(), site, new.y.numpy())
         np.add.at(self._sum_own.numpy(), site, own.numpy())
@@ -209,10 +125,9 @@ class SiteStore:
         pings = self._pings_of[changed]
         self._rows[changed, 2] = self._sum[changed] / pings
         self._rows[changed, 3] = 1.0 / pings
-        self._own[changed] = self.measured(changed) + self._excess[changed]
+        self._own[changed] = self._sum_own[changed] / pings.square()
         self._index.add(self._rows[old : self._count, :2])
         self._survey(self._rows[old : self._count, :2])
-        return changed.unique()
 
     def _survey(self, x: Tensor) -> None:
         """Update box and occupied cells with sites at x [n, 2]."""
@@ -246,7 +161,7 @@ class SiteStore:
         if self._count <= room:
             return
         more = max(self._count, 2 * room) - room
-        buffers = "_rows _sum _pings_of _sum_own _own _residual _excess _first"
+        buffers = "_rows _sum _pings_of _sum_own _own"
         for name in buffers.split():
             kept = getattr(self, name)
             setattr(self, name, torch.cat([kept, kept.new_empty(more, *kept.shape[1:])]))

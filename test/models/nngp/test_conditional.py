@@ -207,3 +207,50 @@ def test_a_place_that_is_not_finite_fails_in_c():
     x = torch.tensor([[0.0, float("nan")], [0.1, 0.2]], dtype=torch.float64)
     with pytest.raises(CholeskyError, match="1 conditionals of 24 neighbours"):
         condition(rough_kernel(), sites, x, near)
+
+
+def smooth_kernel(amplitude=0.0):
+    """A stationary kernel of lengthscale 0.8, nearly without noise."""
+    F = torch.zeros(len(LAYOUT.nodes()), 4).double()
+    F[:, 0], F[:, 1] = amplitude, torch.tensor(0.8).log()
+    numbers = (torch.tensor(v, dtype=torch.float64) for v in (2.0 - 1e-6, 1e-6))
+    return Kernel(F, *numbers, LENGTHS, 0.05)
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
+    # Two slopes in a row of nearly no noise: the prediction beyond them goes on and on.
+    along = torch.linspace(-0.3, 0.0, 24).double()
+    sites = TrainingData(
+        torch.stack([along, torch.zeros(24).double()], 1),
+        40 * along.square(),
+        torch.ones(24).double(),
+    )
+    x = torch.tensor([[-0.6, 0.0], [-0.15, 0.0]], dtype=torch.float64)
+    near = torch.arange(24).expand(2, 24).contiguous()
+    found = condition(smooth_kernel(-4.0), sites, x, near)
+    assert found.limited == 1
+    reach = 4.0001 * found.variance.sqrt()
+    assert (found.mean <= sites.y.max() + reach).all()
+    assert (found.mean >= sites.y.min() - reach).all()
+
+
+@pytest.mark.usefixtures("backend")
+def test_false_positions_cause_neither_land_nor_pits():
+    """Under a smooth kernel and little noise, weights of contradicting soundings extrapolate."""
+    generator = torch.Generator().manual_seed(0)
+    along = torch.linspace(-1, 1, 150).double()
+    rows = [torch.stack([along, torch.full_like(along, y)], 1) for y in torch.linspace(-1, 1, 8)]
+    x = torch.cat(rows)
+    y = torch.sin(3 * x[:, 0]) + torch.cos(3 * x[:, 1])
+    wrong = torch.randperm(len(x), generator=generator)[:40]
+    x[wrong] += 0.25 * torch.randn(40, 2, generator=generator).double()
+    places = scattered(400, 9).X
+    near = indexed(x).spread(places, 24, 96)
+    found = condition(
+        smooth_kernel(), TrainingData(x, y, torch.ones(len(x)).double()), places, near
+    )
+    assert found.limited > 10
+    reach, targets = 4.0001 * found.variance.sqrt(), y[near]
+    assert (found.mean >= targets.amin(1) - reach).all()
+    assert (found.mean <= targets.amax(1) + reach).all()

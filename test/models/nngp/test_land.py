@@ -9,7 +9,6 @@ import torch
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.land import Land
 from poam_ros.models.mapper import BathymetricMapper
-from poam_ros.models.nngp import conditional, online
 from poam_ros.models.nngp.visible import hidden_by
 from poam_ros.models.registry import ModelSettings
 
@@ -17,7 +16,7 @@ EXTENT = Extent(0, 100, 0, 100)
 OPTIONS = {
     "method": "nngp", "nngp.neighbours": 16, "nngp.candidate_neighbours": 200,
     "nngp.neighbour_spacing": 0.2, "nngp.first_steps": 30, "nngp.hidden": 8, "nngp.lattice": 8,
-    "nngp.blending": 1.5, "nngp.max_residual": 4.0,
+    "nngp.blending": 1.5,
 }  # fmt: skip
 #: On both shores of the spit, with water of their own basin beside them.
 SHORES = np.array([[47.5, 20.0], [52.5, 20.0], [47.5, 60.0], [52.5, 60.0]])
@@ -106,21 +105,3 @@ def test_land_elsewhere_changes_nothing():
     water[0, 0] = False
     maps = [learned(land).predict(SHORES) for land in (None, Land(shore().grid, water))]
     assert np.array_equal(maps[0].mean, maps[1].mean)
-
-
-def test_a_limited_prediction_on_land_is_no_doubt_of_the_map(monkeypatch):
-    """Charts end at the shore: a warning would name a place that they do not show."""
-    real = online.condition
-
-    def limited_on_the_spit(kernel, sites, x, neighbours, own=None):
-        on_land = spit(scale * x.numpy() + 50)
-        return real(kernel, sites, x, neighbours, own)._replace(limited=int(on_land.sum()))
-
-    monkeypatch.setattr(online, "condition", limited_on_the_spit)
-    monkeypatch.setattr(conditional, "condition", limited_on_the_spit)
-    places = np.array([[30.0, 30.0], [50.0, 30.0], [70.0, 30.0]])
-    for land, count in ((shore(), 0), (None, 1)):
-        mapper = learned(land)
-        scale = mapper._scale
-        mapper.predict(places)
-        assert len(mapper._model.doubts.limited) == count

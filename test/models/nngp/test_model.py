@@ -280,3 +280,35 @@ def test_anisotropy_shared_by_the_workspace_may_be_free_of_penalty():
     assert most < 1.1 * least  # from place to place it is held as before
     _, most = ratios(held)
     assert most < 1.1
+
+
+def test_forgetting_that_fails_changes_nothing(monkeypatch):
+    def fail():
+        context.undo()
+        raise MemoryError
+
+    data, x = ground(400, 0), scattered(50, 9).X
+    model, kept = fed(data), torch.arange(400) % 3 > 0
+    before = model.predict(x)
+    with monkeypatch.context() as context:
+        context.setattr("poam_ros.models.nngp.sites.make_index", fail)
+        with pytest.raises(MemoryError):
+            model.keep(kept)
+    assert len(model.data) == 400
+    assert torch.equal(model.predict(x).mean, before.mean)
+    model.keep(kept)
+    assert len(model.data) == int(kept.sum())
+    model.keep(torch.zeros(len(model.data), dtype=torch.bool))
+    model.update(data[kept])  # also after all of them are forgotten
+    assert len(model.data) == int(kept.sum()) and model.predict(x).mean.isfinite().all()
+
+
+def test_pings_are_forgotten_at_once_as_one_after_the_other():
+    """A mission does the former, its replay the latter."""
+    data = ground(400, 0)
+    first, second = torch.arange(400) % 3 > 0, torch.arange(400) % 7 > 0
+    one, other = fed(data[:200], data[200:]), fed(data[:200], data[200:])
+    one.keep(first & second)
+    for part in (first, second[first]):
+        other.keep(part)
+    same(one, other)
