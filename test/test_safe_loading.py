@@ -133,7 +133,6 @@ PARTIAL = {
     "poam_ros/journal/tables.py": "a temporary copy",
     "poam_ros/journal/transactions.py": "appends to the journal",
     "poam_ros/research/sweeps/folder.py": "into a folder that is renamed",
-    "poam_ros/research/bench/latency.py": "notes of one process for another",
 }
 SAVERS = {"savefig", "savez", "savez_compressed", "save", "savetxt", "tofile", "ZipFile"}
 

@@ -42,10 +42,10 @@ LAYERS = (
 )
 PACKAGES = sorted((name for layer in LAYERS for name in layer), key=len, reverse=True)
 #: Who may change the process it runs in (threads, allocator): where a process begins.
-ENTRIES = ("app", "research.bench", "ros", "research.sweeps.sweep", "mapping.parallel")
+ENTRIES = ("app", "research.profile", "ros", "research.sweeps.sweep", "mapping.parallel")
 
 TORCH = {"torch", "gpytorch", "linear_operator"}
-MAY_KNOW_TORCH = ("models", "core.process", "research.bench")
+MAY_KNOW_TORCH = ("models", "core.process", "research.profile")
 #: Read by everything that only wants to know which models there are.
 TABLES_WITHOUT_TORCH = ("models.registry", "models.sparse.methods", "models.nngp.options")
 ROS_SUFFIXES = ("_msgs", "_srvs", "_interfaces")
@@ -241,15 +241,14 @@ def test_torch_stays_with_the_model():
 
 
 def test_ros_stays_in_its_package():
-    """And what starts it: the command when it starts the nodes, the benchmark of their latency.
+    """And what starts it: the command when it starts the nodes.
 
     The reader of bags names message types, for the type checker alone.
     """
-    bench = "research.bench.latency"
     wrong = [
         a
         for a in foreign(ROS, ROS_SUFFIXES)
-        if not within(a.source, "ros", bench)
+        if not within(a.source, "ros")
         and (a.runs or not within(a.source, "app", "importers.messages"))
     ]
     assert not wrong, f"ROS 2 outside poam_ros/ros: {listed(wrong)}"

@@ -1,9 +1,8 @@
-"""POAM written plainly with GPyTorch and autograd: the reference for speed.
+"""POAM written plainly with GPyTorch and autograd: an oracle of its maps.
 
 The paper's equations on gpytorch's own classes: ``UnwhitenedVariationalStrategy`` for the model,
 ``VariationalELBO`` for the M-step, ``pivoted_cholesky`` for the inducing inputs, a Cholesky factor
-of K' K'^T for the projection, and a kernel that autograd differentiates. It gives the same maps.
-Nothing else in the package uses it.
+of K' K'^T for the projection, and a kernel that autograd differentiates.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from gpytorch.settings import fast_computations, max_cholesky_size
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor, nn
 
-from ...models.data import Dataset, Prediction
+from poam_ros.models.data import Dataset, Prediction
 
 JITTER = 1e-6
 NETWORK_RATE, RATE = 1e-3, 1e-2  # of Adam

@@ -1,1 +1,0 @@
-"""What an update, a prediction and a message cost."""
