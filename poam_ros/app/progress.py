@@ -250,10 +250,7 @@ def _report(status: SweepStatus, run: Run | None) -> None:
 
 
 def _counts(status: SweepStatus) -> str:
-    return (
-        f"{status.finished}/{status.total} runs done, {len(status.running)} running, "
-        f"{len(status.failed)} failed"
-    )
+    return f"{status.finished}/{status.total} runs done, {len(status.failed)} failed"
 
 
 def _time_left(status: SweepStatus) -> str:

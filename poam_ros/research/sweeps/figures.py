@@ -137,8 +137,8 @@ _COLOURS = (
 )  # fmt: skip
 _LINES = ("-", "--", ":", "-.")
 
-#: A curve above this multiple of the others' median height is cut off.
-_REACH = 2.0
+#: Metrics on a logarithmic axis, on which an outlying method does not flatten the others.
+_LOGARITHMIC = ("smse", "update_s")
 
 #: By method: samples [N], and the values of its runs there [runs, N].
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]
@@ -217,33 +217,12 @@ def _draw_metric(axis: Any, curves: Curves, styles: dict[str, dict[str, Any]]) -
 
 
 def _limit(axis: Any, metric: str, curves: Curves) -> None:
-    """Set the y axis from the values after the first tenth, so that neither the steep start nor an
-    outlying method flattens the other curves."""
-    every = np.concatenate([at for at, _ in curves.values()])
-    start = 0.9 * every.min() + 0.1 * every.max() if len(every) else 0.0
-    means = {}
-    for method, (at, values) in curves.items():
-        mean = values.mean(axis=0)[(at >= start) | (at == at[-1:])]
-        if np.isfinite(mean).any():
-            means[method] = mean[np.isfinite(mean)]
-    if not means:
+    """Set the y axis. That of MSLL ends at 0, beyond which a map says less than mean and variance
+    of the samples."""
+    if metric in _LOGARITHMIC:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
         return
-    highs = np.array([np.quantile(mean, 0.98) for mean in means.values()])
-    lowest = min(float(mean.min()) for mean in means.values())
-    if metric == "update_s" and lowest > 0:
-        if highs.max() > 2 * _REACH * np.median(highs):
-            axis.set_yscale("log")
-            axis.yaxis.set_major_formatter("{x:g}")
-        else:
-            axis.set_ylim(0, 1.15 * highs.max())
-        return
-    floor = lowest if metric == "msll" else 0.0
-    height = min(float(highs.max()) - floor, _REACH * (float(np.median(highs)) - floor))
-    if height <= 0:
-        return
-    top = floor + 1.15 * height
-    axis.set_ylim(floor - (0.08 * height if metric == "msll" else 0), top)
-    beyond = [method_label(method) for method, mean in means.items() if mean.min() > top]
-    if beyond:
-        text = "above: " + ", ".join(beyond)
-        axis.text(0.97, 0.96, text, transform=axis.transAxes, ha="right", va="top", fontsize=8)
+    lows = [values.mean(axis=0).min() for _, values in curves.values() if values.size]
+    if np.isfinite(lows).any() and np.nanmin(lows) < 0:
+        axis.set_ylim(1.1 * np.nanmin(lows), 0)

@@ -19,12 +19,10 @@ from ... import __version__
 from ...core.errors import InputError, PoamError
 from ...core.files import atomic_write, lock, rename_folder
 from ...core.reading import read_yaml
-from ...core.renames import renamed
 from ...core.settings import values_of
 from ...outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
-from ...planning.planners import planner_rows
 from ...simulation.world.terrain import Terrain
-from .configuration import COMMON, LISTS, MODEL, SONAR, Run, SweepSettings, digest
+from .configuration import COMMON, LISTS, Run, SweepSettings, digest
 
 
 @dataclass(frozen=True)
@@ -177,12 +175,10 @@ def _rank(values: Sequence[Any], value: Any) -> int:
     return values.index(value) if value in values else len(values)
 
 
-#: Version of the layout of a sweep's folder, in its sweep.yaml.
-FORMAT = 1
+#: Layout of a sweep's folder, in its sweep.yaml.
+LAYOUT = 1
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
-#: Keys of the mappings, and the settings that they may hold.
-TABLES = {"model": MODEL, "planning": planner_rows(), "sonar": SONAR}
 
 
 def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
@@ -200,16 +196,19 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
             "sha256": digest(terrain),
         }
     base = settings.base
-    return {
-        "format": FORMAT,
-        "version": __version__,
-        "environments": environments,
-        **{name: list(getattr(settings, name)) for name in VARIED},
+    values = {
         **{row.name: values_of(base)[row.name] for row in COMMON},
-        "workspace": list(base.workspace.bounds),
+        "workspace": base.workspace.bounds,
         "model": dict(settings.model),
         "planning": dict(settings.planning),
         "sonar": asdict(base.sonar),
+    }
+    return {
+        "layout": LAYOUT,
+        "version": __version__,
+        "environments": environments,
+        **{name: list(getattr(settings, name)) for name in VARIED},
+        **{name: list(v) if isinstance(v, tuple) else v for name, v in values.items()},
     }
 
 
@@ -220,64 +219,45 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
             raise InputError(f"{path.parent}: there is no sweep.yaml beside runs/")
         return sweep
     old = read_metadata(path)
-    common = (row.name for row in COMMON)
-    for name in (*common, "workspace", *TABLES):
-        before, now = (_with_defaults(name, given.get(name)) for given in (old, sweep))
-        if before != now:
-            raise _changed(path, name, before, now)
-    for name, environment in sweep["environments"].items():
-        before = old["environments"].get(name, environment)
-        if before["sha256"] != environment["sha256"]:
-            raise _changed(path, f"environments.{name}", before["source"], environment["source"])
+    common = [name for name in sweep["environments"] if name in old["environments"]]
+    refuse_changes(path, _fixed(old, common), _fixed(sweep, common))
     lists = {n: [*old[n], *(value for value in sweep[n] if value not in old[n])] for n in VARIED}
     return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **lists}
 
 
-def _with_defaults(name: str, given: Any) -> Any:
-    """The value of a setting in a sweep.yaml; the default if it is missing there."""
-    if name not in TABLES:
-        value = {row.name: row.default for row in COMMON}.get(name) if given is None else given
-        return _listed(value)
-    # In older versions None was the default of max_range, and published an option, now a method.
-    kept = {key: value for key, value in (given or {}).items() if value is not None}
-    kept = {key: value for key, value in kept.items() if (key, value) != ("published", False)}
-    values = {**{row.name: row.default for row in TABLES[name]}, **kept}
-    return {key: _listed(value) for key, value in values.items()}
+def _fixed(sweep: Mapping[str, Any], environments: Sequence[str]) -> dict[str, Any]:
+    """The values of a sweep.yaml that all runs in its folder share, terrains by their digests."""
+    terrains = {name: sweep["environments"][name]["sha256"] for name in environments}
+    shared = {key: value for key, value in sweep.items() if key not in ("version", *VARIED)}
+    return {**shared, "environments": terrains}
 
 
-def _listed(value: Any) -> Any:
-    """A value as YAML returns it."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
-    if isinstance(before, dict) and isinstance(now, dict):
-        key = next(k for k in {**before, **now} if before.get(k) != now.get(k))
-        name, before, now = f"{name}.{key}", before.get(key), now.get(key)
-    return InputError(
-        f"{path}: {name}: the runs in this folder have {before!r}, the configuration {now!r}; "
-        f"give another folder"
-    )
+def refuse_changes(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise an ``InputError`` that names the first setting that differs."""
+    for name in {**before, **now}:
+        old, new, place = before.get(name), now.get(name), name
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            key = next(k for k in {**old, **new} if old.get(k) != new.get(k))
+            old, new, place = old.get(key), new.get(key), f"{name}.{key}"
+        raise InputError(
+            f"{path}: {place}: the runs in this folder have {old!r}, the configuration {new!r}; "
+            f"give another folder"
+        )
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """Read the sweep.yaml of a sweep's folder.
 
     Raises:
-        InputError: if it cannot be read, or the folder has another version's format.
+        InputError: if it cannot be read, or the folder has another layout.
     """
     try:
         found = read_yaml(path)
     except (OSError, InputError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    layout = found.get("format") if isinstance(found, dict) else None
-    if layout != FORMAT:
-        raise InputError(
-            f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
-            f"give another folder"
-        )
-    found = renamed(found)  # as what an older version wrote
-    for name in ("model", "planning"):
-        inner = {**(found.get(name) or {}), "workspace": found["workspace"]}
-        found[name] = {key: value for key, value in renamed(inner).items() if key != "workspace"}
-    return found
+    layout = found.get("layout") if isinstance(found, dict) else None
+    if layout != LAYOUT:
+        raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}; give another folder")
+    return dict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -23,30 +23,28 @@ from .folder import SweepFolder, TaskResult, locked
 
 @dataclass
 class SweepStatus:
-    """The state of a sweep. ``finished`` includes runs of earlier calls; ``walls``: wall times in s
-    by method."""
+    """The state of a sweep.
+
+    Attributes:
+        total: number of its runs.
+        finished: number of finished runs, with those of earlier calls.
+        failed: files of the tracebacks of failed runs.
+        begun: the steady clock when the first runs were started, in s.
+        ended: number of runs that have ended since.
+    """
 
     total: int
     finished: int = 0
-    waiting: list[Run] = field(default_factory=list)
-    running: dict[Any, tuple[Run, float]] = field(default_factory=dict)
     failed: dict[Run, Path] = field(default_factory=dict)
-    walls: dict[str, list[float]] = field(default_factory=dict)
+    begun: float = 0.0
+    ended: int = 0
 
     def seconds_left(self) -> float | None:
-        """Estimated time left in s, from the mean time of each method's finished runs."""
-        every = [wall for walls in self.walls.values() for wall in walls]
-        if not every or not self.running:
+        """Estimated time left in s, at the mean rate so far; None before the first run ended."""
+        if not self.ended:
             return None
-        mean = {name: sum(walls) / len(walls) for name, walls in self.walls.items()}
-        overall = sum(every) / len(every)
-        left = sum(mean.get(run.method, overall) for run in self.waiting)
-        now = monotonic()
-        remains = [
-            max(0.0, mean.get(run.method, overall) - (now - since))
-            for run, since in self.running.values()
-        ]
-        return max((left + sum(remains)) / len(self.running), *remains, 0.0)
+        left = self.total - self.finished - len(self.failed)
+        return left * (monotonic() - self.begun) / self.ended
 
 
 #: Called with the status and the run that has ended, or None once the first runs have started.
@@ -88,15 +86,13 @@ def run_sweep(
     _check(settings, loaded, here=scheduler is None)
     with locked(folder):
         sweep_folder = SweepFolder(folder, settings, loaded)
-        runs, finished = settings.runs(), sweep_folder.finished
-        waiting = [run for run in runs if run.folder not in finished]
-        status = SweepStatus(len(runs), len(runs) - len(waiting), waiting)
-        for row in finished.values():
-            status.walls.setdefault(row["method"], []).append(float(row["wall_s"]))
+        runs = settings.runs()
+        waiting = [run for run in runs if run.folder not in sweep_folder.finished]
+        status = SweepStatus(len(runs), len(runs) - len(waiting), begun=monotonic())
         if waiting:
-            threads = settings.runs()[0].mission.model.threads
+            threads = runs[0].mission.model.threads
             with cluster(len(waiting), threads, workers, scheduler) as client:
-                _work(client, sweep_folder, loaded, status, on_run)
+                _work(client, waiting, sweep_folder, loaded, status, on_run)
     return status
 
 
@@ -116,45 +112,33 @@ def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool)
 
 def _work(
     client: Any,
+    waiting: Sequence[Run],
     sweep_folder: SweepFolder,
     terrains: Mapping[str, Terrain],
     status: SweepStatus,
     on_run: OnRun,
 ) -> None:
-    """Run all waiting runs, one per thread of the cluster at a time."""
+    """Run the waiting runs, in their order, on the threads of the cluster."""
     from distributed import as_completed
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
         # Tasks, unlike scattered data, are repeated if a worker is lost.
-        there = {
-            name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
-        }
-
-    def start() -> list[Any]:
-        # Counted each time: workers come and go.
-        slots = max(1, sum(client.nthreads().values()))
-        started = []
-        while status.waiting and len(status.running) < slots:
-            run = status.waiting.pop(0)
-            future = client.submit(run_task, there[run.environment], run, pure=False)
-            status.running[future] = run, monotonic()
-            started.append(future)
-        return started
-
-    completed = as_completed(start(), loop=client.loop)
+        there = {name: client.submit(_same, land, pure=False) for name, land in terrains.items()}
+        arguments = [there[run.environment] for run in waiting], waiting
+        futures = client.map(run_task, *arguments, pure=False)
+    runs = dict(zip(futures, waiting, strict=True))
+    del futures, arguments
     on_run(status, None)
-    for future in completed:
-        run, _ = status.running.pop(future)
-        result = _result_of(future)
+    for future in as_completed(list(runs), loop=client.loop):
+        run, result = runs.pop(future), _result_of(future)
         future.release()
+        status.ended += 1
         if result.failure:
             status.failed[run] = sweep_folder.fail(run, result.failure)
         else:
             sweep_folder.add(run, result)
             status.finished += 1
-            status.walls.setdefault(run.method, []).append(result.wall_s)
-        completed.update(start())
         on_run(status, run)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from itertools import chain, product
+from itertools import product
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,15 @@ _DPI = 150
 
 #: Endings of each file of a report, but for averages.csv.
 _ENDINGS = {
-    "table": (".md", ".tex", ".csv"),
-    **dict.fromkeys(("curves", "maps", "lengthscales"), (".png", ".pdf")),
-}
+    "table": (".md",), **dict.fromkeys(("curves", "maps", "lengthscales"), (".png", ".pdf")),
+}  # fmt: skip
 
 
 def write_report(folder: Path) -> list[Path]:
     """Write the report of the sweep in ``folder`` to its folder ``report``.
 
     These are averages.csv, and for each pilot and planner (several: with their names in the
-    files') table.md, .tex and .csv, and curves, maps and lengthscales as .png and .pdf.
+    files') table.md, and curves, maps and lengthscales as .png and .pdf.
 
     Returns:
         The files written.
@@ -44,7 +43,9 @@ def write_report(folder: Path) -> list[Path]:
     several = len(comparisons) > 1
     suffixes = [f"-{c.pilot}-{c.planner}".replace(":", "-") if several else "" for c in comparisons]
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
-        written += _write_tables(report, comparison, suffix)
+        written.append(report / f"table{suffix}.md")
+        with atomic_write(written[-1]) as file:
+            file.write(markdown_table(comparison).encode())
     if several:  # files of an earlier report on one pilot and planner are outdated
         for name, endings in _ENDINGS.items():
             for ending in endings:
@@ -54,15 +55,6 @@ def write_report(folder: Path) -> list[Path]:
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
         written += _write_figures(report, comparison, suffix, list(methods))
     return written
-
-
-def _write_tables(report: Path, comparison: Comparison, suffix: str) -> list[Path]:
-    paths = [report / f"table{suffix}{ending}" for ending in _ENDINGS["table"]]
-    for path, text in zip(paths, (markdown_table, latex_table), strict=False):
-        with atomic_write(path) as file:
-            file.write(text(comparison).encode())
-    write_table(paths[-1], TABLE_COLUMNS, list(table_rows(comparison)))
-    return paths
 
 
 def _write_figures(
@@ -102,18 +94,8 @@ AVERAGE_COLUMNS = (
     "mean", "std", "seeds", "final_mean", "final_std",
 )  # fmt: skip
 
-TABLE_COLUMNS = (
-    "environment", "method", "seeds",
-    *(f"{metric}_{value}" for metric in TABLE_METRICS for value in ("mean", "std")),
-)  # fmt: skip
-
 #: Significant digits of a mean without a standard deviation, and their maximum.
 _DIGITS, _MAX_DIGITS = 3, 5
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-}  # fmt: skip
 
 
 def format_statistic(statistic: Statistic | None) -> str:
@@ -153,14 +135,6 @@ def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
             )  # fmt: skip
 
 
-def table_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
-    """The rows of table.csv: the values of the other tables, unrounded."""
-    for environment, method in _pairs(comparison):
-        averages = (comparison.average(environment, method, metric) for metric in TABLE_METRICS)
-        values = chain.from_iterable(map(_mean_std, averages))
-        yield environment, method, len(comparison.of(environment, method)), *values
-
-
 def _pairs(comparison: Comparison) -> list[tuple[str, str]]:
     """Environments and methods that have runs."""
     pairs = product(comparison.environments, comparison.methods)
@@ -181,9 +155,9 @@ def markdown_table(comparison: Comparison) -> str:
         "| Environment | Method |" + "".join(f" {title} |" for title in TABLE_METRICS.values()),
         "|:--|:--|" + "--:|" * len(TABLE_METRICS),
     ]
-    for environment, rows in _blocks(comparison, lambda text: f"**{text}**"):
+    for environment in comparison.environments:
         name = environment
-        for method, cells in rows:
+        for method, cells in _cells(comparison, environment):
             row = (text.replace("|", r"\|") for text in (name, method, *cells))
             lines.append("| " + " | ".join(row) + " |")
             name = ""
@@ -191,45 +165,16 @@ def markdown_table(comparison: Comparison) -> str:
     return "\n".join([*lines, *([""] if remarks else []), *remarks]) + "\n"
 
 
-def latex_table(comparison: Comparison) -> str:
-    """A tabular with the rules of booktabs; caption and notes as comments."""
-    lines = [
-        *(f"% {line}" for line in (*caption(comparison), *notes(comparison))),
-        r"% \usepackage{booktabs}",
-        r"\begin{tabular}{ll" + "r" * len(TABLE_METRICS) + "}",
-        r"\toprule",
-        " & ".join(("Environment", "Method", *TABLE_METRICS.values())) + r" \\",
-    ]
-    for environment, rows in _blocks(comparison, lambda text: rf"\mathbf{{{text}}}"):
-        lines.append(r"\midrule")
-        name = escape_latex(environment)
-        for method, cells in rows:
-            numbers = (cell if cell == "-" else f"${cell}$" for cell in cells)
-            lines.append(" & ".join((name, escape_latex(method), *numbers)) + r" \\")
-            name = ""
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def escape_latex(text: str) -> str:
-    """Text with LaTeX's special characters escaped."""
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-def _blocks(
-    comparison: Comparison, bold: Callable[[str], str]
-) -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
-    """For each environment, the methods' labels and cells; the lowest mean of a column is bold."""
-    for environment in comparison.environments:
-        methods = [m for m in comparison.methods if comparison.of(environment, m)]
-        columns = []
-        for metric in TABLE_METRICS:
-            column = [comparison.average(environment, method, metric) for method in methods]
-            lowest = min((s.mean for s in column if s and isfinite(s.mean)), default=None)
-            texts = [(format_statistic(s), s is not None and s.mean == lowest) for s in column]
-            columns.append([bold(text) if best else text for text, best in texts])
-        labels = [method_label(method) for method in methods]
-        rows = list(zip(labels, zip(*columns, strict=True), strict=True))
-        yield environment, rows
+def _cells(comparison: Comparison, environment: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The methods' labels and cells in an environment; the lowest mean of a column is bold."""
+    methods = [m for m in comparison.methods if comparison.of(environment, m)]
+    columns = []
+    for metric in TABLE_METRICS:
+        column = [comparison.average(environment, method, metric) for method in methods]
+        lowest = min((s.mean for s in column if s and isfinite(s.mean)), default=None)
+        texts = [(format_statistic(s), s is not None and s.mean == lowest) for s in column]
+        columns.append([f"**{text}**" if best else text for text, best in texts])
+    return zip(map(method_label, methods), zip(*columns, strict=True), strict=True)
 
 
 def caption(comparison: Comparison) -> list[str]:

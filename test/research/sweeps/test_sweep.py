@@ -18,9 +18,8 @@ from distributed import LocalCluster
 
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError, PoamError
-from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map, read_table
-from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.research.sweeps.configuration import load_environments, read_sweep
 from poam_ros.research.sweeps.folder import SweepFolder, TaskResult, locked
 from poam_ros.research.sweeps.sweep import run_sweep
 from poam_ros.simulation.world.terrain import load_terrain
@@ -123,10 +122,7 @@ def test_tables_of_the_map_equal_the_map(swept):
 
 
 def test_finished_runs_are_kept_and_new_ones_added(swept, scheduler, tmp_path):
-    before, description = state_of(swept), swept / "sweep.yaml"
-    older = yaml.safe_load(description.read_text())
-    older["model"]["published"] = False  # as an older version wrote it
-    description.write_text(yaml.safe_dump(older))
+    before = state_of(swept)
     settings = read_sweep(write_sweep(tmp_path, methods=["poam"], seeds=[0, 2]))
     status = run_sweep(settings, swept, scheduler=scheduler)
     assert (status.total, status.finished) == (2, 2)
@@ -169,8 +165,8 @@ def test_a_failing_run_is_reported_and_the_others_continue(tmp_path, scheduler, 
     assert str(failure) in errors[0]
     assert failure.read_text().startswith("Traceback") and "InputError" in failure.read_text()
     assert [row["environment"] for row in rows_of(tmp_path)] == ["sea"]
-    with (tmp_path / "report" / "table.csv").open(newline="") as file:
-        assert [row["environment"] for row in csv.DictReader(file)] == ["sea"]
+    with (tmp_path / "report" / "averages.csv").open(newline="") as file:
+        assert {row["environment"] for row in csv.DictReader(file)} == {"sea"}
 
 
 @pytest.mark.slow
@@ -237,40 +233,35 @@ def kept(tmp_path):
     return sweep_folder, done, other
 
 
-def written_by_an_older_version(sweep_folder, **model):
-    """A sweep.yaml of an older version, with every default resolved."""
-    path = sweep_folder.folder / "sweep.yaml"
-    sweep = yaml.safe_load(path.read_text())
-    every = {**ModelSettings.of(sweep["model"]).values, "published": False, **model}
-    sweep["model"] = {name: every[name] for name in every.keys() - {"method", "sparse.kernel"}}
-    sweep["sonar"]["max_range"] = None
-    del sweep["planner_noise"]
-    path.write_text(yaml.safe_dump(sweep))
-
-
-def test_a_folder_of_an_older_version_is_continued(kept, tmp_path):
-    sweep_folder, done, other = kept
-    written_by_an_older_version(sweep_folder)
-    terrains = {"sea": load_terrain("seamounts")}
-    again = SweepFolder(sweep_folder.folder, read_sweep(write_sweep(tmp_path)), terrains)
-    again.add(other, TaskResult({}, 250, 2.0))
-    assert set(again.finished) == {done.folder, other.folder}
-    sweep = yaml.safe_load((sweep_folder.folder / "sweep.yaml").read_text())
-    assert sweep["model"] == {**SMALL["model"], "sparse.jitter": 1e-5}
-
-
-@pytest.mark.parametrize(("name", "value"), [
-    ("published", True), ("sparse.steps", 2), ("sparse.amplitude", 3.0),
-])  # fmt: skip
-def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name, value, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_samples": 121}, "max_samples: the runs in this folder have 120, "),
+        (
+            {"model": {**SMALL["model"], "sparse.steps": 2}},
+            r"model.sparse.steps: .* have 1, the configuration 2",
+        ),
+        ({"model": {}}, r"model.sparse.[a-z_]+: .* the configuration None"),
+        ({"sonar": {"rate": 5.0}}, r"sonar.rate: .* have 3.0, the configuration 5.0"),
+        (
+            {"environments": {"sea": {"terrain": "seamounts", "elevation_range": [0, 9]}}},
+            "environments.sea: ",
+        ),
+    ],
+)
+def test_a_folder_with_other_settings_is_refused(kept, change, message, tmp_path):
     sweep_folder, *_ = kept
-    written_by_an_older_version(sweep_folder, **{name: value})
-    with pytest.raises(InputError, match=rf"model.{name}: the runs in this folder have {value}, "):
-        SweepFolder(
-            sweep_folder.folder,
-            read_sweep(write_sweep(tmp_path)),
-            {"sea": load_terrain("seamounts")},
-        )
+    settings = read_sweep(write_sweep(tmp_path, **change))
+    with pytest.raises(InputError, match=message):
+        SweepFolder(sweep_folder.folder, settings, load_environments(settings))
+
+
+def test_a_folder_of_another_layout_is_refused(kept, tmp_path):
+    sweep_folder, *_ = kept
+    (sweep_folder.folder / "sweep.yaml").write_text("format: 1\n")
+    settings = read_sweep(write_sweep(tmp_path))
+    with pytest.raises(InputError, match=r"sweep.yaml: expected layout 1, got None"):
+        SweepFolder(sweep_folder.folder, settings, load_environments(settings))
 
 
 @pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])

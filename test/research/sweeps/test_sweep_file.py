@@ -235,14 +235,14 @@ def test_exit_2_and_one_line_before_anything_starts(text, expected, tmp_path, ca
         (["--scheduler", "nowhere"], "scheduler: expected an address"),
         (["--terrains", "nowhere"], "terrains: expected a folder"),
         (["--output", "sweep.yaml"], "output: cannot write"),
-        (["--output", "old"], "old/sweep.yaml: expected format 1, got 0"),
+        (["--output", "old"], "old/sweep.yaml: expected layout 1, got 0"),
     ],
 )
 def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(GOOD))
     (tmp_path / "old").mkdir()
-    (tmp_path / "old/sweep.yaml").write_text("format: 0\n")
+    (tmp_path / "old/sweep.yaml").write_text("layout: 0\n")
     assert main(["benchmark", "sweep.yaml", *options]) == 2
     assert expected in capsys.readouterr().err
 
