@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 #: Messages of a .bin: number, format of struct, format and columns of the log.
@@ -18,17 +19,7 @@ def dataflash(path, at, begin):
         number, form, *_ = KINDS[name]
         return bytes([0xA3, 0x95, number]) + struct.pack(form, *values)
 
-    described = [(128, "FMT", 89, "BBnNZ", "Type,Length,Name,Format,Columns")]
-    described += [
-        (number, name, 3 + struct.calcsize(form), letters, columns)
-        for name, (number, form, letters, columns) in KINDS.items()
-    ]
-    head = b"".join(
-        bytes([0xA3, 0x95, 128])
-        + struct.pack("<BB4s16s64s", number, size, *(each.encode() for each in texts))
-        for number, name, size, letters, columns in described
-        for texts in [(name, letters, columns)]
-    )
+    head = _described(KINDS)
     parts = []
     for i, depth in enumerate(at.depth):
         us = 1_000_000 * (i + 5)
@@ -37,6 +28,53 @@ def dataflash(path, at, begin):
         parts.append(record("RFND", us + 500_000, 0, depth, 4, 25))
     path.write_bytes(head + b"".join(parts))
     return _begins(head, parts)
+
+
+#: Messages of a .bin that are made of MAVLink's: number, format of struct, format and columns of
+#: the log, and the values.
+MADE = {
+    "GPS": (130, "<QBIHii", "QBIHLL", "TimeUS,Status,GMS,GWk,Lat,Lng",
+            lambda m: (m.fix_type, m.ms, m.week, m.lat, m.lon)),
+    "POS": (131, "<Qiif", "QLLf", "TimeUS,Lat,Lng,RelHomeAlt",
+            lambda m: (m.lat, m.lon, m.relative_alt / 1e3)),
+    "ATT": (132, "<Qfff", "Qfff", "TimeUS,Roll,Pitch,Yaw",
+            lambda m: tuple(math.degrees(each) for each in (m.roll, m.pitch, m.yaw))),
+    "DPTH": (133, "<QBiiff", "QBLLff", "TimeUS,Inst,Lat,Lng,Depth,Temp",
+             lambda m: (m.id, m.lat, m.lng, m.distance, 12.0)),
+    "RFND": (134, "<QBHBB", "QBCBB", "TimeUS,Instance,Dist,Stat,Orient",
+             lambda m: (m.id, m.current_distance,
+                        3 if m.current_distance >= m.max_distance else 4, m.orientation)),
+    "PARM": (135, "<Q16sf", "QNf", "TimeUS,Name,Value",
+             lambda m: (m.param_id.encode(), m.param_value)),
+}  # fmt: skip
+GPS_EPOCH_NS, WEEK_NS, LEAP_NS = 315_964_800 * 10**9, 604_800 * 10**9, 18 * 10**9
+
+
+def write_dataflash(path, record):
+    """Write a .bin of messages of MAVLink: kind in ``MADE``, time (ns), message."""
+    parts = [_described(MADE)]
+    for kind, ns, message in record:
+        number, form, _, _, values = MADE[kind]
+        week, rest = divmod(ns - GPS_EPOCH_NS + LEAP_NS, WEEK_NS)
+        message.week, message.ms = week, rest // 10**6
+        us = (ns - record[0][1]) // 1000 + 60_000_000
+        parts.append(bytes([0xA3, 0x95, number]) + struct.pack(form, us, *values(message)))
+    path.write_bytes(b"".join(parts))
+
+
+def _described(kinds):
+    """The descriptions of messages, with that of a description."""
+    described = [(128, "FMT", 89, "BBnNZ", "Type,Length,Name,Format,Columns")]
+    described += [
+        (number, name, 3 + struct.calcsize(form), letters, columns)
+        for name, (number, form, letters, columns, *_) in kinds.items()
+    ]
+    return b"".join(
+        bytes([0xA3, 0x95, 128])
+        + struct.pack("<BB4s16s64s", number, size, *(each.encode() for each in texts))
+        for number, name, size, letters, columns in described
+        for texts in [(name, letters, columns)]
+    )
 
 
 def telemetry(path, at, begin):

@@ -18,7 +18,8 @@ from .bag_files import is_bag
 from .bags import read_recording
 from .features import is_features, read_features
 from .journals import read_journal
-from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
+from .mavlink import read_mavlink
+from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
 from .raw import RawSoundings, ReadOptions, place
 from .tables import is_table, read_table
@@ -34,6 +35,10 @@ MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
 #: in ``ReadOptions``.
 OPTIONS = ("columns", "units", "crs")
+#: What readers whose pings pass through the live front end heed: its settings, and ``columns`` for
+#: the name of a sonar.
+FRONT_END = "front_end"
+LINK_OPTIONS = ("columns", FRONT_END)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class ReaderEntry:
         kind: of file, in words.
         recognises: whether a file is of this kind, by its path and its first ``HEAD`` bytes (of a
             folder none). Without it the reader reads what ``--reader`` gives it.
-        heeds: the options that it heeds, of ``OPTIONS``.
+        heeds: the options that it heeds, of ``OPTIONS``, and ``FRONT_END``.
     """
 
     read: Read
@@ -62,7 +67,7 @@ READERS: Table[ReaderEntry] = Table(
     {
         MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_journal(path)),
         "blueos": ReaderEntry(
-            read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording
+            read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording, LINK_OPTIONS
         ),
         RECORDING: ReaderEntry(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
@@ -70,8 +75,12 @@ READERS: Table[ReaderEntry] = Table(
         "features": ReaderEntry(
             read_features, "points of GPX, GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
         ),
-        "dataflash": ReaderEntry(read_mavlink, "log of ArduPilot (.bin)", is_dataflash),
-        "telemetry": ReaderEntry(read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry),
+        "dataflash": ReaderEntry(
+            read_mavlink, "log of ArduPilot (.bin, .log)", is_dataflash, LINK_OPTIONS
+        ),
+        "telemetry": ReaderEntry(
+            read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry, LINK_OPTIONS
+        ),
         "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units",)),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),
     },

@@ -56,6 +56,9 @@ class Telemetry:
 
     Args:
         surface: whether the vehicle floats, so that its z is 0.
+        logged: whether messages come from a log, which may have few attitudes or none: the last one
+            holds, and without any the vehicle is taken as level. On a link such positions are
+            refused.
 
     Attributes:
         frame: of positions; without one, positions are stored but give no events.
@@ -67,8 +70,8 @@ class Telemetry:
         left_out: number of messages with ranges that were not used, by reason.
     """
 
-    def __init__(self, surface: bool = True) -> None:
-        self.surface = surface
+    def __init__(self, surface: bool = True, logged: bool = False) -> None:
+        self.surface, self._logged = surface, logged
         self.frame: LocalFrame | None = None
         self.clock = BootClock()
         self.limits = (0.0, math.inf)
@@ -82,6 +85,7 @@ class Telemetry:
         self._flags: int | None = None  # of the EKF
         self._origin: tuple[float, float] | None = None
         self._heard: dict[str, int] = {}  # when each kind of range came last, ns
+        self._sonars: dict[str, int] = {}  # the first number of a sonar that looks down, by kind
 
     def events(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         """The events of a message that arrived at a time in ns, by a clock that is never set."""
@@ -180,18 +184,24 @@ class Telemetry:
         flags = self._flags
         if flags is not None and (not flags & POSITION_KNOWN or flags & (HOLDS_STILL | NOT_BEGUN)):
             return "ekf", "the autopilot's EKF does not know its position"
-        if self._attitude is None:
-            return "no_attitude", "no ATTITUDE arrives"
-        if abs(message.time_boot_ms - self._attitude.time_boot_ms) > MAX_ATTITUDE_AGE * 1e3:
-            return "no_attitude", "ATTITUDE arrives too rarely, or has stopped"
+        if not self._logged and not self._has_attitude(message.time_boot_ms):
+            never = self._attitude is None
+            why = "no ATTITUDE arrives" if never else "ATTITUDE arrives too rarely, or has stopped"
+            return "no_attitude", why
         return "", ""
+
+    def _has_attitude(self, boot_ms: int) -> bool:
+        known = self._attitude
+        return known is not None and abs(boot_ms - known.time_boot_ms) <= MAX_ATTITUDE_AGE * 1e3
 
     def _turned(self, boot_ms: int) -> tuple[Quaternion, float]:
         """Attitude at a time since boot, and yaw rate, counter-clockwise in rad/s."""
         known, frame = self._attitude, self.frame
         assert frame is not None
+        if known is None:
+            return attitude(0.0, 0.0, 0.0, frame.place.heading), 0.0
         # Body rates are rates of the angles for a vehicle that is about level.
-        later_s = (boot_ms - known.time_boot_ms) / 1e3
+        later_s = (boot_ms - known.time_boot_ms) / 1e3 if self._has_attitude(boot_ms) else 0.0
         roll = known.roll + later_s * known.rollspeed
         pitch = known.pitch + later_s * known.pitchspeed
         yaw = known.yaw + later_s * known.yawspeed
@@ -209,31 +219,46 @@ class Telemetry:
         if getattr(message, "orientation", DOWN) != DOWN:
             self.left_out["not_downward"] += 1
             return []
+        # Two sonars of one kind may not measure the same: one may be a lidar above the water.
+        sonar = getattr(message, "id", 0)
+        if self._sonars.setdefault(kind, sonar) != sonar:
+            self.left_out[f"of another sonar than {kind} {self._sonars[kind]}"] += 1
+            return []
         self._heard[kind] = arrived_ns
         for better in RANGES[: RANGES.index(kind)]:
             last = self._heard.get(better)
             if last is not None and arrived_ns - last < RANGE_TIMEOUT * SECOND:
                 self.left_out[f"the same as {better}"] += 1
                 return []
-        low, high = self.limits
-        if kind == "RANGEFINDER":  # has no time of its own
-            distance = _echo(message.distance, high)
-            return [RawPing(arrived_ns, distance, low, high, "rangefinder")]
-        stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
-        frame_id = f"rangefinder{message.id}"
-        if kind == "WATER_DEPTH":
-            distance = _echo(message.distance, high) if message.healthy else math.nan
-            return [RawPing(stamp_ns, distance, low, high, frame_id)]
-        low, high = message.min_distance / 100, message.max_distance / 100
-        distance, quality = _echo(message.current_distance / 100, high), message.signal_quality
-        # 0 and 255 stand for unknown, and a quality of 1 for no measurement.
-        covariance = message.covariance if 0 < message.covariance < 255 else 0
-        return [
-            RawPing(
-                stamp_ns, math.nan if quality == 1 else distance, low, high, frame_id,
-                message.horizontal_fov, covariance * 1e-4, quality if quality > 1 else math.nan,
-            )
-        ]  # fmt: skip
+        stamp_ns = arrived_ns  # RANGEFINDER has no time of its own
+        if kind != "RANGEFINDER":
+            stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
+        return [reading(message, stamp_ns, self.limits)]
+
+
+def reading(message: Any, stamp_ns: int, limits: tuple[float, float]) -> RawPing:
+    """The ping of a message of ``RANGES``.
+
+    Args:
+        message: of the autopilot.
+        stamp_ns: time of measurement.
+        limits: shortest and longest range in m, for messages that do not have these.
+    """
+    kind, (low, high) = message.get_type(), limits
+    if kind == "RANGEFINDER":
+        return RawPing(stamp_ns, _echo(message.distance, high), low, high, "rangefinder")
+    frame_id = f"rangefinder{message.id}"
+    if kind == "WATER_DEPTH":
+        distance = _echo(message.distance, high) if message.healthy else math.nan
+        return RawPing(stamp_ns, distance, low, high, frame_id)
+    low, high = message.min_distance / 100, message.max_distance / 100
+    distance, quality = _echo(message.current_distance / 100, high), message.signal_quality
+    # 0 and 255 stand for unknown, and a quality of 1 for no measurement.
+    covariance = message.covariance if 0 < message.covariance < 255 else 0
+    return RawPing(
+        stamp_ns, math.nan if quality == 1 else distance, low, high, frame_id,
+        message.horizontal_fov, covariance * 1e-4, quality if quality > 1 else math.nan,
+    )  # fmt: skip
 
 
 def _echo(distance: float, limit: float) -> float:

@@ -321,7 +321,7 @@ def test_recordings_of_json_are_bounded_too(small, tmp_path):
 #: Logs of which little takes much: of many messages, rows or cells.
 MANY = {
     "log.nmea": ("pynmeagps", b"$SDDPT,4.2,*7D\r\n" * 6000),
-    "log.bin": ("pymavlink", b"\xa3\x95\x80" * 30_000),
+    "log.bin": ("pymavlink", b"\xa3\x95\x80" * 400_000),
     "log.csv": ("numpy", b"x,y,z\n" + b"1,2,3\n4,5,6\n7,8,9\n" * 4000),
     "log.gpx": ("pyogrio", b"<?xml version='1.0'?><gpx>" + b" " * 70_000 + b"</gpx>"),
 }

@@ -7,9 +7,9 @@ import pytest
 
 from poam_ros.importers.jumps import POSITION_JUMP
 from poam_ros.importers.jumps import impossible_positions as judged
-from poam_ros.importers.logs import PositionsAndDepths
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
+from poam_ros.importers.track import Track
 
 DEGREE = 111_320.0
 impossible_positions = partial(judged, "lake.csv")
@@ -182,16 +182,13 @@ def test_times_of_two_meanings_stop_no_map_that_needs_none(tmp_path):
     assert len(read_soundings(path)) == 30
 
 
-def test_depths_between_false_positions_of_a_log_are_refused(tmp_path):
+def test_depths_between_false_positions_of_a_log_are_refused():
     rng = np.random.default_rng(2)
     times, xy = survey(rng, 1, 2)
     moved, there = excursions(rng, times, xy)
     degrees = np.column_stack((50 + moved[:, 1] / DEGREE, moved[:, 0] / DEGREE))
-    found = PositionsAndDepths()
-    found.positions["GGA"] = np.column_stack((times, degrees)).tolist()
     at = times[:-1] + np.resize([0.0, 0.25, 0.75], len(times) - 1)
-    found.depths["DBT"] = [(time, 4.0, "") for time in at.tolist()]
-    raw = found.soundings(tmp_path, ("GGA",), ("DBT",), "")
+    refused = Track.of("", times, degrees).refused(at)
     by = there[:-1] | (there[1:] & (at > times[:-1]))
-    assert raw.refused == {POSITION_JUMP: by.sum()}
-    assert set(raw.stamp_ns.tolist()) == set(np.round(at[~by] * 1e9).astype(int).tolist())
+    np.testing.assert_array_equal(refused.pop(POSITION_JUMP), by)
+    assert not any(each.any() for each in refused.values())

@@ -82,8 +82,9 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     assert "roll and pitch applied" in tilted.source["understood"]
 
 
-def telemetry(path, other_vehicle=False, other_sonar=False):
-    """``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``: with other depths."""
+def telemetry(path, other_vehicle=False, other_sonar=0.0):
+    """``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``: its share of the depth,
+    0: there is none."""
     pytest.importorskip("pymavlink")
     from pymavlink.dialects.v20 import ardupilotmega as dialect
 
@@ -92,14 +93,17 @@ def telemetry(path, other_vehicle=False, other_sonar=False):
         for i in range(COUNT):
             us = int(BEGIN.timestamp() * 1e6) + 1_000_000 * i
             lat, lon = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
-            place = dialect.MAVLink_global_position_int_message(i, lat, lon, 0, 0, 0, 0, 0, 0)
+            ms = 1000 * i
+            place = dialect.MAVLink_global_position_int_message(ms, lat, lon, 0, 0, 0, 0, 0, 0)
             depth = dialect.MAVLink_distance_sensor_message(
-                i, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
+                ms, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
             )
-            second = dialect.MAVLink_distance_sensor_message(i, 10, 5000, 900, 0, 1, 25, 0)
-            away = dialect.MAVLink_global_position_int_message(i, lat + 90_000, lon, *[0] * 6)
+            again = 900 if other_vehicle else round(100 * other_sonar * DEPTH[i])
+            second = dialect.MAVLink_distance_sensor_message(ms, 10, 5000, again, 0, 1, 25, 0)
+            away = dialect.MAVLink_global_position_int_message(ms, lat + 90_000, lon, *[0] * 6)
             sent = [(away, other)] * other_vehicle + [(place, link), (depth, link)]
-            sent += [(second, other)] * (other_vehicle and i % 2) + [(second, link)] * other_sonar
+            sent += [(second, other)] * (other_vehicle and i % 2)
+            sent += [(second, link)] * bool(other_sonar)
             for message, by in sent:
                 file.write(struct.pack(">Q", us) + message.pack(by))
     return path
@@ -118,9 +122,13 @@ def blueos(path):
         }
         for i in range(COUNT):
             ns = int(BEGIN.timestamp() * 1e9) + 10**9 * i
-            place = {"lat": round(1e7 * LATITUDE[i]), "lon": round(1e7 * LONGITUDE[i])}
+            at = {"time_boot_ms": 1000 * i}
+            place = {"lat": round(1e7 * LATITUDE[i]), "lon": round(1e7 * LONGITUDE[i]), "vx": 0,
+                     "vy": 0, "relative_alt": 0, **at}  # fmt: skip
             down = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
-            depth = {"current_distance": round(100 * DEPTH[i]), "orientation": down}
+            depth = {"current_distance": round(100 * DEPTH[i]), "orientation": down, "id": 0,
+                     "min_distance": 10, "max_distance": 5000, "covariance": 0,
+                     "horizontal_fov": 0.0, "signal_quality": 0, **at}  # fmt: skip
             for kind, fields in zip(kinds, (place, depth), strict=True):
                 text = json.dumps({"header": {}, "message": {"type": kind, **fields}})
                 writer.add_message(channels[kind], ns, text.encode(), ns)
@@ -255,13 +263,25 @@ def test_nmea_times_checksums_and_offsets(tmp_path):
 
 @pytest.mark.parametrize(
     ("also", "refused"),
-    [("other_vehicle", {"other_vehicle": COUNT // 2}), ("other_sonar", {"other_sonar": COUNT})],
-)
+    [({"other_vehicle": True}, {"other_vehicle": COUNT // 2}),
+     ({"other_sonar": 1.01}, {"other_sonar": COUNT})],
+)  # fmt: skip
 def test_depths_of_one_vehicle_and_sonar_are_read(tmp_path, also, refused):
     whole = read_soundings(telemetry(tmp_path / "a.tlog"))
-    found = read_soundings(telemetry(tmp_path / "b.tlog", **{also: True}))
+    found = read_soundings(telemetry(tmp_path / "b.tlog", **also))
     np.testing.assert_array_equal(found.xyz, whole.xyz)
     assert found.refused == refused
+
+
+def test_sonars_that_contradict_each_other_are_a_question_whose_answer_is_right(tmp_path):
+    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
+    path = telemetry(tmp_path / "b.tlog", other_sonar=0.3)
+    with pytest.raises(InputError, match=r"sonars that differ.*--columns depth=DISTANCE_SENSOR.0,"):
+        read_soundings(path)
+    found = read_soundings(path, ReadOptions(columns={"depth": "DISTANCE_SENSOR.0"}))
+    np.testing.assert_array_equal(found.xyz, whole.xyz)
+    with pytest.raises(InputError, match=r"expected depth=DISTANCE_SENSOR.0 or depth=DISTANCE"):
+        read_soundings(path, ReadOptions(columns={"depth": "RFND.0"}))
 
 
 def test_a_sounder_that_has_lost_the_bottom_gives_no_depths(tmp_path):

@@ -1,0 +1,122 @@
+"""A mission on a link, and logs of its messages: the same soundings, whatever the sonar does."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from mavlink_logs import write_dataflash
+from toy import Toy, ToyOptions
+from voyages import Voyage
+
+from poam_ros.importers.readers import read_soundings
+from poam_ros.models.registry import MODELS, ModelEntry
+from poam_ros.simulation.world.simulator import SonarSettings
+
+FAULTS = {
+    "none": {},
+    "dropout": {"dropout": 0.2},
+    "outlier": {"outlier": 0.2},
+    "nan": {"nan": 0.2},
+    "no_return": {"inf": 0.2},
+    "false_echo": {"false_echo": 0.2},
+    "late": {"latency": 0.5},
+    "all": {"dropout": 0.1, "outlier": 0.1, "nan": 0.1, "inf": 0.1, "false_echo": 0.1},
+}
+#: Of two kinds of messages from one sonar, a live link takes the better.
+KINDS = ("DISTANCE_SENSOR", "WATER_DEPTH", "RANGEFINDER")
+#: MAVLink's messages as those of ArduPilot's own log, which has no RANGEFINDER.
+DATAFLASH = {"GLOBAL_POSITION_INT": "POS", "GPS_RAW_INT": "GPS", "ATTITUDE": "ATT",
+             "WATER_DEPTH": "DPTH", "DISTANCE_SENSOR": "RFND", "PARAM_VALUE": "PARM"}  # fmt: skip
+
+
+@pytest.fixture
+def driven(monkeypatch):
+    """`driven(kind, fault)`: places in degrees, depths and stamps of a mission's pings, and the
+    messages with the time (ns) at which they came."""
+    pytest.importorskip("pymavlink")
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+
+    def drive(kind, fault):
+        sonar = SonarSettings(noise_std=0.05, **FAULTS[fault])
+        values = {"workspace": (-6.0, 6.0, -6.0, 6.0), "max_samples": 60}
+        v = Voyage(values, {"sonar": sonar, "ranges": kind, "seed": 4})
+        poll, record = v.drive.link.poll, []
+
+        def recorded(now_s):
+            messages = poll(now_s)
+            record.extend((v.now.ros_ns, message) for message in messages)
+            return messages
+
+        v.drive.link.poll = recorded
+        v.boat.mode, v.boat.armed = "GUIDED", True
+        v.until(lambda: v.state == "waiting" and v.drive.parameters.done, 60)
+        v.command("start")
+        v.until(lambda: v.state == "done")
+        lived = v.session.all_samples()
+        place = np.array([v.drive.telemetry.frame.to_degrees(xy) for xy in lived.xy])
+        v.close()
+        return place, -lived.z, lived.stamp_ns, record
+
+    return drive
+
+
+def tlog(path, record):
+    path.write_bytes(b"".join(
+        struct.pack(">Q", ns // 1000) + bytes(message.get_msgbuf()) for ns, message in record
+    ))  # fmt: skip
+
+
+def blueos(path, record):
+    writer_of = pytest.importorskip("mcap.writer").Writer
+    with path.open("wb") as file:
+        writer = writer_of(file)
+        writer.start()
+        channels: dict[str, int] = {}
+        for ns, message in record:
+            kind, fields = message.get_type(), message.to_dict()
+            fields.pop("mavpackettype")
+            if "orientation" in fields:
+                fields["orientation"] = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
+            if "flags" in fields:
+                fields["flags"] = {"bits": fields["flags"]}
+            fields["mavtype"] = fields.pop("type", None)
+            header = {"system_id": 1, "component_id": 1}
+            text = json.dumps({"header": header, "message": {**fields, "type": kind}}, default=str)
+            if kind not in channels:
+                channels[kind] = writer.register_channel(f"mavlink/1/1/{kind}", "json", 0)
+            writer.add_message(channels[kind], ns, text.encode(), ns)
+        writer.finish()
+
+
+def dataflash(path, record):
+    write_dataflash(path, [
+        (DATAFLASH[kind], ns, message) for ns, message in record
+        if (kind := message.get_type()) in DATAFLASH
+    ])  # fmt: skip
+
+
+LOGS = {"tlog": tlog, "mcap": blueos, "bin": dataflash}
+#: With each fault the boat's own kind of message, and with all of them every kind.
+CASES = [*((KINDS[0], fault) for fault in FAULTS), *((kind, "all") for kind in KINDS[1:])]
+
+
+@pytest.mark.parametrize(("kind", "fault"), CASES)
+def test_a_log_gives_the_soundings_of_the_mission(kind, fault, driven, tmp_path):
+    place, depth, stamps, record = driven(kind, fault)
+    assert len(depth) == 60
+    for ending, write in LOGS.items():
+        if ending == "bin" and kind == "RANGEFINDER":
+            continue
+        path = tmp_path / f"log.{ending}"
+        write(path, record)
+        found = read_soundings(path)
+        # Before the start and after the end the mission takes no pings; the log does.
+        first = int(np.abs(found.stamp_ns - stamps[0]).argmin())
+        found = found[np.arange(first, first + len(stamps))]
+        np.testing.assert_allclose(-found.z, depth, atol=1e-3, err_msg=ending)
+        there = found.projection.metres(*place.T)
+        np.testing.assert_allclose(found.xy, there, atol=0.02, err_msg=ending)
+        np.testing.assert_allclose(found.stamp_ns, stamps, atol=2e6, rtol=0, err_msg=ending)
