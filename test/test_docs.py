@@ -18,10 +18,10 @@ from poam_ros.ros.common.parameters import INNER, TABLES
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
     "map": [
-        *("--nngp.first-steps", "20", "--nngp.update-steps", "1"),
-        *("--nngp.early-steps", "1", "--nngp.hidden", "8"),
+        *("--set", "nngp.first_steps=20", "--set", "nngp.update_steps=1"),
+        *("--set", "nngp.early_steps=1", "--set", "nngp.hidden=8"),
     ],
-    "run": ["--max-samples", "30", "--sparse.num-inducing", "20"],
+    "run": ["--max-samples", "30", "--set", "sparse.num_inducing=20"],
 }
 
 
@@ -92,8 +92,8 @@ def test_missions_end_by_their_map_as_the_page_says(tmp_path, monkeypatch, capsy
     page = [b for b in blocks("sh") if b.page.name == "good-enough.md" and b.run]
     known, near = (words for block in page for words in block.commands)
     short = ["--sonar-rate", "1", "--pilot", "diagonal", "--resolution", "2"]
-    easy = ["--target.tvu", "2", "--target.share", "0.1", *SMALL["map"]]
-    few = ["--max-samples", "250", "--sparse.num-inducing", "20"]
+    easy = ["--set", "target.tvu=2", "--set", "target.share=0.1", *SMALL["map"]]
+    few = ["--max-samples", "250", "--set", "sparse.num_inducing=20"]
     for words, more, end in (
         (known, easy, r"TVU within 2 in \d\d\.\d % of the workspace"),
         (near, few, r".*; every place within max\(3 x the depth, 25 m\) of a ping"),

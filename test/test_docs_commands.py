@@ -71,6 +71,8 @@ def test_options_that_the_prose_names_are_there():
                 known = parser(found[1])._option_string_actions
                 options = re.findall(r"(?<!\S)--[a-z][\w.-]*", code)
                 assert set(options) <= {*known, "--help"}, f"{page.name}: {code}"
+                settings = re.findall(r"--set ([a-z][\w.]*)=", code)
+                assert set(settings) <= parser(found[1]).settings.keys(), f"{page.name}: {code}"
 
 
 def test_make_and_pip_know_what_the_pages_ask_for():

@@ -21,7 +21,7 @@ from poam_ros.mavlink.settings import LinkSettings
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MISSION = (
     "--practice 5 --pilot diagonal --max-samples 1500 --max-duration 600 --no-screening "
-    "--workspace=-15,15,-15,15"
+    "--workspace -15 15 -15 15"
 )
 BEGUN_NS = 1_700_000_000 * SECOND
 

@@ -46,9 +46,9 @@ _INTRODUCTION = """# Parameters
 
 Written by `make generate`. A name with a dot belongs to a group. In a parameter file groups are
 nested, `screening: {echo_ratio: 1.5}`; a node takes `-p screening.echo_ratio:=1.5`, and `poam`
-takes `--screening.echo-ratio 1.5`. The switch of a group, `enabled`, is `--screening` or
-`--no-screening`. Options of models and planners have a prefix of their own; a node has only those
-of the model or planner in use. `config/model.yaml` has the models' defaults as a file for `model`.
+takes `--set screening.echo_ratio=1.5`. Several numbers are one word, `--set origin='47.3 8.55'`.
+Options of models and planners have a prefix of their own; a node has only those of the model or
+planner in use. `config/model.yaml` has the models' defaults as a file for `model`.
 """
 
 

@@ -25,7 +25,6 @@ COMMANDS = {
     "drive": "Drive a mission on an ArduPilot vehicle over MAVLink, without ROS.",
     "waypoints": "Write a survey as a plan for a ground station.",
     "benchmark": "Run a benchmark: terrains x methods x seeds x pilots x planners.",
-    "report": "Write tables and figures of a benchmark.",
     "export": "Export the map or the contours of a run for other programs.",
     "plan": "Forecast how long a survey takes until its map meets a target.",
     "view": "Show a run or the live ROS graph in a browser.",

@@ -9,15 +9,13 @@ import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..core.errors import InputError, needs_extra
 from ..core.extensions import Table
-from ..core.renames import RENAMED
-from ..core.settings import Setting, Value, rows
+from ..core.settings import Setting, Value, nearest, rows, unknown
 
 #: Default of a rectangle that is not given.
 NO_RECTANGLE = (0.0,) * 4
@@ -25,100 +23,119 @@ NO_RECTANGLE = (0.0,) * 4
 INTERRUPTED = 130
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports a wrong argument in one line.
+#: What the numbers of an option are, where its description does not say it.
+PARTS = {
+    "workspace": ("XMIN", "XMAX", "YMIN", "YMAX"),
+    "workspace_degrees": ("SOUTH", "WEST", "NORTH", "EAST"),
+    "origin": ("LAT", "LON"),
+}
 
-    Options are spelt in full, with dashes or underscores. If ``common`` names options, ``--help``
-    shows these and ``--help-all`` shows all.
+
+class Parser(argparse.ArgumentParser):
+    """Reports a wrong argument in one line. Options are spelt in full.
+
+    A command has few options of its own, which ``--help`` shows. All its other settings are given
+    by ``--set NAME=VALUE``; ``takes`` declares them.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, allow_abbrev=False)
-        self.common: Collection[str] = ()
-        self.add_argument("--help-all", action=_HelpAll, help="show all options and exit")
+        super().__init__(**options, allow_abbrev=False, formatter_class=_Formatter)
+        self._settings: dict[str, Setting] = {}
+
+    def takes(self, table: Iterable[Setting]) -> None:
+        """Declare settings for ``--set``, besides those that are options."""
+        if not self._settings:
+            self.add_argument(
+                "--set", action="append", default=[], metavar="NAME=VALUE",
+                help="Any setting of docs/parameters.md; repeatable.",
+            )  # fmt: skip
+        self._settings |= {row.name: row for row in table}
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """All settings that the command takes, by name."""
+        options = (action.row for action in self._actions if isinstance(action, _OfSetting))
+        return self._settings | {row.name: row for row in options}
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; underscores in option names become dashes."""
-        words = [_spelt(word) for word in args or ()]
-        self._add_external_options(words)
-        words = [part for word in self._several(words) for part in word]
-        found, rest = super().parse_known_args(words, namespace)
+        """As argparse does, with the settings of ``--set`` by their names; underscores in options
+        become dashes."""
+        found, rest = super().parse_known_args([_spelt(word) for word in args or ()], namespace)
         for word in rest:
-            old = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
-            if word.startswith("--") and old in RENAMED:
-                known = [
-                    new for new in RENAMED[old] if spelling(new) in self._option_string_actions
-                ]
-                now = " or ".join(spelling(new) for new in known or RENAMED[old])
-                self.error(f"{word.partition('=')[0]} is now {now}")
+            if word.startswith("--"):
+                self._refuse(word.partition("=")[0])
+        if self._settings:
+            try:
+                self._set(found)
+            except InputError as error:
+                self.error(f"argument --set: {error}")
         return found, rest
 
-    def _several(self, words: Sequence[str]) -> Iterator[Sequence[str]]:
-        """The words, where one word may hold all numbers of an option: ``'0 120 -40 40'``."""
-        before = None
-        for word in words:
-            count = before.nargs if before is not None else None
-            yield word.split() if isinstance(count, int) and count > 1 else (word,)
-            before = self._option_string_actions.get(word)
+    def _refuse(self, option: str) -> NoReturn:
+        """Refuse an option that is not there, and name the nearest option or setting."""
+        name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if name in self.settings:
+            self.error(f"{option}: expected --set {name}=VALUE")
+        options = {each[2:].replace("-", "_"): each for each in self._option_string_actions}
+        near = nearest(name, [*options, *self._settings])
+        now = options.get(near, f"--set {near}=VALUE")
+        self.error(f"{option}: no such option; the nearest is {now}")
 
-    def _add_external_options(self, words: Sequence[str]) -> None:
-        """Add the options of planners and models of other packages that are named in the words."""
-        for action in list(self._actions):
-            table = getattr(getattr(action.type, "row", None), "choices", None)
-            if not isinstance(table, Table):
-                continue
-            for word, after in zip_longest(words, words[1:], fillvalue=""):
-                name, equals, value = word.partition("=")
-                if name not in action.option_strings:
-                    continue
-                with suppress(InputError):  # reported when the option is read
-                    if (value if equals else after) in table:
-                        known = self._option_string_actions
-                        own = rows(table[value if equals else after].options)
-                        add_settings(self, [row for row in own if spelling(row.name) not in known])
+    def _set(self, found: argparse.Namespace) -> None:
+        """Read the settings of ``--set`` into the namespace.
 
-    def format_help(self, everything: bool = False) -> str:
-        """The help text: by default only the common options, if there are any."""
-        shown = {*self.common, "help", argparse.SUPPRESS}
-        hidden = [
-            action
+        Raises:
+            InputError: one is unknown, or its value is wrong.
+        """
+        texts, known = found.__dict__.pop("set"), self.settings
+        pairs = [text.partition("=")[::2] for text in texts]
+        # Those of a planner or a model of another package are known when it is.
+        for name, value in sorted(pairs, key=lambda pair: pair[0] not in known):
+            if name not in known:
+                known |= {row.name: row for row in _external(known.values(), vars(found))}
+            if name not in known:
+                raise InputError(unknown(name, known))
+            row = known[name]
+            if not any(text.startswith(f"{name}=") for text in texts):
+                raise InputError(f"{name}: expected {name}=VALUE, with {row.expected}. {row.help}")
+            setattr(found, name, row.read(value))
+
+    def format_help(self) -> str:
+        """The help text, whose usage names only what must be given."""
+        before = self.usage
+        needed = [
+            " ".join([*action.option_strings[:1], str(action.metavar or action.dest)])
+            + (" ..." if action.nargs == "+" else "")
             for action in self._actions
-            if (not self.common and isinstance(action, _HelpAll))
-            or (self.common and not everything and action.option_strings
-                and action.dest not in shown)
-        ]  # fmt: skip
-        before, usage = [action.help for action in hidden], self.usage
+            if action.required
+        ]
         try:
-            for action in hidden:
-                action.help = argparse.SUPPRESS
-            if self.common:
-                positional = [
-                    str(a.metavar or a.dest) for a in self._actions if not a.option_strings
-                ]
-                self.usage = " ".join(["%(prog)s", *positional, "[OPTION ...]"])
+            self.usage = " ".join(["%(prog)s", *needed, "[OPTION ...]"])
             return super().format_help()
         finally:
-            self.usage = usage
-            for action, text in zip(hidden, before, strict=True):
-                action.help = text
+            self.usage = before
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-class _HelpAll(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+class _Formatter(argparse.HelpFormatter):
+    """Lines of 80 columns, whatever the terminal's width: help is also read in files and pages."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        assert isinstance(parser, Parser)
-        print(parser.format_help(everything=True), end="")
-        parser.exit()
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
+
+
+def _external(table: Iterable[Setting], values: Mapping[str, Any]) -> Iterator[Setting]:
+    """The options of the planners and models of other packages among the values."""
+    for row in table:
+        if isinstance(row.choices, Table) and (name := values.get(row.name)) is not None:
+            yield from rows(row.choices[name].options)
 
 
 def spelling(name: str) -> str:
-    """The option of a setting: ``--batch.size``. The switch of a group is ``--screening``."""
-    return "--" + name.removesuffix(".enabled").replace("_", "-")
+    """The option of a setting: ``--max-samples``. The switch of a group is ``--screening``."""
+    return "--" + name.removesuffix(".enabled").replace("_", "-").replace(".", "-")
 
 
 def _spelt(word: str) -> str:
@@ -126,55 +143,90 @@ def _spelt(word: str) -> str:
     return name.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
-def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting], *also: str) -> None:
-    """Add an option for each setting, checked as the setting is; absent if it is not given.
+class _OfSetting(argparse.Action):
+    """An option that is read and checked as its setting is; absent if it is not given."""
 
-    ``also``: further spellings of each of them.
-    """
-    for row in table:
-        installed = list(getattr(row.choices, "others", ()))
-        choices = f" One of: {', '.join([*row.choices, *installed])}." if row.choices else ""
-        form: dict[str, Any] = {
-            "type": reader(row),
-            "metavar": "NAME" if row.choices else {int: "N", float: "X"}.get(type(row.default)),
-        }
+    def __init__(self, option_strings: Sequence[str], dest: str, *, row: Setting, **form: Any):
+        self.row = row
         if isinstance(row.default, bool):
-            form = {"action": argparse.BooleanOptionalAction}
+            form["nargs"] = 0
+            option_strings = [*option_strings, f"--no-{option_strings[0][2:]}"]
         elif isinstance(row.default, tuple):
-            form["metavar"] = "'X ...'"
-        elif not row.choices and isinstance(row.default, str):
-            form["metavar"] = "TEXT"
-        default = f" (default: {_shown(row.default)})"
-        if row.default in ("", NO_RECTANGLE):
-            default = ""
-        parser.add_argument(
-            spelling(row.name),
-            *also,
-            dest=row.name,
-            default=argparse.SUPPRESS,
-            help=f"{row.help}{choices}{default}".replace("%", "%%"),
-            **form,
-        )
+            form["nargs"] = len(row.default)
+            form["metavar"] = PARTS.get(row.name, ("X",) * len(row.default))
+        super().__init__(option_strings, dest, default=argparse.SUPPRESS, **form)
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        if self.nargs == 0:
+            value: Value = option == self.option_strings[0]
+        else:
+            try:
+                value = self.row.read(" ".join(values) if isinstance(values, list) else values)
+            except InputError as error:
+                reason = str(error).removeprefix(f"{self.row.name}: ")
+                raise argparse.ArgumentError(self, reason) from None
+        setattr(namespace, self.dest, value)
+
+
+def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting]) -> None:
+    """Add an option for each setting, checked as the setting is; absent if it is not given."""
+    for row in table:
+        add_setting(parser, row)
+
+
+def add_setting(
+    parser: argparse._ActionsContainer, row: Setting, option: str = "", text: str = "",
+    metavar: str = "",
+) -> None:  # fmt: skip
+    """Add the option of a setting.
+
+    Args:
+        parser: or a group of it.
+        row: the setting.
+        option: spelling of the option; by default that of the setting.
+        text: help; by default the setting's description, choices and default.
+        metavar: of the value in the help.
+    """
+    kind = "NAME" if row.choices else {int: "N", float: "X"}.get(type(row.default), "TEXT")
+    parser.add_argument(
+        option or spelling(row.name), action=_OfSetting, row=row, dest=row.name,
+        metavar=metavar or kind, help=(text or _help(row)).replace("%", "%%"),
+    )  # fmt: skip
+
+
+def _help(row: Setting) -> str:
+    installed = list(getattr(row.choices, "others", ()))
+    choices = f" One of: {', '.join([*row.choices, *installed])}." if row.choices else ""
+    default = f" (default: {_shown(row.default)})"
+    if row.default in ("", NO_RECTANGLE):
+        default = ""
+    return f"{row.help}{choices}{default}"
 
 
 def _shown(value: Value) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else text_of(value)
+
+
+def text_of(value: Value) -> str:
+    """A value as ``Setting.read`` takes it."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return str(value).lower()
     return " ".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
 
 
-class reader:
+def reader(row: Setting) -> Callable[[str], Value]:
     """A function that reads the text of an option as its setting does."""
 
-    def __init__(self, row: Setting) -> None:
-        self.row = row
-
-    def __call__(self, text: str) -> Value:
+    def read(text: str) -> Value:
         try:
-            return self.row.read(text)
+            return row.read(text)
         except InputError as error:
-            reason = str(error).removeprefix(f"{self.row.name}: ")
+            reason = str(error).removeprefix(f"{row.name}: ")
             raise argparse.ArgumentTypeError(reason) from None
+
+    return read
 
 
 @contextmanager

@@ -32,7 +32,7 @@ _TARGET = ("target.tvu", "target.share", "target.distance", "target.depth_factor
 #: Arguments of a simulation that are parameters. Each goes to every node that declares it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
-    "output", "keep", "exaggeration", *_TARGET,
+    "output", "keep", "exaggeration",
 )  # fmt: skip
 # The simulated clock and frames belong to one simulation: they move into its namespace.
 _REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]

@@ -22,7 +22,6 @@ from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
 from ..ros.common.parameters import ROBOT_DEFAULTS
 from ..screening.screen import ScreeningSettings
-from .command import spelling
 
 if TYPE_CHECKING:
     from ..importers.readers import ReaderEntry
@@ -179,7 +178,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
     recording = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(f"{spelling(name)}: for recordings only, got {args.log}")
+        raise InputError(f"{name}: for recordings only, got {args.log}")
     if args.workspace_degrees and (mission or bag):
         raise InputError(f"--workspace-degrees: for tables of soundings only, got {args.log}")
     if args.mission and (mission or not bag):
@@ -187,9 +186,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
     if args.levels and (mission or bag):
         raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
     if args.draught and (mission or bag):
-        raise InputError(
-            f"--draught: not for recordings, where --sonar.offset gives it ({args.log})"
-        )
+        raise InputError(f"--draught: not for recordings, where sonar.offset gives it ({args.log})")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
@@ -309,8 +306,8 @@ def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission)
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "expected --sonar.offset or --sonar.tilt, as the mission's mapper took the sonar "
-            "mount from tf2"
+            "expected --set sonar.offset='X Y Z' or sonar.tilt, as the mission's mapper took the "
+            "sonar mount from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
     recorded = _read_recording(args, known, crop=False)

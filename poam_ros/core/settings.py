@@ -8,9 +8,10 @@ A dataclass names the group of its settings in its class attribute ``prefix``: t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any, TypeVar, Union
 
 from .errors import InputError
@@ -207,6 +208,24 @@ def values_of(*settings: Any) -> dict[str, Any]:
     return {
         row.name: getattr(kind, own) for kind in settings for own, row in declared(kind).items()
     }
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """The message about a setting that is not there; it names the nearest, or those of a group."""
+    names = list(known)
+    if group := [each for each in names if each.startswith(f"{name}.")]:
+        return f"{name}: is a group; expected one of {', '.join(group)}"
+    return f"{name}: no such setting; the nearest is {nearest(name, names)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name that is most like this one, above all in its last part; empty if none is known."""
+
+    def likeness(other: str) -> tuple[float, float]:
+        ends = (each.rpartition(".")[2] for each in (name, other))
+        return SequenceMatcher(None, *ends).ratio(), SequenceMatcher(None, name, other).ratio()
+
+    return max(known, key=likeness, default="")
 
 
 def check(settings: Any) -> None:

@@ -60,7 +60,7 @@ def with_altitudes(
         return replace(columns, altitude="", altitude_unit=""), height, {}
     if sound_scale != 1:
         raise InputError(
-            f"{where}: --water.sound-speed: applies to depths below the surface only, got a "
+            f"{where}: water.sound_speed: applies to depths below the surface only, got a "
             f"vehicle's depth and altitude ({columns.description})"
         )
     ground = height + above if columns.down else height - above

@@ -72,7 +72,7 @@ def test_entry_points_are_found(extension):
 
 
 def test_a_mission_is_flown(extension, tmp_path):
-    words = [*SHORT, "--near.reach", "40", "--weighted.power", "3"]
+    words = [*SHORT, "--set", "near.reach=40", "--set", "weighted.power=3"]
     for option, name in OBJECTS.items():
         words += [f"--{option}", name]
     assert main(["run", *words, "--output", str(tmp_path)]) == 0
@@ -170,7 +170,7 @@ def test_its_reader_reads(extension, slog, tmp_path, capsys):
         found = read_soundings(slog, reader=reader)
         assert len(found) == 49 and found.stamp_ns[1] == 1_700_000_001_000_000_000
         np.testing.assert_allclose(-found.z, 4 + np.sin(np.arange(49) / 7), atol=1e-6)
-    small = ["--nngp.first-steps", "20", "--nngp.hidden", "8"]
+    small = ["--set", "nngp.first_steps=20", "--set", "nngp.hidden=8"]
     assert main(["map", str(slog), "--output", str(tmp_path / "out"), *small]) == 0
     assert "lake.slog: latitude, longitude, depth (m) of SLOG, time UTC; 49 records" in (
         capsys.readouterr().out

@@ -20,7 +20,7 @@ from poam_ros.app.cli import main
 from poam_ros.outputs.exports.formats import FORMATS
 from poam_ros.outputs.folder import read_table
 
-QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
+QUICK = ["--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.hidden=8"]
 NEEDED = {
     ".tif": "rasterio", ".bag": "rasterio", ".png": "matplotlib", ".html": "bokeh",
     ".gpkg": "pyogrio",
@@ -77,7 +77,7 @@ def test_an_export_keeps_the_file_before(run, tmp_path, capsys, ending):
 def test_waypoints_keep_the_file_before(tmp_path, capsys, ending):
     path = tmp_path / f"lake{ending}"
     path.write_text("before")
-    area = ["--workspace", "0 100 0 60", "--origin", "47 8"]
+    area = ["--workspace", "0", "100", "0", "60", "--origin", "47", "8"]
     assert f"{path}: File too large" in line_of(["waypoints", str(path), *area], 100, capsys)
     assert content(tmp_path) == {path.name: b"before"}
 
@@ -98,11 +98,11 @@ ORIGIN = ["--origin", "47", "8"]
 #: Commands by name; DISK stands for the folder of the disk, A and B for maps elsewhere.
 COMMANDS = {
     "map": f"map LOG --resolution 1 {' '.join(QUICK)} --folds 2 --by line --output DISK/out",
-    "run": "run --method nngp --nngp.hidden 8 --nngp.first-steps 20 --max-samples 400 "
+    "run": "run --method nngp --set nngp.hidden=8 --set nngp.first_steps=20 --max-samples 400 "
            "--resolution 2 --output DISK/out",
     "diff": "diff A B --output DISK/out",
     "section": "export A --to DISK/section.csv --section 2 2 40 30",
-    "waypoints": "waypoints DISK/lake.plan --workspace '0 100 0 60' --origin '47 8'",
+    "waypoints": "waypoints DISK/lake.plan --workspace 0 100 0 60 --origin 47 8",
     **{f"export{ending}": f"export A --to DISK/map{ending}" for ending in FORMATS},
 }  # fmt: skip
 SHARES = (0.0, 0.3, 0.6, 0.95)  # of what a command writes that is free
@@ -171,9 +171,9 @@ def test_a_mission_of_poam_drive_on_a_disk_that_fills_up(
 ):
     pytest.importorskip("pymavlink")
     words = (
-        "--practice 20 --autostart --pilot diagonal --max-samples 100000 --nngp.hidden 8 "
-        "--nngp.lattice 8 --nngp.first_steps 40 --watchdog.odometry-timeout 0 "
-        "--watchdog.sonar-timeout 0 --mission-dir"
+        "--practice 20 --autostart --pilot diagonal --max-samples 100000 --set nngp.hidden=8 "
+        "--set nngp.lattice=8 --set nngp.first_steps=40 --set watchdog.odometry_timeout=0 "
+        "--set watchdog.sonar_timeout=0 --mission-dir"
     )
     with mounted(tmp_path / "disk") as disk:
         folder, log = disk.path / "m", tmp_path / "said.txt"

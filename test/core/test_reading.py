@@ -472,7 +472,18 @@ def bombs(folder):
     for name, text in AREAS.items():
         path = folder / name
         path.write_text(text)
-        yield path, ["waypoints", folder / "out.plan", "--origin", "47 8", "--areas.file", path]
+        yield (
+            path,
+            [
+                "waypoints",
+                folder / "out.plan",
+                "--origin",
+                "47",
+                "8",
+                "--set",
+                f"areas.file={path}",
+            ],
+        )
     yield terrain_of_a_large_block(folder / "block.tif"), ["run", "--terrain", folder / "block.tif"]
     path = folder / "N00E000.hgt.gz"
     with gzip.open(path, "wb", 1) as file:

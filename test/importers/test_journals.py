@@ -256,12 +256,12 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     level = ["--water-level", "1", "--output", str(out)]
     assert main(["map", log, *level]) == 0
     np.testing.assert_allclose(read_map(out / "map.npz").mean, drawn.mean + 1, atol=1e-6)
-    lines = ["--nngp.first-steps", "25", "--by", "line", "--hold-out", "0.2"]
+    lines = ["--set", "nngp.first_steps=25", "--by", "line", "--hold-out", "0.2"]
     assert main(["map", log, *lines, *level]) == 0
     said = capsys.readouterr().out
     assert "so these results are too good" not in said and "lines found in the track" in said
     for options, words in (
-        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: for recordings only"),
+        (["--set", "sonar.tilt=0.1 0"], "sonar.tilt: for recordings only"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (lines found in the track), as "),
         (["--margin", "5"], "--margin: not allowed with a mission"),
     ):

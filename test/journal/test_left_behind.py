@@ -141,10 +141,10 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
     folder = tmp_path / "m"
     most = "700" if end == "budget" else "100000"
     words = (
-        f"--practice 20 --autostart --watchdog.resume-after-restart --pilot diagonal "
+        f"--practice 20 --autostart --set watchdog.resume_after_restart=true --pilot diagonal "
         f"--max-samples {most} "
-        f"--nngp.hidden 8 --nngp.lattice 8 --nngp.first_steps 40 --training.duty 0.3 "
-        f"--mission-dir {folder}"
+        f"--set nngp.hidden=8 --set nngp.lattice=8 --set nngp.first_steps=40 "
+        f"--set training.duty=0.3 --mission-dir {folder}"
     )
     command = [python, "-m", "poam_ros.app.cli", "drive", *words.split()]
     pipe = {"env": ros_env, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}

@@ -18,8 +18,8 @@ from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_records
 
-QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.early-steps", "2",
-         "--nngp.hidden", "8", "--resolution", "4"]  # fmt: skip
+QUICK = ["--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.early_steps=2",
+         "--set", "nngp.hidden=8", "--resolution", "4"]  # fmt: skip
 BEGIN = np.datetime64("2025-01-17T16:03:47.250")
 REAL = Path(__file__).resolve().parents[3] / "shared" / "soundings"
 

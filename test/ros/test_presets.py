@@ -72,7 +72,7 @@ def test_nodes_take_every_parameter_of_a_preset(path, ros):
     parser = Parser()
     drive.add_arguments(parser)
     if "goals.action" not in path.read_text(encoding="utf-8"):
-        words = ["--params-file", str(path), "--workspace", "0 9 0 9"]
+        words = ["--params-file", str(path), "--workspace", "0", "9", "0", "9"]
         found = drive.settings(parser.parse_args(words))
         assert {
             name: list(v) if isinstance(v, tuple) else v for name, v in found.items()

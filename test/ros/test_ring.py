@@ -136,7 +136,7 @@ def test_a_mission_ends_by_its_map_as_documented(sim):
     page = [b for b in blocks("sh") if b.page.name == "good-enough.md"]
     (words,) = (w for b in page for w in b.commands if w[:2] == ["poam", "sim"])
     given = words[2 : words.index("--output")]
-    easy = ["--target.tvu", "2", "--target.share", "0.1", "--max-samples", "100000"]
+    easy = ["--set", "target.tvu=2", "--set", "target.share=0.1", "--max-samples", "100000"]
     process, folder = sim("known", *given, *easy)
     output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, output

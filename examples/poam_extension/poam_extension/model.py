@@ -9,7 +9,7 @@ from poam_ros import Dataset, ModelEntry, ModelState, Prediction, UpdateReport, 
 
 @dataclass(frozen=True)
 class WeightedOptions:
-    """Options of ``weighted``: --weighted.power, and a parameter of the mapper node."""
+    """Options of ``weighted``: the setting weighted.power, a parameter of the mapper node."""
 
     prefix = "weighted"
 

@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 from ...research.sweeps.configuration import SHIPPED
-from ..command import INTERRUPTED, exit_on_interrupt
-from . import report
+from ..command import INTERRUPTED, exit_on_interrupt, figures
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    shipped = f"YAML file, or the name of a shipped one: {', '.join(SHIPPED)}."
+    shipped = (
+        f"YAML file, the name of a shipped one ({', '.join(SHIPPED)}), or the folder of a finished "
+        "benchmark: write its tables and figures again."
+    )
     add("config", metavar="CONFIG", help=shipped)
     add("--output", type=Path, metavar="DIR",
         help="Folder of results; an existing one is continued (default: "
@@ -31,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the unfinished runs of the benchmark and report; returns the exit status."""
+    if (finished := Path(args.config).expanduser()).is_dir():
+        return _report(finished)
     with exit_on_interrupt("poam benchmark"):
         from ...research.sweeps.configuration import find_sweep, read_sweep
         from ...research.sweeps.sweep import run_sweep
@@ -52,5 +56,14 @@ def run(args: argparse.Namespace) -> int:
         return INTERRUPTED
     print(f"{status.finished} of {status.total} runs are in {folder}, {len(status.failed)} failed")
     if status.finished:
-        report.run(argparse.Namespace(folder=folder))
+        _report(folder)
     return 1 if status.failed else 0
+
+
+def _report(folder: Path) -> int:
+    from ...research.sweeps.sweep_report import write_report
+
+    with figures("benchmark"):
+        for path in write_report(folder):
+            print(path)
+    return 0

@@ -8,18 +8,17 @@ from pathlib import Path
 
 from ...core.errors import InputError
 from ...core.settings import Setting
-from ..command import Parser, exit_on_interrupt, figures, reader
+from ..command import Parser, exit_on_interrupt, figures, reader, text_of
 from . import map as map_command
 
 OFFSET = Setting("offset", 0.0, "Offset", "m", minimum=-1e4, maximum=1e4)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     for name, text in (("before", "first"), ("after", "second")):
         add(name, type=Path, metavar=name.upper(),
-            help=f"The {text} survey: a folder of `poam map`, or a log, which is mapped first with "
-            "default options.")  # fmt: skip
+            help=f"The {text} survey: a folder of `poam map`, or a log to be mapped.")  # fmt: skip
     add("--output", type=Path, metavar="DIR",
         help="Folder of results (default: runs/diff-BEFORE-AFTER).")  # fmt: skip
     add("--resolution", type=reader(map_command.RESOLUTION), metavar="M",
@@ -31,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--extrapolate", action="store_true",
         help="Compare all cells of both maps, not only those between soundings of both "
         "surveys.")  # fmt: skip
+    parser.takes(map_command.SETTINGS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     own = "diff-" + "-".join(path.resolve().stem for path in (args.before, args.after))
     folder = make_folder(args.output or Path("runs") / own)
     before, after = (
-        Survey.read(_mapped(path, folder / name))
+        Survey.read(_mapped(path, folder / name, args))
         for path, name in ((args.before, "before"), (args.after, "after"))
     )
     configure_process(before.settings.model.threads)
@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _mapped(path: Path, folder: Path) -> Path:
-    """The run's folder of a survey; a log is mapped into ``folder``."""
+def _mapped(path: Path, folder: Path, args: argparse.Namespace) -> Path:
+    """The run's folder of a survey; a log is mapped into ``folder``, with the settings given."""
     if (path / "map.npz").exists():
         return path
     if not path.exists():
@@ -83,6 +83,9 @@ def _mapped(path: Path, folder: Path) -> Path:
     parser = Parser(prog="poam map")
     map_command.add_arguments(parser)
     given = [str(path), "--output", str(folder)]
+    for row in map_command.SETTINGS:
+        if row.name in args:
+            given += ["--set", f"{row.name}={text_of(vars(args)[row.name])}"]
     args = parser.parse_args(given)
     args.given = shlex.join(["poam", "map", *given])
     map_command.run(args)

@@ -30,7 +30,14 @@ from ...models.registry import MODELS, option_rows
 from ...planning.areas import AreaSettings
 from ...planning.planners import PLANNERS, planner_rows
 from .. import graph
-from ..command import INTERRUPTED, Parser, add_settings, exit_on_interrupt, print_wrapped
+from ..command import (
+    INTERRUPTED,
+    Parser,
+    add_setting,
+    add_settings,
+    exit_on_interrupt,
+    print_wrapped,
+)
 from .map import draw_figures, print_summary
 
 if TYPE_CHECKING:
@@ -47,11 +54,11 @@ PRACTICE = Setting(
     "practice", 1.0, "Drive a simulated boat over the terrain `lake` instead, at this multiple of "
     "real time", minimum=0.1, maximum=20.0,
 )  # fmt: skip
-#: The options in ``--help``; ``--help-all`` shows all.
-COMMON_OPTIONS = (
-    "mavlink.url", "mavlink.key_file", "practice", "params_file", "workspace_degrees", "workspace",
-    "areas.file", "goals.file", "mission_dir", "max_samples", "max_duration", "on_done", "planner",
-    "pilot", "max_speed", "capture_radius", "sonar.offset", "min_depth",
+#: The settings of the mission that are options of their own.
+OPTIONS = (
+    "workspace", "origin", "mission_dir", "output", "autostart", "max_samples", "max_duration",
+    "on_done", "method", "prior", "planner", "pilot", "seed", "max_speed", "capture_radius", "min_depth",
+    "screening.enabled",
 )  # fmt: skip
 #: What people type: a letter, or the word.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
@@ -61,19 +68,15 @@ SHORE = 5.0  # m, from the workspace to the edge of the lake, at least
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON_OPTIONS
-    group = parser.add_argument_group("link")
     link = rows(LinkSettings)
-    add_settings(group, [row for row in link if row.name == "mavlink.url"], "--mavlink")
-    add_settings(group, [row for row in link if row.name != "mavlink.url"])
-    group.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
+    (url,) = (row for row in link if row.name == "mavlink.url")
+    add_setting(parser, url, "--mavlink", metavar="URL")
+    parser.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
         help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
-    group = parser.add_argument_group("mission")
-    add_settings(group, (*PLACES, *ROWS.values()))
-    group.add_argument("--params-file", type=Path, metavar="PATH",
+    add_settings(parser, (*PLACES, *(ROWS[name] for name in OPTIONS)))
+    parser.add_argument("--params-file", type=Path, metavar="PATH",
         help="ROS parameter file of mapper and planner. Options override it.")  # fmt: skip
-    add_settings(parser.add_argument_group("options of the models"), option_rows())
-    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
+    parser.takes((*link, *ROWS.values(), *option_rows(), *planner_rows()))
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -82,9 +85,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         InputError: a value is wrong, or there is no workspace.
     """
-    given = {
-        n: v for n, v in vars(args).items() if n not in ("params_file", "practice", "help_all")
-    }
+    given = {n: v for n, v in vars(args).items() if n not in ("params_file", "practice")}
     known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
     values: dict[str, Any] = {name: row.default for name, row in known.items()}
     inner = {row.name: row for row in (*option_rows(), *planner_rows())}
@@ -99,9 +100,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if not (degrees or metres or (args.practice is not None and not areas)):
         if not areas:
             raise InputError(
-                "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
-                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', --areas.polygon-degrees or "
-                "--areas.file"
+                "workspace: expected --workspace XMIN XMAX YMIN YMAX in metres from the first fix, "
+                "--workspace-degrees SOUTH WEST NORTH EAST, --set areas.file=FILE or "
+                "areas.polygon_degrees"
             )
         values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # the rectangle around the areas' polygon
     if not values["mission_dir"]:

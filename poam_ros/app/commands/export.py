@@ -8,7 +8,7 @@ from pathlib import Path
 from ...core.settings import rows
 from ...outputs.exports.chart import ExportSettings
 from ...outputs.exports.formats import FORMATS, export, export_settings
-from ..command import add_settings, reader
+from ..command import add_setting, add_settings
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
 _UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, [_ROWS["heading"]])
     add_water_level(parser, "as recorded")
     add_settings(parser, [_ROWS["clearance"]])
-    add("--contour-interval", type=reader(_ROWS["contour_interval"]), metavar="M", default=absent,
-        help=_CONTOURS)  # fmt: skip
+    add_setting(parser, _ROWS["contour_interval"], text=_CONTOURS, metavar="M")
     add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
     add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
@@ -47,11 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the option of the water level; ``default``: for the help."""
-    parser.add_argument(
-        "--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
-        type=reader(_ROWS["water.level"]), metavar="M",
-        help=f"Water level above the map's datum (m; default: {default}).",
-    )  # fmt: skip
+    text = f"Water level above the map's datum (m; default: {default})."
+    add_setting(parser, _ROWS["water.level"], text=text, metavar="M")
 
 
 def run(args: argparse.Namespace) -> int:

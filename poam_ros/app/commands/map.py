@@ -20,10 +20,18 @@ from ...importers.bags import BagSettings
 from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
+from ...models.registry import MODELS
 from ...outputs.exports.chart import ExportSettings
 from ...outputs.exports.contours import levels_of
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_settings, exit_on_interrupt, figures, print_wrapped, reader
+from ..command import (
+    Parser,
+    add_setting,
+    exit_on_interrupt,
+    figures,
+    print_wrapped,
+    reader,
+)
 from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
@@ -46,126 +54,100 @@ NAMED = 3
 RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
 MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
 FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
-#: The options in ``--help``; ``--help-all`` shows all.
-COMMON_OPTIONS = (
-    "output", "columns", "exclude", "calibrate", "workspace", "resolution", "water.level",
-    "draught", "outline", "title", "remarks", "contour_interval", "method", "screening.enabled",
-    "hold_out", "folds", "by", "mission",
-)  # fmt: skip
+#: All settings of a map.
+SETTINGS = (*rows(SoundingMapSettings, BagSettings), *MODEL, *SCREENING, *FRONT_END)
+#: Shorter help than that of the parameters.
+SHORT = {
+    "method": f"Model of the map: {', '.join(MODELS)} (default: nngp).",
+    "prior": "Earlier map: GeoTIFF, or folder of a run.",
+    "screening.enabled": "Refuse false echoes (default: yes).",
+    "odom_topic": "Topic of the odometry in a recording (default: /odom).",
+    "range_topic": "Topic of the ranges (default: /sonar/range).",
+    "start": "Skip this much at the beginning (s; default: 0).",
+    "stop": "Stop after this much (s; default: 0: at the end).",
+}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON_OPTIONS
-    add = parser.add_argument
-    add("logs", type=Path, nargs="+", metavar="LOG",
-        help="Files of soundings, such as one for each day: CSV with columns x,y,z (m) or "
-        "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
-        "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`). Or one BlueOS or rosbag2 "
-        "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
-    group = parser.add_argument_group("map")
-    _add_map(group)
-    add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
-    _add_chart(parser.add_argument_group("chart"))
-    add_settings(parser.add_argument_group("model"), MODEL)
-    add_settings(parser.add_argument_group("false echoes"), SCREENING)
+    parser.add_argument("logs", type=Path, nargs="+", metavar="LOG",
+        help="Tables of soundings (CSV, NMEA 0183, GPX, GeoJSON, GeoPackage, Shapefile), ArduPilot "
+        "logs; or one BlueOS or ROS 2 recording, or mission folder.")  # fmt: skip
+    _add_input(parser.add_argument_group("soundings"))
+    _add_map(parser.add_argument_group("map"))
     _add_validation(parser.add_argument_group("validation"))
-    group = parser.add_argument_group("recordings")
-    group.add_argument("--mission", type=Path, metavar="DIR",
-        help="Folder of the mission that a recording belongs to. With its settings the map becomes "
-        "the same as on the vehicle.")  # fmt: skip
-    add_settings(group, rows(BagSettings))
-    add_settings(group, FRONT_END)
+    parser.takes(SETTINGS)
+
+
+def _add_input(group: Any) -> None:
+    add = group.add_argument
+    add("--reader", default="", metavar="NAME",
+        help="Reader (default: the first that knows the files).")  # fmt: skip
+    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
+        help="Columns of a table: x, y (m) or latitude, longitude; z (up) or depth; time; "
+        "altitude (default: by names or values).")  # fmt: skip
+    add("--units", metavar="UNIT",
+        help="Unit of depths, such as ft (default: as named, or m).")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="System of x and y (default: local metres).")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out, as line=L7 or day=2025-01-12; repeatable.")  # fmt: skip
+    add("--water-level", dest="water.level", default=argparse.SUPPRESS, type=_level,
+        metavar="FILE|M",
+        help="Water surface: level (m) or gauge file (default: 0).")  # fmt: skip
+    add("--draught", type=float, default=0.0, metavar="M",
+        help="Depth of the transducer, added (m; default: 0).")  # fmt: skip
+    add("--calibrate", action="store_true",
+        help="Correct constant errors that crossings show.")  # fmt: skip
+    for row in (*SCREENING, *rows(BagSettings)):
+        if row.name in SHORT:
+            add_setting(group, row, text=SHORT[row.name])
+    add("--mission", type=Path, metavar="DIR",
+        help="Folder of the mission that a recording belongs to.")  # fmt: skip
 
 
 def _add_map(group: Any) -> None:
     add = group.add_argument
     add("--output", type=Path, metavar="DIR",
-        help="Folder for the results; those of an earlier run in it are replaced (default: "
-        "runs/map-LOG, with the name of the first LOG).")  # fmt: skip
-    add("--reader", default="", metavar="NAME",
-        help="Reader for the files: a built-in one, one of an installed package, or module:name "
-        "(default: the first that recognises the file).")  # fmt: skip
-    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="What the columns of a table mean, as in latitude=LAT longitude=LON depth=D. "
-        "Meanings: x (east), y (north) or latitude, longitude; z (elevation, positive up) or depth "
-        "(positive down); altitude (of a vehicle above the ground, added to its depth); time. "
-        "Without a header, columns are called 1, 2, ... (default: found by their names or "
-        "values).")  # fmt: skip
-    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
-        help="Leave out the soundings with this value, as in line=L7, file=monday.csv or "
-        "day=2025-01-12. May be repeated. Exclusions in edits.csv beside LOG apply, "
-        "too.")  # fmt: skip
-    add("--calibrate", action="store_true",
-        help="Estimate constant errors where survey lines cross, and correct them: each day's "
-        "water level and sound speed, the sonar's latency or the antenna's offset, levels of "
-        "lines, and positions of lines and recordings (default: correct nothing).")  # fmt: skip
+        help="Folder of results (default: runs/map-LOG).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="Limits of the map (m), in the coordinates of the soundings. Soundings outside are "
-        "left out (default: the box around all soundings, widened by --margin).")  # fmt: skip
+        help="Limits of the map (m; default: around the soundings).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="Limits of the map (deg), for soundings in degrees; see --workspace.")  # fmt: skip
+        help="The same in degrees.")  # fmt: skip
     add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
-        help="How far the map extends beyond the outermost soundings (m; default: a hundredth of "
-        "the longer side of the box around them).")  # fmt: skip
+        help="Around the soundings (m; default: 1 %% of the extent).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
-        help="Cell size (m): the map has one depth for each square cell. Half the size means four "
-        "times as many cells, more time and larger files, but no better depths (default: 1, 2 or 5 "
-        "times a power of ten, so that the map is 113 to 282 cells long; smaller within the "
-        "outline of a narrow water).")  # fmt: skip
-    add("--units", metavar="UNIT",
-        help="Unit of the depths or elevations in a table: m, ft, fathom, cm, mm, dm, in, yd or km "
-        "(default: the one named in the header, or else m).")  # fmt: skip
-    add("--crs", default="", metavar="EPSG:N",
-        help="Coordinate reference system of x and y in a table, as in EPSG:25833 for UTM zone 33 "
-        "(needs the extra `geo`; default: metres from an unknown origin).")  # fmt: skip
-    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
-        type=_level, metavar="FILE|M",
-        help="Elevation of the water surface: a number in m, or with its unit as in 1482.6ft; or "
-        "the file of a gauge, with times and levels. Elevation = water level - depth (default: "
-        "0, so that elevations are negative depths).")  # fmt: skip
-    add("--draught", type=float, default=0.0, metavar="M",
-        help="Depth of the transducer below the water surface (m), to be added to all depths. Give "
-        "it only if the depths count from the transducer (default: 0).")  # fmt: skip
-
-
-def _add_chart(group: Any) -> None:
-    group.add_argument("--outline", type=Path, metavar="FILE",
-        help="File with the shore, where the map ends: polygons, with or without islands, as "
-        "GeoJSON (degrees), or as GeoPackage, Shapefile or KML (extra `geo`) (default: the map "
-        "ends where all soundings are too far away to tell the depth).")  # fmt: skip
-    group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="Also fill the map where all soundings are too far away to tell the depth "
-        "(default: only within an outline).")  # fmt: skip
-    group.add_argument("--title", default="", metavar="TEXT",
-        help="Title of the report, the page and the exports (default: Bathymetry of the output "
-        "folder, by its name without map-).")  # fmt: skip
-    group.add_argument("--remarks", default="", metavar="TEXT",
-        help="Text below the title of the report, such as the client and who surveyed (default: "
-        "none).")  # fmt: skip
-    add_settings(group, (row for row in rows(ExportSettings) if row.name == "contour_interval"))
-    group.add_argument("--order", choices=tuple(ORDERS), default="1a",
-        help="Compare depth differences at crossings with the limit of this order of IHO S-44 "
-        "(default: 1a).")  # fmt: skip
+        help="Cell size (m; default: map of 113 to 282 cells).")  # fmt: skip
+    add("--outline", type=Path, metavar="FILE",
+        help="Shore polygons: GeoJSON, GeoPackage, Shapefile, KML.")  # fmt: skip
+    add("--extrapolate", action=argparse.BooleanOptionalAction,
+        help="Map far from soundings (default: within an outline).")  # fmt: skip
+    for row in MODEL:
+        if row.name in SHORT:
+            add_setting(group, row, text=SHORT[row.name], metavar="NAME")
+    add("--title", default="", metavar="TEXT",
+        help="Title of report and exports (default: from DIR).")  # fmt: skip
+    add("--remarks", default="", metavar="TEXT",
+        help="Text below the title (default: none).")  # fmt: skip
+    (interval,) = (row for row in rows(ExportSettings) if row.name == "contour_interval")
+    text = "Interval (m; default: for about 12 contours)."
+    add_setting(group, interval, text=text, metavar="M")
+    add("--order", choices=tuple(ORDERS), default="1a",
+        help="S-44 order of the limits at crossings (default: 1a).")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:
     add = group.add_argument
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
-        help="Keep this share of the soundings, such as 0.2, out of the map, and measure the map's "
-        "errors there (default: none).")  # fmt: skip
+        help="Share of soundings to keep out and compare.")  # fmt: skip
     kind.add_argument("--folds", type=int, metavar="K",
-        help="Measure errors at all soundings: divide them into K parts, and make K further maps, "
-        "each without one part, to be compared with that part. 5 is usual.")  # fmt: skip
+        help="Keep out every sounding once, in K further maps.")  # fmt: skip
     add("--by", metavar="COLUMN",
-        help="With --hold-out or --folds: keep soundings with the same value in this column "
-        "together. Recommended: `--by line`, for whole survey lines, named in a column `line` or "
-        "else found in the track (default: single soundings, whose neighbours give the answer "
-        "away).")  # fmt: skip
+        help="Keep out whole groups: `line` for survey lines.")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N",
-        help="Number of processes that share the work (default: 1; more need dask).")  # fmt: skip
+        help="Number of processes (default: 1; more need dask).")  # fmt: skip
     add("--scheduler", metavar="ADDRESS",
-        help="Share the work by this dask scheduler, such as tcp://10.0.0.5:8786.")  # fmt: skip
+        help="Dask scheduler, such as tcp://10.0.0.5:8786.")  # fmt: skip
 
 
 def _level(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,9 @@ if TYPE_CHECKING:
 #: Seconds.
 DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
-#: The options in ``--help``; ``--help-all`` shows all.
-COMMON_OPTIONS = (
-    "like", "deviation", "depth", "noise", "workspace", "workspace_degrees", "areas.file",
-    "goals.file", "order", "share", "level", "speed", "current", "turning_radius", "pilot",
-    "max_duration", "to",
-)  # fmt: skip
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON_OPTIONS
     add = parser.add_argument
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument("--like", type=Path, metavar="RUN",
@@ -48,12 +42,11 @@ def add_arguments(parser: Parser) -> None:
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
     add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
         help="The same, in degrees.")  # fmt: skip
-    add_settings(parser, (*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
-    add("--target-tvu", "--target.tvu", dest="order", choices=ORDERS, default="1b",
+    add("--target-tvu", dest="target.tvu", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty must be met (default: 1b).")  # fmt: skip
-    add("--target-share", "--target.share", dest="share", type=float, default=0.95, metavar="X",
+    add("--target-share", dest="target.share", type=float, default=0.95, metavar="X",
         help="Share of the workspace that must meet it (default: 0.95).")  # fmt: skip
-    add("--water-level", "--water.level", dest="level", type=float, metavar="M",
+    add("--water-level", dest="water.level", type=float, metavar="M",
         help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
     add("--speed", type=float, default=1.0, metavar="X",
         help="Speed of the vehicle through water (m/s; default: 1).")  # fmt: skip
@@ -65,6 +58,9 @@ def add_arguments(parser: Parser) -> None:
     add("--max-duration", type=float, default=1.0, metavar="DAYS",
         help="Refuse a survey longer than this (days; default: 1).")  # fmt: skip
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
+    add_settings(parser, (row for row in rows(AreaSettings) if row.name == "origin"))
+    target = (ROBOT_ROWS[name] for name in (*GOALS, "target.share", "water.level"))
+    parser.takes((*rows(AreaSettings), *target, replace(ROBOT_ROWS["target.tvu"], choices=ORDERS)))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,9 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.pilot not in PILOTS:
         raise InputError(f"pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
-    limits = ("share", 0, 1), ("speed", 0, 1e3), ("max_duration", 0, 1e4)
+    order, share = (vars(args)[f"target.{name}"] for name in ("tvu", "share"))
+    limits = ("target.share", 0, 1), ("speed", 0, 1e3), ("max_duration", 0, 1e4)
     for name, low, high in (*limits, ("turning_radius", -1e-9, 1e5)):
-        if not low < getattr(args, name) <= high:
+        if not low < vars(args)[name] <= high:
             raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
     current = Current(args.current[0], args.current[1], args.speed)
     bottom, areas, goals = _bottom(args)
@@ -92,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("areas: no waypoint before the survey can be reached")
     routes = Routes(areas)
     there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
-    found = forecast(bottom, there, args.order, args.share, path_length(pilot), rng)
+    found = forecast(bottom, there, order, share, path_length(pilot), rng)
     speed = current.mean_speed(np.concatenate((pilot, found.path)))
     days = found.length / speed / DAY
     if days > args.max_duration:
         at_most = f"{args.max_duration:g} day" + ("" if args.max_duration == 1 else "s")
         raise InputError(
-            f"target: {args.order} in {args.share:.0%} of the workspace needs {found.lines} lines "
+            f"target: {order} in {share:.0%} of the workspace needs {found.lines} lines "
             f"{found.spacing:.3g} m apart, {found.length / 1000:,.0f} km: {days:,.1f} days at "
             f"{speed:.4g} m/s, expected at most {at_most}; give a smaller workspace, a target "
             "that is easier to meet (--target-tvu, --target-share), or "
@@ -110,15 +107,15 @@ def run(args: argparse.Namespace) -> int:
         f"bottom:  {parts}, depth {' to '.join(depths)} m; standard deviation of a ping "
         f"{bottom.noise:.2g} m"
     )
-    print(f"target:  {args.order} in {args.share:.0%} of the workspace")
+    print(f"target:  {order} in {share:.0%} of the workspace")
     lines = quantity(found.lines, "line")
     print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
     print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
     time, first, last = (m / speed / 60 for m in (found.length, found.low, found.high))
     print(f"time:    {time:.0f} min at {speed:.4g} m/s (90 %: {first:.0f} to {last:.0f})")
     print(
-        f"options: --planner boustrophedon --boustrophedon.spacing {found.spacing:.3g} "
-        f"--target.tvu {args.order} --target.share {args.share:g}"
+        f"options: --planner boustrophedon --set boustrophedon.spacing={found.spacing:.3g} "
+        f"--set target.tvu={order} --set target.share={share:g}"
     )
     if args.to is not None:
         write_table(args.to, ("x", "y"), [[*map(millimetres, xy)] for xy in found.path.tolist()])
@@ -145,15 +142,16 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     if args.like is None:
         if args.depth is None or values["workspace"] is None:
             raise InputError(
-                "expected --depth and --workspace (or --workspace-degrees, --areas.file) with "
-                "--deviation"
+                "expected --depth and --workspace (or --workspace-degrees, --set areas.file=FILE) "
+                "with --deviation"
             )
         low, high = args.deviation
         bottom = Bottom.stated(low, high, args.depth, args.noise)
     else:
         drawn = read_map(args.like / "map.npz")
         pings = read_table(args.like / "samples.csv", ("x", "y"))
-        level = known.get("water_level", 0.0) if args.level is None else args.level
+        given = vars(args)["water.level"]
+        level = known.get("water_level", 0.0) if given is None else given
         bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
         values["workspace"] = values["workspace"] or drawn.grid.borders.bounds
     workspace = Extent.of(values["workspace"])

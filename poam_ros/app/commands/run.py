@@ -19,29 +19,34 @@ from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
 from ..command import Parser, add_settings, exit_on_interrupt, figures
 
-#: The options in ``--help``; ``--help-all`` shows all.
-COMMON_OPTIONS = (
-    "terrain", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
-    "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
-)  # fmt: skip
 PREPARATION = Setting(
     "preparation", "", "Prepare the terrain. paper: as 360 x 360 integer grey values 0..255"
 )
+SETTINGS = {
+    row.name: row
+    for row in (
+        TERRAIN, PREPARATION, MODEL_FILE, *option_rows(), *planner_rows(),
+        *rows(
+            MissionSettings, SonarSettings, TimedBatches, ScreeningSettings, TargetSettings,
+            ClearanceSettings, ModelSettings,
+        ),
+    )
+}  # fmt: skip
+#: The settings that are options of their own.
+OPTIONS = (
+    "method", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
+    "min_depth", "screening.enabled", "model", "prior", "threads", "device",
+)  # fmt: skip
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON_OPTIONS
-    group = parser.add_argument_group("mission")
-    add_settings(group, (TERRAIN,))
-    group.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+    add_settings(parser, (TERRAIN, PREPARATION))
+    parser.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
         help="Scale the terrain linearly to this range (m).")  # fmt: skip
-    add_settings(group, (PREPARATION, *rows(MissionSettings, SonarSettings)))
-    add_settings(group, rows(TimedBatches, ScreeningSettings, TargetSettings, ClearanceSettings))
-    group.add_argument("--output", type=Path, metavar="DIR",
+    add_settings(parser, (SETTINGS[name] for name in OPTIONS))
+    parser.add_argument("--output", type=Path, metavar="DIR",
         help="Folder of results (default: runs/TERRAIN-METHOD-SEED).")  # fmt: skip
-    add_settings(parser.add_argument_group("model"), (*rows(ModelSettings), MODEL_FILE))
-    add_settings(parser.add_argument_group("options of the models"), option_rows())
-    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
+    parser.takes(SETTINGS.values())
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,15 +18,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
+from ...core.settings import Setting, rows
+from ...models.registry import MODELS, option_rows
+from ...planning.planners import PLANNERS, planner_rows
 from ...ros.common.parameters import NODES, TERRAIN, VIEWERS
 from .. import graph
-from ..command import INTERRUPTED, add_settings
+from ..command import INTERRUPTED, Parser, add_settings
 from ..nodes import MODULES, needs_ros
 
 if TYPE_CHECKING:
@@ -34,10 +37,12 @@ if TYPE_CHECKING:
     from ...ros.monitor.node import MonitorNode
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
     whole, add = ("output", "keep"), parser.add_argument
     add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
+    nodes = {row.name: row for table in NODES.values() for row in table}
+    parser.takes((*nodes.values(), *option_rows(), *planner_rows()))
     add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
     add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.help)
     add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
@@ -79,9 +84,9 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     The parameters from options are written into a file beside the logs, under the node's name: a
     parameter file that names the node would override those given by `-p`.
     """
-    given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
-    given["output"] = str(options["output"])
-    values = {row.name: given[row.name] for row in (NODES | VIEWERS)[node] if row.name in given}
+    given = {**options, "output": str(options["output"])}
+    table = (*(NODES | VIEWERS)[node], *_inner(node, given))
+    values = {row.name: given[row.name] for row in table if given.get(row.name) is not None}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
     content = {name: {"ros__parameters": {**values, **graph.fixed_parameters(node)}}}
@@ -90,6 +95,17 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     files = [own] if options["params_file"] is None else [options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
     return ["--ros-args", *_place(options["namespace"]), *arguments]
+
+
+def _inner(node: str, given: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """The options of the models or planners that a node may use."""
+    if node == "mapper":
+        chosen = [MODELS[given["method"]].options] if given["method"] else []
+        return (*option_rows(), *rows(*chosen))
+    if node == "planner":
+        chosen = [PLANNERS[given["planner"]].options] if given["planner"] else []
+        return (*planner_rows(), *rows(*chosen))
+    return ()
 
 
 def rviz_command(options: dict[str, Any]) -> list[str]:

@@ -39,25 +39,17 @@ DURATION = Setting(
     "duration", 3600.0, "Time of a plan with --after, at max_speed", "s", minimum=1.0, maximum=1e6
 )
 ENDINGS = ".plan (QGroundControl), .waypoints (ArduPilot), .kml, .gpx"
-#: The options in ``--help``; ``--help-all`` shows all.
-COMMON_OPTIONS = (
-    "workspace_degrees", "workspace", "origin", "areas.file", "areas.coordinates", "areas.margin",
-    "survey", "boustrophedon.spacing", "after", "duration", "planner", "max_speed",
-    "capture_radius", "min_depth",
-)  # fmt: skip
 #: Settings of the workspace, and those of the vehicle that a plan needs.
 PLACES = ("workspace", "origin", "heading", "seed", "max_speed", "capture_radius", "planner")
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON_OPTIONS
     parser.add_argument("file", type=Path, metavar="FILE",
         help=f"File to write. Its ending selects the format: {ENDINGS}.")  # fmt: skip
-    areas = [r for r in rows(AreaSettings) if r.name not in PLACES]
-    table = (SURVEY, AFTER, DURATION, *areas, *rows(ClearanceSettings), *planner_rows())
     own = [graph.WORKSPACE, *(graph.ROBOT_ROWS[name] for name in PLACES if name != "workspace")]
-    degrees = [row for row in rows(PlaceSettings) if row.name == "workspace_degrees"]
-    add_settings(parser, {row.name: row for row in (*degrees, *own, *table)}.values())
+    add_settings(parser, (*rows(PlaceSettings), *own, SURVEY, AFTER, DURATION))
+    add_settings(parser, (row for row in rows(ClearanceSettings) if row.name == "min_depth"))
+    parser.takes((*rows(AreaSettings, ClearanceSettings), *planner_rows()))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -128,12 +120,12 @@ def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
     frame = given_frame(values)
     if frame is None:
         raise InputError(
-            "expected --workspace-degrees 'SOUTH WEST NORTH EAST', areas in degrees, or --origin"
+            "expected --workspace-degrees SOUTH WEST NORTH EAST, areas in degrees, or --origin"
         )
     values |= frame.values
     degrees, metres = instance(PlaceSettings, values).workspace, values["workspace"]
     if not (any(degrees) or any(metres) or instance(AreaSettings, values).has_polygon):
-        raise InputError("expected --workspace, --workspace-degrees or --areas.file")
+        raise InputError("expected --workspace, --workspace-degrees or --set areas.file=FILE")
     return frame, workspace_of(values, frame)
 
 

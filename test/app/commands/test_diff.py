@@ -13,7 +13,7 @@ from poam_ros.mapping.resurvey import Survey, change_between
 from poam_ros.mapping.soundings import Labels
 from poam_ros.outputs.folder import read_table
 
-QUICK = ["--batch.first", "100", "--nngp.first-steps", "40", "--nngp.hidden", "8"]
+QUICK = ["--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.hidden=8"]
 
 
 def refused(arguments, capsys):
@@ -36,7 +36,7 @@ def surveys(tmp_path_factory):
     for name, table in (("first", rows), ("second", again)):
         log = folder / f"{name}.csv"
         np.savetxt(log, table, "%.3f", ",", header="x,y,z", comments="")
-        more = ["--resolution", "2", "--no-screening", "--nngp.early-steps", "2", *QUICK]
+        more = ["--resolution", "2", "--no-screening", "--set", "nngp.early_steps=2", *QUICK]
         assert main(["map", str(log), "--output", str(folder / name), *more]) == 0
     monkeypatch.undo()
     return folder

@@ -12,7 +12,7 @@ from toy import Toy, ToyOptions
 
 from poam_ros.app import graph
 from poam_ros.app.cli import main
-from poam_ros.app.command import Parser, spelling
+from poam_ros.app.command import Parser
 from poam_ros.app.commands import drive
 from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
@@ -50,7 +50,7 @@ def test_options_go_before_the_file_and_the_file_before_defaults(tmp_path):
     assert found["mission_dir"].startswith("missions/")
 
 
-def test_each_argument_of_robot_launch_is_an_option_with_its_name_and_default():
+def test_each_argument_of_robot_launch_is_a_setting_with_its_default():
     """But those that mean nothing without ROS 2."""
     parser = Parser()
     drive.add_arguments(parser)
@@ -58,14 +58,13 @@ def test_each_argument_of_robot_launch_is_an_option_with_its_name_and_default():
     graph_alone |= {row.name for row in graph.ROBOT_TOPICS}
     arguments = {row.name: row for row in graph.ROBOT_ARGUMENTS}
     assert graph_alone < arguments.keys()
-    defaults = settings("--workspace", "0 9 0 9")
+    defaults = settings("--workspace", "0", "9", "0", "9")
     for name in arguments.keys() - graph_alone:
-        option = parser._option_string_actions[spelling(name)]
         if name in drive.ROWS.keys() - {"workspace"}:
-            assert option.dest == name and drive.ROWS[name] == arguments[name]
+            assert parser.settings[name] == arguments[name]
         if name in defaults.keys() - {"workspace", "mission_dir"}:
             assert defaults[name] == arguments[name].default
-    assert not any(spelling(name) in parser._option_string_actions for name in graph_alone)
+    assert not graph_alone & parser.settings.keys()
 
 
 @pytest.mark.parametrize(
@@ -82,16 +81,18 @@ def test_each_argument_of_robot_launch_is_an_option_with_its_name_and_default():
 def test_a_wrong_file_is_refused(tmp_path, text, words):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(InputError, match=words):
-        settings("--params-file", str(tmp_path / "mine.yaml"), "--workspace", "0 9 0 9")
+        settings("--params-file", str(tmp_path / "mine.yaml"), "--workspace", "0", "9", "0", "9")
 
 
 def test_a_workspace_is_needed_once():
     with pytest.raises(
-        InputError, match=r"expected --workspace .*, --workspace-degrees .*, .* or --areas.file"
+        InputError, match=r"expected --workspace .*, --workspace-degrees .*, --set areas.file"
     ):
         settings()
     with pytest.raises(InputError, match="in metres or in degrees, got both"):
-        settings("--workspace", "0 9 0 9", "--workspace-degrees", "47 8 47.001 8.001")
+        settings(
+            "--workspace", "0", "9", "0", "9", "--workspace-degrees", "47", "8", "47.001", "8.001"
+        )
 
 
 def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, capsys):
@@ -100,8 +101,8 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, caps
     folder = tmp_path / "mission"
     common = [
         *("drive", "--practice", "20", "--method", "toy", "--pilot", "diagonal"),
-        *("--workspace", "-8 8 -8 8", "--mission-dir", str(folder)),
-        *("--checkpoint-period", "1", "--no-screening"),
+        *("--workspace", "-8", "8", "-8", "8", "--mission-dir", str(folder)),
+        *("--set", "checkpoint_period=1", "--no-screening"),
     ]
     # A key of another alphabet, in another encoding, does not end what listens to the person.
     reading, writing = os.pipe()
@@ -120,7 +121,7 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, caps
     place = recorded(folder)
     assert place["origin"] == (47.3, 8.55)
     mapped = tmp_path / "mapped"
-    quick = ["--method", "nngp", "--nngp.first-steps", "5", "--nngp.hidden", "8"]
+    quick = ["--method", "nngp", "--set", "nngp.first_steps=5", "--set", "nngp.hidden=8"]
     assert main(["map", str(folder), *quick, "--output", str(mapped)]) == 0
     assert recorded(mapped) == {"water_level": 0.0, **place}
     chart = read_chart(folder, ExportSettings(**place))
@@ -160,10 +161,19 @@ def test_the_pictures_of_the_display_are_those_of_today(monkeypatch):
     ("words", "extent"),
     [
         ([], (-31, 31, -31, 31)),  # the lake as it is
-        (["--workspace", "0 120 -40 40"], (-5, 125, -45, 45)),
-        (["--workspace-degrees", "-17.5005 179.9995 -17.4995 -179.9995"], (-58, 58, -60, 60)),
-        (["--areas.polygon-degrees", "0 9, 0.001 9, 0 9.001", "--origin", "0 9"], (-5, 116) * 2),
-        (["--areas.polygon-degrees", "0 9, 0.001 9, 0 9.001"], (-60, 60) * 2),  # around its middle
+        (["--workspace", "0", "120", "-40", "40"], (-5, 125, -45, 45)),
+        (
+            ["--workspace-degrees", "-17.5005", "179.9995", "-17.4995", "-179.9995"],
+            (-58, 58, -60, 60),
+        ),
+        (
+            ["--set", "areas.polygon_degrees=0 9, 0.001 9, 0 9.001", "--origin", "0", "9"],
+            (-5, 116) * 2,
+        ),
+        (
+            ["--set", "areas.polygon_degrees=0 9, 0.001 9, 0 9.001"],
+            (-60, 60) * 2,
+        ),  # around its middle
     ],
 )
 def test_the_lake_of_practice_covers_the_workspace(words, extent):
@@ -208,7 +218,7 @@ def test_a_mission_ends_by_itself_while_a_person_could_type(tmp_path):
     """The thread that reads holds no lock that the end of the process needs."""
     pytest.importorskip("pymavlink")
     words = [
-        *("drive", "--practice", "20", "--autostart", "--workspace", "-8 8 -8 8"),
+        *("drive", "--practice", "20", "--autostart", "--workspace", "-8", "8", "-8", "8"),
         *("--max-samples", "30", "--pilot", "diagonal", "--mission-dir", str(tmp_path / "m")),
     ]
     process = subprocess.Popen(

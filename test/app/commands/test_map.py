@@ -23,8 +23,8 @@ from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.volume import read_water
 
 QUICK = [
-    "--batch.first", "100", "--nngp.first-steps", "40", "--nngp.early-steps", "2",
-    "--nngp.hidden", "8",
+    "--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.early_steps=2",
+    "--set", "nngp.hidden=8",
 ]  # fmt: skip
 REAL = Path(__file__).resolve().parents[4] / "shared" / "soundings" / "metzabok.csv"
 
@@ -160,7 +160,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
-        (["--sonar.max-range", "20"], "--sonar.max-range: for recordings only, got"),
+        (["--set", "sonar.max_range=20"], "sonar.max_range: for recordings only, got"),
         (["--mission", "x"], "--mission: for recordings only, got"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
         (["--workspace", "0", "1", "500", "600"], "--workspace: no soundings of"),
@@ -202,7 +202,14 @@ def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     (file,) = folder.glob("*.mcap")
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
-    options = ["--output", str(tmp_path / "out"), "--batch.first", "200", "--batch.size", "500"]
+    options = [
+        "--output",
+        str(tmp_path / "out"),
+        "--set",
+        "batch.first=200",
+        "--set",
+        "batch.size=500",
+    ]
     options += ["--workspace", "0", "200", "0", "10"]
     assert main(["map", str(file), *options, *QUICK[2:]]) == 0
     said = capsys.readouterr().out
@@ -229,7 +236,7 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
     (tmp_path / "lake.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     options = ["--columns", "latitude=latitude", "--hold-out", "0.2", "--by", "line"]
     out = tmp_path / "out"
-    quick = ["--nngp.first-steps", "60", "--nngp.early-steps", "2", "--resolution", "20"]
+    quick = ["--set", "nngp.first_steps=60", "--set", "nngp.early_steps=2", "--resolution", "20"]
     assert main(["map", str(tmp_path / "lake.csv"), "--output", str(out), *options, *quick]) == 0
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] >= 0.2 * 699 and scores["rmse"] < 12

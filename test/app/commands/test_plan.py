@@ -44,7 +44,7 @@ def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
     assert number(out, r"time: +(\d+) min at 2 m/s") == pytest.approx(length / 120, abs=1)
     ends = files.read_table(table, ("x", "y"))
     assert len(ends["x"]) == 2 * lines
-    spacing = number(out, r"--boustrophedon.spacing ([\d.]+)")
+    spacing = number(out, r"--set boustrophedon.spacing=([\d.]+)")
     assert spacing == pytest.approx(40 / lines, rel=0.01)
     main([*STATED, "--speed", "2", "--target-tvu", "special"])
     assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
@@ -117,11 +117,11 @@ def test_a_workspace_of_a_file(tmp_path, capsys, ending):
         fence = {"polygons": [{"polygon": corners, "inclusion": True}]}
         file.write_text(json.dumps({"geoFence": fence}))
     at = STATED.index("--workspace")
-    words = [*STATED[:at], "--areas.file", str(file), "--areas.coordinates", "degrees"]
+    words = [*STATED[:at], "--set", f"areas.file={file}", "--set", "areas.coordinates=degrees"]
     said = []
     for given in (STATED, words):
         assert main(given) == 0
-        said.append(number(capsys.readouterr().out, r"spacing ([\d.]+)"))
+        said.append(number(capsys.readouterr().out, r"spacing=([\d.]+)"))
     assert said[1] == pytest.approx(said[0], rel=0.01)
 
 
@@ -131,12 +131,12 @@ def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
     goals = (5, 5), (45, 5), (59, 39)
     file = tmp_path / "lake.plan"
     file.write_text(FORMATS[".plan"](Plan("goals", [frame.to_degrees(goal) for goal in goals])))
-    origin = ["--origin", "-17.5 179.9999"]
+    origin = ["--origin", "-17.5", "179.9999"]
     said, begins = [], []
     for words in (
-        ["--goals.metres", ", ".join(f"{x} {y}" for x, y in goals)],
-        [*origin, "--goals.file", str(file)],
-        ["--goals.metres", "5 5, 45 5, 59 39, 1 1"],
+        ["--set", "goals.metres=" + ", ".join(f"{x} {y}" for x, y in goals)],
+        [*origin, "--set", f"goals.file={file}"],
+        ["--set", "goals.metres=5 5, 45 5, 59 39, 1 1"],
     ):
         assert main([*STATED, *words, "--to", str(table)]) == 0
         said.append(number(capsys.readouterr().out, r"length: +(\d+) m"))
@@ -145,21 +145,21 @@ def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
     assert said[0] == said[1] < said[2]
     assert begins[0] == begins[1] and math.dist(begins[0], goals[-1]) < 20
     assert math.dist(begins[2], (1, 1)) < 20
-    assert main([*STATED, "--goals.degrees", "-17.5 179.9999"]) == 2
+    assert main([*STATED, "--set", "goals.degrees=-17.5 179.9999"]) == 2
     assert "goals.degrees: expected origin as well" in capsys.readouterr().err
 
 
 def test_lines_end_at_the_borders_of_areas(tmp_path, capsys):
     table = tmp_path / "lines.csv"
     at = STATED.index("--workspace")
-    areas = "--areas.polygon", "0 0, 60 0, 60 40", "--areas.margin", "2", "--to", str(table)
+    areas = "--set", "areas.polygon=0 0, 60 0, 60 40", "--set", "areas.margin=2", "--to", str(table)
     assert main([*STATED[:at], *areas]) == 0
     triangle = number(capsys.readouterr().out, r"length: +(\d+) m")
     ends = files.read_table(table, ("x", "y"))
     assert (ends["y"] < 2 / 3 * ends["x"]).all()
     assert main(STATED) == 0
     assert triangle < 0.8 * number(capsys.readouterr().out, r"length: +(\d+) m")
-    assert main([*STATED[:at], "--workspace", "0 60 0 40"]) == 0  # in one word
+    assert main([*STATED[:at], "--workspace", "0", "60", "0", "40"]) == 0  # in one word
 
 
 def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):

@@ -1,6 +1,5 @@
 """The arguments of the nodes that `poam sim` starts, as in the launch file."""
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,9 @@ import yaml
 from test_docs_commands import launch_rows
 
 from poam_ros.app import graph
+from poam_ros.app.command import Parser
 from poam_ros.app.commands.sim import add_arguments, resolve, ros_arguments, rviz_command
 from poam_ros.core.errors import InputError
-from poam_ros.core.settings import rows
-from poam_ros.mission.target import TargetSettings
 from poam_ros.ros.common.parameters import NODES
 
 
@@ -20,7 +18,7 @@ def options(tmp_path):
     """The resolved options of a command line, its folder in a temporary one."""
 
     def resolved(*words):
-        parser = argparse.ArgumentParser()
+        parser = Parser()
         add_arguments(parser)
         given = ["--terrain", "seamounts", "--output", str(tmp_path / "run"), *words]
         return resolve(parser.parse_args(given))
@@ -51,8 +49,8 @@ def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
 
 
 def test_planner_and_mapper_get_the_map_target(options):
-    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depth-factor 3"
-    given = options(*words.split())
+    target = "tvu=1b", "share=0.9", "distance=25", "depth_factor=3"
+    given = options(*(word for each in target for word in ("--set", f"target.{each}")))
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
         **start, "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
@@ -63,21 +61,29 @@ def test_planner_and_mapper_get_the_map_target(options):
     assert "target.tvu" not in parameters("drapes", given)
 
 
+def test_options_of_model_and_planner_go_to_their_nodes(options):
+    words = "--set nngp.tail=0 --set path_entropy.max_leg=2 --set sonar.offset=1,0,-1"
+    given = options(*words.split())
+    assert parameters("mapper", given)["nngp.tail"] == 0.0
+    assert parameters("mapper", given)["sonar.offset"] == [1.0, 0.0, -1.0]
+    assert parameters("planner", given)["path_entropy.max_leg"] == 2.0
+    assert not {"nngp.tail", "path_entropy.max_leg"} & parameters("simulator", given).keys()
+
+
 def test_an_unknown_target_is_refused(options, capsys):
     with pytest.raises(SystemExit) as ended:
-        options("--target.tvu", "1c")
+        options("--set", "target.tvu=1c")
     assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
 
 
 def test_the_launch_file_takes_the_same_names(capsys):
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     add_arguments(parser)
     known = {
         flag[2:].replace("-", "_") for flag in parser._option_string_actions if flag[:2] == "--"
     }
-    known -= {"help", "no_rviz", "no_keep"}
+    known -= {"help", "set", "no_rviz", "no_keep"}
     assert known == set(launch_rows("sim.launch.py"))
-    assert {row.name for row in rows(TargetSettings)} - {"water.level"} <= known
 
 
 def test_options_of_drapes_go_to_drapes(options):

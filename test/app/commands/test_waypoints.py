@@ -21,7 +21,7 @@ FRAME = LocalFrame(*CENTRE)
 
 def degrees():
     (south, west), (north, east) = FRAME.to_degrees((-100, -60)), FRAME.to_degrees((100, 60))
-    return f"{south!r} {west!r} {north!r} {east!r}"
+    return [repr(side) for side in (south, west, north, east)]
 
 
 def waypoints(path):
@@ -47,8 +47,8 @@ def waypoints(path):
 @pytest.mark.parametrize("ending", [".plan", ".waypoints", ".kml", ".gpx"])
 def test_round_trips(tmp_path, capsys, ending):
     path = tmp_path / f"lake{ending}"
-    options = ["--workspace-degrees", degrees(), "--boustrophedon.spacing", "30"]
-    assert main(["waypoints", str(path), *options, "--origin", f"{CENTRE[0]} {CENTRE[1]}"]) == 0
+    options = ["--workspace-degrees", *degrees(), "--set", "boustrophedon.spacing=30"]
+    assert main(["waypoints", str(path), *options, "--origin", *map(str, CENTRE)]) == 0
     found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
     # Four lines along the longer side, half a spacing from the borders.
     y = np.repeat([-45, -15, 15, 45], 2)
@@ -62,9 +62,9 @@ def test_areas_become_the_fence_and_are_driven_around(tmp_path):
         tmp_path / "areas.geojson", FRAME, workspace=(-90, 90, -50, 50), keep_out=(-20, 20, -20, 20)
     )
     path = tmp_path / "lake.plan"
-    common = ["--origin", f"{CENTRE[0]} {CENTRE[1]}", "--areas.file", file]
-    common += ["--areas.coordinates", "degrees", "--areas.margin", "2"]
-    assert main(["waypoints", str(path), *common, "--boustrophedon.spacing", "20"]) == 0
+    common = ["--origin", *map(str, CENTRE), "--set", f"areas.file={file}"]
+    common += ["--set", "areas.coordinates=degrees", "--set", "areas.margin=2"]
+    assert main(["waypoints", str(path), *common, "--set", "boustrophedon.spacing=20"]) == 0
     content = json.loads(path.read_text())
     inside, outside = content["geoFence"]["polygons"]
     assert inside["inclusion"] and not outside["inclusion"]
@@ -81,7 +81,7 @@ def test_areas_become_the_fence_and_are_driven_around(tmp_path):
 @pytest.mark.parametrize("pilot", ["bezier", "lawnmower", "diagonal"])
 def test_a_pilot_survey_in_the_middle_of_the_workspace(tmp_path, pilot):
     path = tmp_path / "lake.gpx"
-    assert main(["waypoints", str(path), "--workspace-degrees", degrees(), "--survey", pilot]) == 0
+    assert main(["waypoints", str(path), "--workspace-degrees", *degrees(), "--survey", pilot]) == 0
     found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
     assert len(found) >= 2 and (np.abs(found) <= (100.2, 60.2)).all()
 
@@ -93,7 +93,7 @@ def test_each_survey_is_read_back_from_each_format(tmp_path, mission, monkeypatc
     plans, write = [], FORMATS[ending]
     monkeypatch.setitem(FORMATS, ending, lambda plan: plans.append(plan) or write(plan))
     path = tmp_path / f"lake{ending}"
-    options = ["--workspace-degrees", degrees(), "--survey", survey]
+    options = ["--workspace-degrees", *degrees(), "--survey", survey]
     if survey == "next":
         options = ["--after", str(mission), "--duration", "300"]
     assert main(["waypoints", str(path), *options]) == 0
@@ -129,8 +129,8 @@ def test_the_path_of_the_planner_after_a_map(tmp_path, mission, planner, ending)
     """From the last ping, for as long as was asked, to where the map is uncertain."""
     path, frame = tmp_path / f"next{ending}", LocalFrame(*CENTRE, 25.0)
     keep_out = polygons(tmp_path / "areas.geojson", frame, keep_out=(5, 15, -10, 10))
-    words = ["waypoints", str(path), "--after", str(mission), "--areas.file", keep_out]
-    words += ["--areas.coordinates", "degrees", "--duration", "300", "--max-speed", "1.5"]
+    words = ["waypoints", str(path), "--after", str(mission), "--set", f"areas.file={keep_out}"]
+    words += ["--set", "areas.coordinates=degrees", "--duration", "300", "--max-speed", "1.5"]
     assert main([*words, "--planner", planner]) == 0
     found = np.array([frame.to_map(*place) for place in waypoints(path)])
     way = np.vstack(((-30.0, -10.0), found))
@@ -182,10 +182,10 @@ def test_parameters_that_do_not_suit_a_mission_are_reported(mission, capsys, wor
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["lake.txt", "--workspace-degrees", degrees()], "expected a name that ends with .plan"),
+        (["lake.txt", "--workspace-degrees", *degrees()], "expected a name that ends with .plan"),
         (["lake.plan"], "expected --workspace-degrees"),
-        (["lake.plan", "--origin", "47 8"], "expected --workspace, --workspace-degrees"),
-        (["no/lake.plan", "--workspace-degrees", degrees()], "cannot write"),
+        (["lake.plan", "--origin", "47", "8"], "expected --workspace, --workspace-degrees"),
+        (["no/lake.plan", "--workspace-degrees", *degrees()], "cannot write"),
     ],
 )
 def test_missing_arguments_are_reported(tmp_path, monkeypatch, capsys, words, expected):
@@ -195,6 +195,6 @@ def test_missing_arguments_are_reported(tmp_path, monkeypatch, capsys, words, ex
 
 
 def test_a_depth_needs_a_map(capsys):
-    words = ["waypoints", "next.plan", "--workspace-degrees", degrees(), "--min-depth", "2"]
+    words = ["waypoints", "next.plan", "--workspace-degrees", *degrees(), "--min-depth", "2"]
     assert main(words) == 2
     assert "min_depth: expected --after as well" in capsys.readouterr().err

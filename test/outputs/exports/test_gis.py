@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     shore = {"type": "Polygon", "coordinates": rings}
     (folder / "shore.geojson").write_text(json.dumps(shore))
     run = folder / "run"
-    options = ["--resolution", "4", "--nngp.first-steps", "60", "--nngp.hidden", "8"]
+    options = ["--resolution", "4", "--set", "nngp.first_steps=60", "--set", "nngp.hidden=8"]
     arguments = [str(folder / "log.csv"), "--outline", str(folder / "shore.geojson")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("poam_ros.app.commands.map.draw_figures", lambda *_, **__: None)
