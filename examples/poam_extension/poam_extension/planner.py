@@ -9,7 +9,7 @@ from poam_ros import InputError, MapView, PlannerEntry, Situation, check, settin
 
 @dataclass(frozen=True)
 class NearOptions:
-    """Options of ``near``: settings near.reach and near.candidates, parameters of the planner node."""
+    """Options of ``near``: near.reach and near.candidates, also parameters of the planner."""
 
     prefix = "near"
 

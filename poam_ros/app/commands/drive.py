@@ -57,8 +57,8 @@ PRACTICE = Setting(
 #: The settings of the mission that are options of their own.
 OPTIONS = (
     "workspace", "origin", "mission_dir", "output", "autostart", "max_samples", "max_duration",
-    "on_done", "method", "prior", "planner", "pilot", "seed", "max_speed", "capture_radius", "min_depth",
-    "screening.enabled",
+    "on_done", "method", "prior", "planner", "pilot", "seed", "max_speed", "capture_radius",
+    "min_depth", "screening.enabled",
 )  # fmt: skip
 #: What people type: a letter, or the word.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
