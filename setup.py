@@ -113,7 +113,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.app.nodes:{node}" for node in (*NODES, "bring_up", "drapes")),
+            *(f"{node} = {NAME}.app.nodes:{node}" for node in (*NODES, "bring_up")),
             f"poam = {NAME}.app.cli:main",
         ],
     },

@@ -18,7 +18,7 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
 from poam_ros.app import graph
-from poam_ros.app.launching import LaunchArguments, required_node, viewers
+from poam_ros.app.launching import LaunchArguments, required_node, viewer
 from poam_ros.core.errors import InputError
 
 
@@ -66,7 +66,8 @@ def generate_launch_description() -> LaunchDescription:
             started.append(required_node("bring_up", namespace=where, arguments=names))
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
-            started += viewers(context, arguments, sim_time, place)
+            folder = arguments.value(context, "output") or mission_dir
+            started.append(viewer(graph.rviz_command(str(folder or "")), sim_time, place))
         return started
 
     return arguments.description(nodes)

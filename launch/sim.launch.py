@@ -9,7 +9,7 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
 from poam_ros.app import graph
-from poam_ros.app.launching import LaunchArguments, required_node, viewers
+from poam_ros.app.launching import LaunchArguments, required_node, viewer
 from poam_ros.ros.common.parameters import NODES
 
 
@@ -28,7 +28,8 @@ def generate_launch_description() -> LaunchDescription:
             for name in NODES
         ]
         if arguments.value(context, "rviz"):
-            actions += viewers(context, arguments, True, place)
+            command = graph.rviz_command(str(arguments.value(context, "output")))
+            actions.append(viewer(command, True, place))
         return actions
 
     return arguments.description(nodes)

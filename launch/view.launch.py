@@ -1,12 +1,13 @@
-"""RViz and the node drapes: show a vehicle's mission or a simulation on any machine.
+"""RViz, fitted to the survey that runs: a vehicle's mission or a simulation, from any machine.
 
     ros2 launch poam_ros view.launch.py
-    ros2 launch poam_ros view.launch.py namespace:=auv1 exaggeration:=3 odom_topic:=/auv1/odometry
+    ros2 launch poam_ros view.launch.py namespace:=auv1 odom_topic:=/auv1/odometry
 
-It only listens to the running graph. rviz:=false starts drapes alone, for Foxglove and Lichtblick
-(config/foxglove.json). It ends when RViz is closed.
+It only listens to the running graph, and ends when RViz is closed. rviz:=false writes the layouts
+for RViz, Foxglove and Lichtblick, and starts nothing.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from launch import LaunchContext, LaunchDescription
@@ -15,17 +16,21 @@ from launch.actions import RegisterEventHandler, Shutdown
 from launch.event_handlers import OnProcessExit
 
 from poam_ros.app import graph
-from poam_ros.app.launching import LaunchArguments, viewers
+from poam_ros.app.launching import LaunchArguments, viewer
 from poam_ros.core.settings import Setting
 
-VIEW = [graph.ROWS[row] for row in ("exaggeration", "water.level", "max_cells")]
-RVIZ = Setting("rviz", True, "Start RViz. false: only the node drapes, for another viewer")
+WORKSPACE = replace(
+    graph.WORKSPACE,
+    description="Rectangle to show: xmin, xmax, ymin, ymax. Default: that of the running map",
+)
+RVIZ = Setting("rviz", True, "Start RViz. false: only write the layouts")
 SIMULATED = Setting("simulated", False, "Use a simulator's clock and frames, in its namespace")
+OUTPUT = Setting("output", "", "Folder for the fitted layouts. Empty: a new one")
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (*VIEW, *graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.PARAMS_FILE, graph.NAMESPACE)
-    arguments = LaunchArguments([*own, RVIZ, SIMULATED])
+    own = (WORKSPACE, *graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.NAMESPACE, OUTPUT)
+    arguments = LaunchArguments([*own, RVIZ, SIMULATED], required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)
@@ -33,11 +38,14 @@ def generate_launch_description() -> LaunchDescription:
         simulated = bool(arguments.value(context, "simulated"))
         remappings += graph.remappings(namespace) if simulated else []
         sim_time = simulated or bool(arguments.value(context, "use_sim_time"))
-        place = {"namespace": namespace, "remappings": remappings}
-        drapes, rviz = viewers(context, arguments, sim_time, place)
-        if not arguments.value(context, "rviz"):
-            return [drapes]
+        workspace = arguments.value(context, "workspace") if arguments.given("workspace") else ()
+        command = graph.rviz_command(
+            str(arguments.value(context, "output")),
+            workspace,
+            bool(arguments.value(context, "rviz")),
+        )
+        rviz = viewer(command, sim_time, {"namespace": namespace, "remappings": remappings})
         closed = OnProcessExit(target_action=rviz, on_exit=[Shutdown(reason="RViz was closed")])
-        return [drapes, rviz, RegisterEventHandler(closed)]
+        return [rviz, RegisterEventHandler(closed)]
 
     return arguments.description(nodes)

@@ -16,7 +16,7 @@ import yaml
 import poam_ros
 
 ROOT = Path(__file__).parent.parent
-NODES = ("mapper", "planner", "simulator", "monitor", "drapes")
+NODES = ("mapper", "planner", "simulator", "monitor")
 EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "view", "ros", "test", "dev"}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from poam_ros.core.settings import Setting, Value
 from poam_ros.models.registry import option_rows
 from poam_ros.planning.planners import planner_rows
-from poam_ros.ros.common.parameters import INNER, LINKS, NODES, TABLES, VIEWERS, robot_tables
+from poam_ros.ros.common.parameters import INNER, LINKS, NODES, TABLES, robot_tables
 
 ROOT = Path(__file__).parents[1]
 _SOURCE = "# Written by `make generate` from the tables of parameters; a test compares."
@@ -24,9 +24,9 @@ def generated_files() -> dict[str, str]:
     return {
         "docs/parameters.md": _INTRODUCTION
         + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
-        "config/sim.yaml": render_yaml(NODES | VIEWERS, "Defaults of a simulated mission."),
+        "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            robot_tables() | LINKS | VIEWERS,
+            robot_tables() | LINKS,
             "Defaults of a mission on a vehicle. The workspace has none: set it for both nodes.",
             left_out=("workspace",),
         ),

@@ -5,13 +5,13 @@ Needs neither rclpy nor the launch tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.files import shipped
 from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..planning.areas import AreaSettings
@@ -24,7 +24,7 @@ PARAMS_FILE = Setting(
     "params_file", "", "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). "
     "It overrides the defaults, and arguments override it",
 )  # fmt: skip
-RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2), with the node drapes")
+RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2)")
 #: Arguments for a graph as a whole.
 OWN = (PARAMS_FILE, NAMESPACE, RVIZ)
 
@@ -32,7 +32,7 @@ _TARGET = ("target.tvu", "target.share", "target.distance", "target.depth_factor
 #: Arguments of a simulation that are parameters. Each goes to every node that declares it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
-    "output", "keep", "exaggeration",
+    "output", "keep",
 )  # fmt: skip
 # The simulated clock and frames belong to one simulation: they move into its namespace.
 _REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
@@ -94,7 +94,7 @@ USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simula
 #: All arguments of robot.launch.py.
 ROBOT_ARGUMENTS = (
     *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, MAVLINK, WORKSPACE_DEGREES,
-    USE_SIM_TIME, ROWS["exaggeration"], *OWN,
+    USE_SIM_TIME, *OWN,
 )  # fmt: skip
 
 
@@ -185,7 +185,15 @@ def file_values(path: Path, nodes: Collection[str]) -> Iterator[tuple[str, dict[
             yield str(key), flat(values)
 
 
-def rviz_arguments() -> list[str]:
-    """The arguments that give RViz its layout."""
-    layout = shipped("view.rviz")
-    return [] if layout is None else ["-d", str(layout)]
+def rviz_command(folder: str = "", workspace: Sequence[float] = (), rviz: bool = True) -> list[str]:
+    """The command that opens RViz with layouts that fit the survey, without its ROS arguments.
+
+    Args:
+        folder: where the layouts are written; empty: a new one.
+        workspace: xmin, xmax, ymin, ymax of what to show; empty: the map says it.
+        rviz: whether to open RViz, or only write the layouts.
+    """
+    command = [sys.executable, "-m", "poam_ros.ros.viewers.rviz"]
+    command += ["--folder", folder] if folder else []
+    command += ["--workspace", *map(str, workspace)] if workspace else []
+    return command if rviz else [*command, "--no-rviz"]

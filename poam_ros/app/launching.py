@@ -20,7 +20,6 @@ from ..core.errors import InputError
 from ..core.renames import refuse_old
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import TABLES
-from . import graph
 
 PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file", "goals.file")
 
@@ -140,20 +139,16 @@ def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
     )
 
 
-def viewers(
-    context: LaunchContext, arguments: LaunchArguments, sim_time: bool, place: dict[str, Any]
-) -> list[Action]:
-    """The node drapes and RViz, in this order; their end does not end the mission.
+def viewer(command: list[str], sim_time: bool, place: dict[str, Any]) -> Node:
+    """RViz by ``graph.rviz_command``; its end does not end the mission.
 
     ``sim_time``: whether to use simulated time; ``place``: namespace and remappings.
     """
-    clock = {"use_sim_time": sim_time}
-    drapes = [*arguments.parameters(context, "drapes"), clock]
-    return [
-        Node(package="poam_ros", executable="drapes", name="drapes", parameters=drapes, **place),
-        Node(package="rviz2", executable="rviz2", name="rviz2",
-             arguments=graph.rviz_arguments(), parameters=[clock], **place),
-    ]  # fmt: skip
+    executable, *arguments = command
+    clock = [{"use_sim_time": sim_time}]
+    return Node(
+        executable=executable, arguments=arguments, output="screen", parameters=clock, **place
+    )
 
 
 def _choices(row: Setting) -> list[str] | None:

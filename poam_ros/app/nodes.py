@@ -33,7 +33,6 @@ MODULES = {
         for node in ("mapper", "planner", "simulator", "monitor", "mavlink")
     },
     "bring_up": "poam_ros.ros.common.bring_up",
-    "drapes": "poam_ros.ros.viewers.node",
 }
 
 
@@ -61,4 +60,3 @@ simulator = partial(start, "simulator")
 monitor = partial(start, "monitor")
 mavlink = partial(start, "mavlink")
 bring_up = partial(start, "bring_up")
-drapes = partial(start, "drapes")

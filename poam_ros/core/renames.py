@@ -104,7 +104,6 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "goal_action": ("goals.action",),
     "save_formats": ("save.formats",),
     "vertical_datum": ("save.vertical_datum",),
-    "most_cells": ("max_cells",),
 }  # fmt: skip
 
 #: Old lengthscales in units of half the workspace's longer side: default share, and the setting in

@@ -64,7 +64,7 @@ def test_other_missing_modules_raise_an_error(ros_env):
 @pytest.mark.parametrize(
     "node",
     ["planner", *(pytest.param(name, marks=pytest.mark.slow)
-                  for name in ("mapper", "simulator", "monitor", "drapes"))],
+                  for name in ("mapper", "simulator", "monitor"))],
 )  # fmt: skip
 def test_with_ros_the_node_runs(node, ros_env):
     """It reads its arguments, and refuses a wrong one by itself."""

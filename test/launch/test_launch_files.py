@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ SIM = {
     "params_file": "",
     "namespace": "",
     "keep": "false",
-    "exaggeration": "1.0",
 }
 ROBOT = {
     **TARGET,
@@ -59,12 +59,11 @@ ROBOT = {
     "use_sim_time": "false",
     "managed": "false",
     "rviz": "false",
-    "exaggeration": "1.0",
 }
 VIEW = {
     "rviz": "true",
-    "exaggeration": "1.0",
-    "water.level": "0.0",
+    "workspace": "",
+    "output": "",
     "odom_topic": "odom",
     "namespace": "",
     "use_sim_time": "false",
@@ -273,7 +272,7 @@ def test_managed_nodes_are_brought_up_in_order():
         ("robot", {"workspace": "0 1 2"}, "workspace: expected 4 numbers"),
         ("robot", {"workspace": "1 0 0 1"}, "xmin < xmax"),
         ("robot", {"workspace": "0 1 0 1", "use_sim_time": "perhaps"}, "use_sim_time"),
-        ("view", {"exaggeration": "0"}, "exaggeration: expected a number from 0.01"),
+        ("view", {"workspace": "0 60"}, "workspace: expected 4 numbers"),
     ],
 )
 def test_wrong_values_are_refused_with_a_reason(name, given, words):
@@ -282,41 +281,44 @@ def test_wrong_values_are_refused_with_a_reason(name, given, words):
         nodes(name, **given)
 
 
-def test_a_robots_view_is_of_its_topics():
+VIEWER = "poam_ros.ros.viewers.rviz"
+
+
+def viewer(launch_file: str, **given: str) -> list[str]:
+    """The command line that opens RViz, from its module on."""
+    (command,) = (c for c in nodes(launch_file, **given).values() if VIEWER in c)
+    assert command[:2] == [sys.executable, "-m"]
+    return command[2:]
+
+
+def test_a_robots_view_is_of_its_topics(tmp_path):
     given = {"workspace": "0 12 -4 4.5", "odom_topic": "/auv/odometry", "namespace": "auv"}
-    assert {"drapes", "rviz2"}.isdisjoint(nodes("robot", **given))
-    commands = nodes("robot", rviz="true", exaggeration="3", **given)
-    assert {"mapper", "planner", "drapes", "rviz2"} == set(commands)
-    assert parameters(commands["drapes"]) == {"exaggeration": 3.0, "use_sim_time": False}
-    assert "exaggeration" not in parameters(commands["mapper"])
-    layout = commands["rviz2"][commands["rviz2"].index("-d") + 1]
-    assert Path(layout).samefile(ROOT / "config" / "view.rviz")
-    for name in ("drapes", "rviz2"):
-        assert "odom:=/auv/odometry" in commands[name]
+    assert set(nodes("robot", **given)) == {"mapper", "planner"}
+    assert len(nodes("robot", rviz="true", **given)) == 3
+    command = viewer("robot", rviz="true", **given)
+    assert "odom:=/auv/odometry" in command and "--folder" not in command
+    assert parameters(command) == {"use_sim_time": False}
+    command = viewer("robot", rviz="true", mission_dir=str(tmp_path), **given)
+    assert command[1:3] == ["--folder", str(tmp_path)]
 
 
-def test_a_simulations_view_has_its_clock():
-    commands = nodes("sim", rviz="true", namespace="auv")
-    assert {"simulator", "mapper", "planner", "monitor", "drapes", "rviz2"} == set(commands)
-    for name in ("drapes", "rviz2"):
-        assert parameters(commands[name])["use_sim_time"] is True
-        assert "/clock:=clock" in commands[name]
+def test_a_simulations_view_has_its_clock_and_folder(tmp_path):
+    command = viewer("sim", rviz="true", namespace="auv", output=str(tmp_path))
+    assert command[1:3] == ["--folder", str(tmp_path)]
+    assert parameters(command)["use_sim_time"] is True
+    assert "/clock:=clock" in command
 
 
-def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
-    file = tmp_path / "view.yaml"
-    file.write_text("/**/drapes:\n  ros__parameters: {max_cells: 500, water.level: 1.5}\n")
-    commands = nodes(
-        "view", params_file=str(file), **{"water.level": "2"}, range_topic="/auv/sonar"
-    )
-    assert set(commands) == {"drapes", "rviz2"}
-    found = parameters(commands["drapes"])
-    assert found == {"max_cells": 500, "water.level": 2.0, "use_sim_time": False}
-    assert "sonar/range:=/auv/sonar" in commands["rviz2"]
-    assert set(nodes("view", rviz="false")) == {"drapes"}
-    simulated = nodes("view", simulated="true", namespace="auv")["rviz2"]
+def test_a_view_alone_starts_nothing_of_the_vehicle():
+    assert len(nodes("view")) == 1
+    command = viewer("view", range_topic="/auv/sonar", workspace="0 60 0 60.5")
+    assert command[1:6] == ["--workspace", "0.0", "60.0", "0.0", "60.5"]
+    assert "sonar/range:=/auv/sonar" in command
+    assert "--workspace" not in viewer("view") and "--no-rviz" not in viewer("view")
+    assert "--no-rviz" in viewer("view", rviz="false")
+    simulated = viewer("view", simulated="true", namespace="auv")
     assert parameters(simulated)["use_sim_time"] is True and "/tf:=tf" in simulated
-    assert "/tf:=tf" not in nodes("view", use_sim_time="true", namespace="auv")["rviz2"]
+    assert "/tf:=tf" not in viewer("view", use_sim_time="true", namespace="auv")
 
 
 def test_a_view_ends_when_rviz_is_closed():
@@ -327,7 +329,7 @@ def test_a_view_ends_when_rviz_is_closed():
 
     context = LaunchContext()
     started = [e for entity in description.entities for e in entity.visit(context) or []]
-    (rviz,) = [n for n in started if getattr(n, "node_executable", "") == "rviz2"]
+    (rviz,) = [n for n in started if hasattr(n, "node_executable")]
     (handler,) = [e.event_handler for e in started if isinstance(e, RegisterEventHandler)]
     told = {"name": "n", "cmd": [], "cwd": None, "env": None, "pid": 1, "returncode": 0}
     closed = ProcessExited(action=rviz, **told)

@@ -18,7 +18,7 @@ KINDS = {
     "Range": "sensor_msgs/msg/Range",
 }
 #: What nobody of ours publishes: RViz asks for changes of a map beside the map.
-OFFERED_BY_NOBODY = {"map/variance_updates"}
+OFFERED_BY_NOBODY = {"map/tvu_updates"}
 
 
 def rviz():
@@ -38,12 +38,11 @@ def offered():
     from poam_ros.ros.mapper.node import MapperNode
     from poam_ros.ros.planner.node import PlannerNode
     from poam_ros.ros.simulator.node import SimulatorNode
-    from poam_ros.ros.viewers.node import DrapesNode
 
     rclpy.init()
     found = {}
     try:
-        for kind in (MapperNode, PlannerNode, SimulatorNode, DrapesNode):
+        for kind in (MapperNode, PlannerNode, SimulatorNode):
             node = kind()
             node.configure()
             for publisher in node.publishers:
@@ -75,23 +74,26 @@ def test_every_topic_of_rviz_is_published_with_a_matching_qos(offered):
             assert reliability == "RELIABLE", name
         if "Update Topic" in display:
             assert display["Update Topic"]["Value"] in OFFERED_BY_NOBODY
-    assert {d["Topic"]["Value"] for d in asked} >= {n for n in offered if n.startswith("drapes/")}
 
 
 def test_rviz_shows_one_surface_and_what_lies_on_it():
     manager = rviz()
     assert manager["Global Options"]["Fixed Frame"] == "map"
-    on = {d["Topic"]["Value"] for d in manager["Displays"] if "Topic" in d and d["Enabled"]}
-    surfaces = {f"drapes/{name}" for name in ("mean", "uncertainty", "lengthscale", "tvu", "truth")}
-    assert on & surfaces == {"drapes/mean"}  # two at the same height would flicker
-    assert {
-        "drapes/support",
-        "drapes/held",
-        "drapes/refused",
-        "drapes/areas",
-        "drapes/vehicle",
-        "plan",
-    } <= on
+    on = [d for d in manager["Displays"] if "Topic" in d and d["Enabled"]]
+    clouds = [d for d in on if d["Class"].endswith("/PointCloud2")]
+    (elevation,) = clouds  # two at the same height would flicker
+    assert (elevation["Topic"]["Value"], elevation["Color Transformer"]) == ("map/points", "RGB8")
+    assert {d["Topic"]["Value"] for d in on} >= {
+        "map/inducing_points", "pings/refused_markers", "mission/areas", "odom", "plan",
+    }  # fmt: skip
+    channels = {d["Channel Name"]: d for d in manager["Displays"] if "Channel Name" in d}
+    assert channels.keys() == {"variance", "lengthscale"}
+    assert channels["variance"]["Invert Rainbow"]  # red where the map is uncertain
+    with_views = manager["Views"]
+    assert with_views["Current"]["Class"].endswith("/TopDownOrtho")
+    assert [view["Class"].rpartition("/")[2] for view in with_views["Saved"]] == [
+        "TopDownOrtho", "Orbit",
+    ]  # fmt: skip
     for display in manager["Displays"]:
         assert display["Enabled"] == display["Value"], display["Name"]
 
@@ -103,7 +105,10 @@ def test_foxglove_shows_the_same_and_moves_nothing(offered):
     visible = {name.lstrip("/") for name, topic in scene["topics"].items() if topic["visible"]}
     assert {name.lstrip("/") for name in scene["topics"]} <= set(offered)
     on = {d["Topic"]["Value"] for d in rviz()["Displays"] if "Topic" in d and d["Enabled"]}
-    assert visible == on - {"sonar/range"}  # which Foxglove does not draw
+    assert visible == on - {"odom", "sonar/range"}  # which Foxglove does not draw
+    for cloud in (scene["topics"]["/map/points"], scene["topics"]["/terrain"]):
+        assert (cloud["colorMode"], cloud["colorField"]) == ("rgb", "rgb")
+    assert not scene["cameraState"]["perspective"]
     paths = [p["value"] for panel in panels.values() for p in panel.get("paths", ())]
     paths += [panel["topicPath"] for panel in panels.values() if "topicPath" in panel]
     assert {path.removesuffix(".data").lstrip("/") for path in paths} <= set(offered)

@@ -33,7 +33,6 @@ from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
 from poam_ros.ros.simulator.node import SimulatorNode
-from poam_ros.ros.viewers.node import DrapesNode
 
 STEPS = (-3600.0, -1.0, 3600.0)  # s
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
@@ -102,7 +101,7 @@ def watch(planner) -> None:
     assert planner.set_parameters([Parameter("watchdog.odometry_timeout", value=2.0)])[0].successful
 
 
-NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode, DrapesNode)}
+NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode)}
 NODES[BringUp] = {"names": ["nobody"]}
 LINK = {"origin": [47.3, 8.55], "mavlink.url": f"udpin:127.0.0.1:{free_port()}"}
 NODES[MavlinkNode] = {"parameters": LINK}

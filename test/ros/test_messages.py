@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ markers = pytest.importorskip("poam_ros.ros.common.markers")
 from heard import status_values  # noqa: E402
 from nav_msgs.msg import OccupancyGrid, Odometry  # noqa: E402
 from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
+from visualization_msgs.msg import Marker  # noqa: E402
 
 from poam_ros.core.maps import ElevationMap  # noqa: E402
 from poam_ros.frontend.front_end import RawPing  # noqa: E402
 from poam_ros.frontend.odometry import VehicleState  # noqa: E402
 from poam_ros.frontend.refused_pings import REASONS, RefusedPings  # noqa: E402
 from poam_ros.outputs.scoring import MapReport  # noqa: E402
+from poam_ros.planning.areas import NavigableArea  # noqa: E402
 
 STAMP = 12_345_678_901_234
 
@@ -47,7 +50,7 @@ def test_stamps():
 def test_map_cloud_is_float32_of_the_map(snapshot):
     cloud = clouds.write_map_cloud(snapshot, "/map")
     assert (cloud.height, cloud.width) == (4, 8)
-    assert [f.name for f in cloud.fields] == ["x", "y", "z", "variance", "lengthscale"]
+    assert [f.name for f in cloud.fields] == ["x", "y", "z", "variance", "lengthscale", "rgb"]
     assert {f.datatype for f in cloud.fields} == {PointField.FLOAT32}
     assert cloud.header.frame_id == "map"
     assert cloud.is_dense
@@ -87,7 +90,7 @@ def test_tvu_is_50_at_ratio_1_and_never_rounded_across():
 
 def test_map_cloud_is_row_major_from_the_lower_left(snapshot):
     cloud = clouds.write_map_cloud(snapshot, "map")
-    points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 5)
+    points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 6)
     np.testing.assert_allclose(points[0, :2], [-2.75, 10.25])
     np.testing.assert_allclose(points[1, :2], [-2.25, 10.25])
     np.testing.assert_allclose(points[8, :2], [-2.75, 10.75])
@@ -191,13 +194,103 @@ def test_occupancy_before_a_map_and_of_a_flat_one(snapshot):
 
 
 def test_support_points(snapshot):
-    (marker,) = markers.write_support(snapshot.support, 5.0, 0.5, STAMP, "map").markers
+    places = np.column_stack((snapshot.support, np.arange(7.0)))
+    (marker,) = markers.write_support(places, 0.5, STAMP, "map").markers
     assert len(marker.points) == 7
     assert marker.points[2].x == snapshot.support[2, 0]
-    assert marker.points[2].z == 5.0
+    assert marker.points[2].z == 2.0
     assert marker.pose.orientation.w == 1.0
-    (empty,) = markers.write_support(np.empty((0, 2)), 0, 1, STAMP, "map").markers
+    (empty,) = markers.write_support(np.empty((0, 3)), 1, STAMP, "map").markers
     assert empty.action == empty.DELETE
+
+
+def colours_of(cloud):
+    """The field rgb [rows, columns, 3], read as RViz does: as the bits of an integer."""
+    (field,) = (f for f in cloud.fields if f.name == "rgb")
+    assert field.datatype == PointField.FLOAT32  # readers of one datatype still read the cloud
+    raw = np.frombuffer(cloud.data, np.uint8).reshape(cloud.height, cloud.width, -1)
+    bits = np.ascontiguousarray(raw[..., field.offset : field.offset + 4]).view("<u4")[..., 0]
+    assert (bits >> 24 == 0).all()
+    return np.stack([bits >> shift & 255 for shift in (16, 8, 0)], axis=-1).astype(int)
+
+
+def hill(sign=1.0, height=-20.0):
+    """A ridge from north to south at x = 0, 10 m high."""
+    grid = Grid.cells(Extent(-10, 10, -6, 6), 1.0)
+    mean = np.broadcast_to(height - sign * np.abs(grid.x), grid.shape).copy()
+    return ElevationMap(grid, mean, np.ones(grid.shape), {"lengthscale": mean}, stamp_ns=STAMP)
+
+
+def test_a_map_has_colours_of_depth_with_hillshade():
+    drawn = colours_of(clouds.write_map_cloud(hill(), "map"))
+    deep, shallow = drawn[6, [0, 19]].mean(axis=0), drawn[6, [9, 10]].mean(axis=0)
+    assert shallow.sum() > 1.5 * deep.sum() and deep[2] > 2 * deep[0]  # the deep is blue
+    west, east = drawn[6, 5].sum(), drawn[6, 14].sum()  # equal depths, lit from the north-west
+    assert west > 1.3 * east
+    land = colours_of(clouds.write_map_cloud(hill(height=20.0), "map"))
+    assert (land != drawn).any(axis=-1).mean() > 0.9
+    under = colours_of(clouds.write_map_cloud(hill(height=20.0), "map", water_level=25.0))
+    np.testing.assert_array_equal(under, drawn)
+
+
+def test_colours_of_maps_with_holes_and_without_relief():
+    holes = hill()
+    holes.mean[3, 4:9] = np.nan
+    assert clouds.read_map_cloud(clouds.write_map_cloud(holes, "map")).mean[0, 0] == -29.5
+    for mean in (np.full((12, 20), np.nan), np.full((12, 20), -3.0), np.full((12, 20), np.inf)):
+        drawn = colours_of(clouds.write_map_cloud(replace(hill(), mean=mean), "map"))
+        assert (drawn == drawn[0, 0]).all()
+
+
+def points_of(marker):
+    return np.array([(p.x, p.y, p.z) for p in marker.points])
+
+
+def test_borders_are_at_the_water_level_and_on_land_above_it():
+    keep_out = np.array([(0.0, 0.0), (6.0, 0.0), (6.0, 4.0)])
+    areas = NavigableArea(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
+    shore = lambda xy: np.maximum(1.0, xy[:, 0])  # noqa: E731
+    erase, workspace, out = markers.write_areas(areas, shore, STAMP, "map").markers
+    assert erase.action == Marker.DELETEALL and erase.header.frame_id == "map"
+    assert (workspace.ns, out.ns) == ("workspace", "keep_out")
+    for marker in (workspace, out):
+        line = points_of(marker)
+        np.testing.assert_array_equal(line[0], line[-1])
+        np.testing.assert_allclose(line[:, 2], shore(line))
+        assert np.hypot(*np.diff(line[:, :2], axis=0).T).max() < 1  # no straight line over a hill
+    assert {(0.0, 0.0), (6.0, 4.0)} <= {tuple(p) for p in points_of(out)[:, :2]}
+    assert out.color.r > 0.9 and workspace.scale.x == pytest.approx(np.hypot(20, 12) / 250)
+    ten_times = NavigableArea(Extent(-100, 100, -60, 60))
+    wide = markers.write_areas(ten_times, shore, STAMP, "map").markers[1]
+    assert wide.scale.x == pytest.approx(10 * workspace.scale.x)
+
+
+def test_refused_pings_are_never_under_the_map():
+    pings = RefusedPings.none()
+    under, over = np.array([(1.0, 1.0, -9.0)]), np.array([(2.0, 1.0, 4.0)])
+    pings = pings.more("false_echo", np.zeros(1, dtype=int), under)
+    pings = pings.more("waiting", np.zeros(2, dtype=int), np.vstack((over, [(np.nan,) * 3])))
+    pings = pings.more("no_return", np.zeros(1, dtype=int), np.array([(3.0, 1.0, np.nan)]))
+    flat = lambda xy: np.zeros(len(xy))  # noqa: E731
+    size = 90.0  # so that a ping is 1 m wide
+    erase, *drawn = markers.write_refused_pings(pings, flat, size, STAMP, "map").markers
+    assert erase.action == Marker.DELETEALL
+    found = {(m.ns, m.type): points_of(m).tolist() for m in drawn}
+    assert found == {
+        ("false_echo", Marker.SPHERE_LIST): [[1.0, 1.0, 1.0]],
+        ("false_echo", Marker.LINE_LIST): [[1.0, 1.0, 1.0], [1.0, 1.0, -9.0]],
+        ("waiting", Marker.SPHERE_LIST): [[2.0, 1.0, 4.0]],
+        ("no_return", Marker.SPHERE_LIST): [[3.0, 1.0, 1.0]],
+    }
+    colours = {m.ns: (m.color.r, m.color.g, m.color.b) for m in drawn}
+    assert len(set(colours.values())) == 3
+    assert all(max(colour) == 1.0 for colour in colours.values())
+    assert len({(m.ns, m.id) for m in drawn}) == len(drawn)
+    unknown = lambda xy: np.full(len(xy), np.nan)  # noqa: E731  # before there is a map
+    erase, *drawn = markers.write_refused_pings(pings, unknown, size, STAMP, "map").markers
+    assert {m.ns: points_of(m).tolist() for m in drawn} == {
+        "false_echo": under.tolist(), "waiting": over.tolist(),
+    }  # fmt: skip
 
 
 def test_odometry_round_trip():
@@ -266,7 +359,7 @@ def test_a_map_without_lengthscale_or_support(snapshot):
     np.testing.assert_array_equal(received.mean, snapshot.mean.astype(np.float32))
     picture, bounds = clouds.write_occupancy(plain.grid, plain.lengthscale, STAMP, "map")
     assert set(picture.data) == {-1} and bounds is None
-    (marker,) = markers.write_support(plain.support, 0, 1, STAMP, "map").markers
+    (marker,) = markers.write_support(np.empty((0, 3)), 1, STAMP, "map").markers
     assert marker.action == marker.DELETE and not marker.points
 
 

@@ -20,7 +20,6 @@ from poam_ros.ros.common.parameters import (
     PLANNER,
     SIMULATOR,
     TABLES,
-    VIEWERS,
     inner_rows,
     robot_tables,
 )
@@ -149,8 +148,8 @@ def test_generated_files_are_up_to_date(path):
 @pytest.mark.parametrize(
     ("name", "tables", "left_out"),
     [
-        ("sim.yaml", NODES | VIEWERS, set()),
-        ("robot.yaml", robot_tables() | LINKS | VIEWERS, {"workspace"}),
+        ("sim.yaml", NODES, set()),
+        ("robot.yaml", robot_tables() | LINKS, {"workspace"}),
     ],
 )
 def test_config_files_hold_the_defaults(name, tables, left_out):

@@ -15,14 +15,13 @@ from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
 from poam_ros.ros.simulator.node import SimulatorNode
-from poam_ros.ros.viewers.node import DrapesNode
 
 pytestmark = pytest.mark.ros
 POLICY = ET.parse(Path(__file__).parents[2] / "config" / "security" / "poam.policy.xml").getroot()
 PROFILES = {profile.get("node"): profile for profile in POLICY.iter("profile")}
 KINDS = {
     "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,
-    "monitor": MonitorNode, "drapes": DrapesNode, "mavlink": MavlinkNode,
+    "monitor": MonitorNode, "mavlink": MavlinkNode,
 }  # fmt: skip
 #: How rclpy's view of a node is called, and where the policy has it.
 OPENED = {

@@ -27,7 +27,7 @@ from ...core.files import atomic_write
 from ...core.settings import Setting, rows
 from ...models.registry import MODELS, option_rows
 from ...planning.planners import PLANNERS, planner_rows
-from ...ros.common.parameters import NODES, TERRAIN, VIEWERS
+from ...ros.common.parameters import NODES, TERRAIN
 from .. import graph
 from ..command import INTERRUPTED, Parser, add_settings
 from ..nodes import MODULES, needs_ros
@@ -85,7 +85,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     parameter file that names the node would override those given by `-p`.
     """
     given = {**options, "output": str(options["output"])}
-    table = (*(NODES | VIEWERS)[node], *_inner(node, given))
+    table = (*NODES[node], *_inner(node, given))
     values = {row.name: given[row.name] for row in table if given.get(row.name) is not None}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
@@ -110,8 +110,8 @@ def _inner(node: str, given: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 def rviz_command(options: dict[str, Any]) -> list[str]:
     """The command that starts RViz for the graph."""
-    command = ["rviz2", *graph.rviz_arguments(), "--ros-args", "-p", "use_sim_time:=true"]
-    return command + _place(options["namespace"])
+    command = graph.rviz_command(str(options["output"]))
+    return [*command, "--ros-args", "-p", "use_sim_time:=true", *_place(options["namespace"])]
 
 
 def _place(namespace: str) -> list[str]:
@@ -150,9 +150,6 @@ def run(args: argparse.Namespace) -> int:
                 command = [sys.executable, "-m", MODULES[node]]
                 processes.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
-                command = [sys.executable, "-m", "poam_ros.ros.viewers.node"]
-                command += ros_arguments("drapes", options)
-                processes.start("drapes", command, vital=False)
                 processes.start("rviz2", rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
                 status = _follow(monitor, executor, processes, display, interrupted)

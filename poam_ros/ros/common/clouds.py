@@ -14,11 +14,18 @@ from ...core.errors import InputError, shown
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...frontend.refused_pings import REASONS, RefusedPings
+from ...outputs.view.layers import LEVEL, RELIEF, mixed, scaled_hillshade
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
 MAX_AGE_S = 1e9  # an older ping has no known time
+#: Colours from low to high: of a map that is all under water, and of others.
+WATER, LAND = (
+    np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in mixed(ramp)])
+    for ramp in (RELIEF, ("#265c56", "#5c8c54", "#b0b86e", "#cea874", "#9e745c", "#faf8f6"))
+)
+MIN_BRIGHTNESS = 0.45  # of 1, on a slope that faces away from the light
 MAX_FIELDS = 32  # of a cloud: fields may overlap, and each one read takes twice the cloud's memory
 
 
@@ -55,6 +62,27 @@ def _cloud(values: np.ndarray, names: Sequence[str], stamp_ns: int, frame_id: st
         data=array.array("B", values.tobytes()),
         is_dense=bool(np.isfinite(values).all()),
     )
+
+
+def colours(grid: Grid, z: np.ndarray, water_level: float = 0.0) -> np.ndarray:
+    """The colours of elevations [rows, columns], in m, under a light from the north-west.
+
+    Returns:
+        FLOAT32 [rows, columns] that hold the bits 0x00RRGGBB, as the field ``rgb`` of PCL.
+    """
+    known = z[np.isfinite(z)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+    ramp = WATER if high <= water_level else LAND
+    with np.errstate(invalid="ignore"):  # infinite elevations
+        share = np.nan_to_num((z - low) / ((high - low) or 1.0))
+    light = np.full(z.shape, LEVEL)
+    if min(z.shape) > 1 and known.size:
+        x, y = grid.x, grid.y
+        light = np.nan_to_num(scaled_hillshade(z, (x[1] - x[0], y[1] - y[0])), nan=LEVEL)
+    bright = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * light
+    index = np.rint((len(ramp) - 1) * np.clip(share, 0, 1)).astype(int)
+    red, green, blue = (ramp[index] * bright[..., None]).astype("<u4").transpose(2, 0, 1)
+    return (red << 16 | green << 8 | blue).view("<f4")
 
 
 def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud2:
@@ -163,9 +191,13 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
     }
 
 
-def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
-    """A map as `map/points`, in full precision, with its stamp; ``density`` if known."""
+def write_map_cloud(drawn: ElevationMap, frame_id: str, water_level: float = 0.0) -> PointCloud2:
+    """A map as `map/points`, in full precision, with its stamp; ``density`` if known.
+
+    ``rgb`` is for eyes: other colours for land than for a map that is all below the water level.
+    """
     layers = {"z": drawn.mean, "variance": drawn.variance, "lengthscale": drawn.lengthscale}
+    layers["rgb"] = colours(drawn.grid, drawn.mean, water_level)
     if drawn.density is not None:
         layers["density"] = drawn.density
     return write_cloud(drawn.grid, layers, drawn.stamp_ns, frame_id)

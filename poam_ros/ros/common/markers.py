@@ -1,68 +1,41 @@
-"""Support points and areas as markers and back, and colours. Pure functions."""
+"""Support points, areas and refused pings as markers. Pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from geometry_msgs.msg import Point
+from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ...outputs.view.layers import hillshade
+from ...core.maps import ElevationMap
+from ...frontend.refused_pings import RefusedPings
 from ...planning.areas import NavigableArea
 from .messages import header
 
-#: Colours from low to high (red, green, blue of 255), linear between them.
-RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
-    "depth": (
-        (14, 22, 84), (24, 74, 150), (32, 130, 182), (80, 184, 190), (166, 220, 176),
-        (234, 238, 182), (255, 250, 224),
-    ),
-    "land": (
-        (38, 92, 86), (92, 140, 84), (176, 184, 110), (206, 168, 116), (158, 116, 92),
-        (250, 248, 246),
-    ),
-    "doubt": ((52, 16, 84), (54, 78, 140), (34, 142, 138), (112, 200, 92), (250, 230, 46)),
-    "length": ((12, 8, 34), (88, 24, 112), (186, 52, 104), (244, 134, 84), (252, 240, 196)),
-}  # fmt: skip
-#: Colours of the orders of ``planning.tvu``, 0..1: within none, 2, 1b, special, exclusive.
-LEVELS = np.array(
-    ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
-) / 255  # fmt: skip
-#: Number of colours of a ramp and of shades: few enough that each colour is made once.
-RAMP_STEPS, SHADE_LEVELS = 100, 24
-MIN_BRIGHTNESS = 0.45  # of 1
+#: Elevations at places [N, 2] as [N], both in m: where something is drawn.
+Heights = Callable[[np.ndarray], np.ndarray]
 
-
-def ramp(name: str) -> np.ndarray:
-    """The colours of a ramp [STEPS + 1, 3], 0..1."""
-    stops = np.array(RAMPS[name]) / 255
-    at = np.linspace(0, len(stops) - 1, RAMP_STEPS + 1)
-    return np.column_stack([np.interp(at, np.arange(len(stops)), band) for band in stops.T])
-
-
-def steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """The index of each value's colour in a ramp; 0 for NaN."""
-    share = (np.nan_to_num(values, nan=low) - low) / ((high - low) or 1.0)
-    return np.rint(RAMP_STEPS * np.clip(share, 0, 1)).astype(int)
-
-
-def hillshade_levels(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The hillshade of heights [rows, columns] at x, y, as integers 0..SHADE_LEVELS."""
-    with np.errstate(invalid="ignore"):  # beside infinite heights
-        rise_y, rise_x = np.gradient(heights, y, x)
-    return np.rint(SHADE_LEVELS * np.nan_to_num(hillshade(rise_x, rise_y))).astype(int)
-
-
-def shaded(colour: np.ndarray, light: int) -> np.ndarray:
-    """A colour [3] at a level of hillshade."""
-    return colour * (MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * light / SHADE_LEVELS)
-
-
-#: Of support points, wherever they are drawn.
+#: Colour of support points.
 SUPPORT = (1.0, 0.55, 0.0)
 #: Colours of the borders: of the rectangle, of a polygon in it, of what may not be entered.
 BORDERS = {
-    "workspace": (0.8, 0.8, 0.8), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
+    "workspace": (0.9, 0.9, 0.9), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
 }  # fmt: skip
+#: Colours of refused pings by reason: white where the mission wanted none, red and magenta where
+#: the elevation is not believed. Of all other reasons yellow: no valid range, or no place.
+REFUSED = {
+    **dict.fromkeys(("waiting", "paused", "after_mission", "overload", "log_full", "reset",
+                     "standing"), (1.0, 1.0, 1.0)),
+    **dict.fromkeys(("false_echo", "wild_elevation"), (1.0, 0.1, 0.1)),
+    "withdrawn": (1.0, 0.1, 1.0),
+}  # fmt: skip
+UNUSABLE = (1.0, 1.0, 0.0)
+#: Widths as shares of the diagonal of what is shown.
+BORDER_WIDTH, PING_SIZE, STALK_WIDTH = 1 / 250, 1 / 90, 1 / 600
+#: Points of a border, about: it follows the ground where that is land.
+BORDER_POINTS = 200
 
 
 def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -> Marker:
@@ -74,50 +47,104 @@ def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -
     return marker
 
 
-def spheres(
-    points: np.ndarray,
-    name: str,
-    colour: tuple[float, float, float],
-    size: float,
-    stamp_ns: int,
-    frame_id: str,
-) -> MarkerArray:
-    """Points [N, 3] as one marker of spheres with this diameter (m)."""
-    marker = blank(Marker.SPHERE_LIST, name, stamp_ns, frame_id)
+def surface(drawn: ElevationMap) -> Heights:
+    """Heights at which nothing is hidden by the map: a viewer's squares are larger than cells."""
+    from scipy.ndimage import maximum_filter
+
+    highest = maximum_filter(np.nan_to_num(drawn.mean, nan=-np.inf), 3)
+    highest[np.isinf(highest)] = np.nan
+    return lambda xy: drawn.grid.interpolate(highest, xy)
+
+
+def write_support(points: np.ndarray, size: float, stamp_ns: int, frame_id: str) -> MarkerArray:
+    """Support points [M, 3] as one marker of spheres with this diameter (m)."""
+    marker = blank(Marker.SPHERE_LIST, "inducing_points", stamp_ns, frame_id)
     marker.scale.x = marker.scale.y = marker.scale.z = float(size)
-    marker.color.r, marker.color.g, marker.color.b = colour
-    marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
+    marker.color = _colour(SUPPORT)
+    marker.points = _points(points)
     if not marker.points:  # viewers report an error for an empty list
         marker.action = Marker.DELETE
     return MarkerArray(markers=[marker])
 
 
-def write_support(
-    points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
+def write_areas(
+    areas: NavigableArea, heights: Heights, stamp_ns: int, frame_id: str
 ) -> MarkerArray:
-    """Support points [M, 2] as one marker of spheres at height z with this diameter (m)."""
-    places = np.column_stack((points, np.full(len(points), float(z))))
-    return spheres(places, "inducing_points", SUPPORT, size, stamp_ns, frame_id)
-
-
-def write_areas(areas: NavigableArea, stamp_ns: int, frame_id: str) -> MarkerArray:
-    """The navigable area as closed lines at height 0: ``workspace``, ``polygon``, ``keep_out``."""
+    """The navigable area as closed lines: ``workspace``, ``polygon``, ``keep_out``."""
     left, right, lower, upper = areas.workspace.bounds
     rings = [
         ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
     ]
     rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
     rings += [("keep_out", corners) for corners in areas.keep_outs]
-    # Deletes an earlier mission's. With a frame, as Lichtblick reports markers without one.
-    markers = [Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)]
+    size = float(np.hypot(*areas.workspace.size))
+    markers = [_erase(stamp_ns, frame_id)]
     for number, (name, corners) in enumerate(rings):
         marker = blank(Marker.LINE_STRIP, name, stamp_ns, frame_id, number)
-        marker.scale.x = 0.2
-        marker.color.r, marker.color.g, marker.color.b = BORDERS[name]
-        closed = [*corners.tolist(), corners[0].tolist()]
-        marker.points = [Point(x=float(x), y=float(y), z=0.0) for x, y in closed]
+        marker.scale.x = BORDER_WIDTH * size
+        marker.color = _colour(BORDERS[name])
+        line = _densified(np.vstack((corners, corners[:1])))
+        marker.points = _points(np.column_stack((line, heights(line))))
         markers.append(marker)
     return MarkerArray(markers=markers)
+
+
+def write_refused_pings(
+    refused: RefusedPings, heights: Heights, size: float, stamp_ns: int, frame_id: str
+) -> MarkerArray:
+    """Refused pings with a known place as spheres, a namespace for each reason.
+
+    A viewer hides what is under a map. So a sphere is at its elevation, or on the map above it with
+    a line down to its elevation.
+
+    Args:
+        refused: the pings; where z is NaN, that of the map is taken.
+        heights: of the map; NaN where there is none.
+        size: diagonal of what is shown, in m.
+        stamp_ns: of the markers.
+        frame_id: of the places.
+    """
+    pings, markers = refused.placed, [_erase(stamp_ns, frame_id)]
+    ground = heights(pings.xyz[:, :2]) + PING_SIZE * size  # clear of the squares of the map
+    tops = np.column_stack((pings.xyz[:, :2], np.fmax(pings.xyz[:, 2], ground)))
+    somewhere = np.isfinite(tops[:, 2])
+    for reason in np.unique(pings.reason).tolist():
+        own = somewhere & (pings.reason == reason)
+        spheres = blank(Marker.SPHERE_LIST, reason, stamp_ns, frame_id)
+        spheres.scale.x = spheres.scale.y = spheres.scale.z = PING_SIZE * size
+        spheres.points = _points(tops[own])
+        markers += [spheres] if spheres.points else []
+        hidden = own & (pings.xyz[:, 2] < ground)
+        if hidden.any():
+            stalks = blank(Marker.LINE_LIST, reason, stamp_ns, frame_id, 1)
+            stalks.scale.x = STALK_WIDTH * size
+            ends = np.stack((tops[hidden], pings.xyz[hidden]), axis=1)
+            stalks.points = _points(ends.reshape(-1, 3))
+            markers.append(stalks)
+    for marker in markers[1:]:
+        marker.color = _colour(REFUSED.get(marker.ns, UNUSABLE))
+    return MarkerArray(markers=markers)
+
+
+def _erase(stamp_ns: int, frame_id: str) -> Marker:
+    """Deletes what was drawn before. With a frame, as Lichtblick reports markers without one."""
+    return Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)
+
+
+def _densified(corners: np.ndarray) -> np.ndarray:
+    """A line through corners [K, 2], with about ``BORDER_POINTS`` points between them."""
+    far = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(corners, axis=0).T))])
+    at = np.unique(np.concatenate([far, np.linspace(0, far[-1], BORDER_POINTS)]))
+    return np.column_stack([np.interp(at, far, axis) for axis in corners.T])
+
+
+def _points(places: np.ndarray) -> list[Point]:
+    return [Point(x=x, y=y, z=z) for x, y, z in places.tolist()]
+
+
+def _colour(rgb: tuple[float, float, float]) -> ColorRGBA:
+    red, green, blue = rgb
+    return ColorRGBA(r=red, g=green, b=blue, a=1.0)
 
 
 def read_support(message: MarkerArray) -> np.ndarray:

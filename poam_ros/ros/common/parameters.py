@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Settings, Value, rows, setting
+from ...core.settings import Setting, Value, rows
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.settings import FrontEndSettings, water_level_setting
+from ...frontend.settings import FrontEndSettings
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import LinkSettings
 from ...mission.arrival import CAPTURE_RADIUS
@@ -208,27 +208,9 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "monitor": MONITOR,
 }
 
-
-@dataclass(frozen=True)
-class DrapeSettings(Settings):
-    """How maps are draped."""
-
-    exaggeration: float = setting(
-        1.0, "Vertical exaggeration of elevations", minimum=0.01, maximum=1000.0, mutable=True
-    )
-    water_level: float = water_level_setting()
-    max_cells: int = setting(
-        40_000, "Thin larger maps to about this many cells",
-        minimum=100, maximum=4_000_000, mutable=True,
-    )  # fmt: skip
-
-
-#: The node that draws for viewers. It is not part of the closed loop: no node waits for it.
-DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
-VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 #: Nodes between a vehicle and the ordinary topics.
 LINKS: dict[str, tuple[Setting, ...]] = {"mavlink": MAVLINK}
-TABLES = NODES | LINKS | VIEWERS
+TABLES = NODES | LINKS
 
 
 #: The options of the built-in models and planners, each with a prefix. A node has only those of the

@@ -200,7 +200,7 @@ class MapperNode(ManagedNode):
         self._handle_event(events.Tick())
         if failing := self.session.journal.failing:
             self._errors.remind("disk", f"pings are not being stored: {failing}")
-        self.topics.publish_refused(self.session, self.now_ns)
+        self.topics.publish_refused(self.session, self._now())
         lost = self._sensors.take_lost()
         order = getattr(self.values, "target.tvu") or "1a"
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds, order)

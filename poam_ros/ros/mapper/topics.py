@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import MarkerArray
 
+from ...core.clock import Moment
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
+from ...frontend.refused_pings import RefusedPings
 from ...learning.session import SurveySession
 from ...planning.tvu import tvu_ratio
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
-from ..common.markers import write_support
+from ..common.markers import surface, write_refused_pings, write_support
 from ..common.qos import LATCHED
 
 LAYERS = ("mean", "variance", "lengthscale")
@@ -39,13 +43,15 @@ class MapTopics:
         self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
         self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
-        self._known: tuple[int, Samples] | None = None  # the refused version, and the withdrawn
+        self._refused_markers = node.create_publisher(MarkerArray, "pings/refused_markers", LATCHED)
+        self._shown: tuple[int, Samples, ElevationMap | None] | None = None
+        self._map: ElevationMap | None = None
         self.bounds: dict[str, tuple[float, float]] = {}
 
     def publish_unknown(self, stamp_ns: int) -> None:
         """Publish that there is no map yet."""
-        self.bounds = {}
-        nothing = write_support(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
+        self.bounds, self._map = {}, None
+        nothing = write_support(np.empty((0, 3)), 1.0, stamp_ns, self._frame_id)
         self._support.publish(nothing)
         self.publish_held(Samples.empty(), stamp_ns)
         for publisher in self._pictures.values():
@@ -56,14 +62,23 @@ class MapTopics:
         """Publish all held pings."""
         self._held.publish(write_points(held.xyz, stamp_ns, self._frame_id))
 
-    def publish_refused(self, session: SurveySession, stamp_ns: int) -> None:
-        """Publish the newest refused pings and the withdrawn ones, if they changed. The caller
-        limits the rate."""
-        known, self._known = self._known, (session.ledger.refused.version, session.withdrawn)
-        if known is None or known[0] != self._known[0] or known[1] is not self._known[1]:
-            self._refused.publish(
-                write_refused(session.refused_and_withdrawn, stamp_ns, self._frame_id)
-            )
+    def publish_refused(self, session: SurveySession, now: Moment) -> None:
+        """Publish the newest refused pings and the withdrawn ones, if they changed, or the map they
+        are drawn on. The caller limits the rate."""
+        version, withdrawn, drawn = session.ledger.refused.version, session.withdrawn, self._map
+        known, self._shown = self._shown, (version, withdrawn, drawn)
+        if known and known[0] == version and known[1] is withdrawn and known[2] is drawn:
+            return
+        pings = located(session, now)
+        self._refused.publish(write_refused(pings, now.ros_ns, self._frame_id))
+        size = float(np.hypot(*self._grid.borders.size))
+        how = self._heights, size, now.ros_ns, self._frame_id
+        self._refused_markers.publish(write_refused_pings(pings, *how))
+
+    def _heights(self, xy: np.ndarray) -> np.ndarray:
+        """What the map hides is below these at xy [N, 2], [N] in m; NaN where there is none."""
+        drawn = self._map
+        return np.full(len(xy), np.nan) if drawn is None else surface(drawn)(xy)
 
     def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
         """Publish a map on every topic, with its stamp.
@@ -73,7 +88,8 @@ class MapTopics:
             order: S-44 order for `map/tvu`; empty: all cells are unknown.
             level: water level above the datum, in m; None if unknown.
         """
-        self._points.publish(write_map_cloud(drawn, self._frame_id))
+        self._map = drawn
+        self._points.publish(write_map_cloud(drawn, self._frame_id, level or 0.0))
         bounds = {}
         for layer, publisher in self._pictures.items():
             values = getattr(drawn, layer)
@@ -86,9 +102,20 @@ class MapTopics:
         if order and level is not None:
             part = tvu_ratio(order, level - drawn.mean, np.sqrt(drawn.variance))
         self._tvu.publish(write_tvu(drawn.grid, part, drawn.stamp_ns, self._frame_id))
-        # Above the highest cell, so that viewers show them.
-        height = float(drawn.mean.max())
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
-        self._support.publish(
-            write_support(drawn.support, height, size, drawn.stamp_ns, self._frame_id)
-        )
+        # On the map, so that viewers show them.
+        support = np.column_stack((drawn.support, self._heights(drawn.support) + size / 2))
+        self._support.publish(write_support(support, size, drawn.stamp_ns, self._frame_id))
+
+
+def located(session: SurveySession, now: Moment) -> RefusedPings:
+    """The refused and the withdrawn pings; those without an elevation at that of the vehicle."""
+    refused, front_end = session.refused_and_withdrawn, session.front_end
+    buffer = front_end.buffer
+    state = buffer.at(buffer.newest_ns, 0) if buffer.newest_ns is not None else None
+    if state is None:
+        return refused
+    z = state.position[2] + (front_end.level(now) or 0.0)
+    xyz = refused.xyz.copy()
+    xyz[np.isnan(xyz[:, 2]), 2] = z
+    return replace(refused, xyz=xyz)

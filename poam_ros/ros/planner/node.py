@@ -144,6 +144,7 @@ class PlannerNode(ManagedNode):
             self.warnings.add("map_unreadable", str(error))
             return
         self.guidance.draw(drawn, self.moment)
+        self._topics.draw_areas(drawn)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:

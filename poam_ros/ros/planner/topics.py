@@ -13,10 +13,11 @@ from nav_msgs.msg import Path
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
+from ...core.maps import ElevationMap
 from ...frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT
 from ...mission.guidance import Guidance
 from ..common import messages, qos
-from ..common.markers import write_areas
+from ..common.markers import surface, write_areas
 from ..common.node import ManagedNode
 from .goals import GoalSink
 
@@ -44,8 +45,19 @@ class MissionTopics:
         self._takeovers = node.create_publisher(String, "mission/taken_over", qos.LATCHED)
         self._taken_over = ""  # the last one published
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
-        borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
-        node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
+        self._areas = node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED)
+        self.draw_areas(None)
+
+    def draw_areas(self, drawn: ElevationMap | None) -> None:
+        """Publish the borders at the water level, and on the map where that is land."""
+        target = self._guidance.target
+        level = target.settings.water_level if target.level is None else target.level
+
+        def heights(xy: np.ndarray) -> np.ndarray:
+            return np.full(len(xy), level) if drawn is None else np.fmax(level, surface(drawn)(xy))
+
+        areas, node = self._mission.goals.routes.areas, self._node
+        self._areas.publish(write_areas(areas, heights, node.now_ns, node.values.frame_id))
 
     def announce(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.

@@ -19,7 +19,7 @@ from ...core.geometry import Grid
 from ...simulation.world.simulator import SimulatedPing, Simulation, SimulationStep
 from ...simulation.world.terrain import Terrain
 from ..common import qos
-from ..common.clouds import write_cloud
+from ..common.clouds import colours, write_cloud
 from ..common.messages import yaw_to_quaternion
 
 ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
@@ -75,9 +75,8 @@ class SimulatorTopics:
     def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
         """Publish the ground truth."""
         grid, elevation = thinned(terrain, MAX_TERRAIN_CELLS)
-        self._terrain_publisher.publish(
-            write_cloud(grid, {"z": elevation}, stamp_ns, self._frame_id)
-        )
+        layers = {"z": elevation, "rgb": colours(grid, elevation)}
+        self._terrain_publisher.publish(write_cloud(grid, layers, stamp_ns, self._frame_id))
 
     def send(self, step: SimulationStep, offset_ns: int) -> None:
         """Publish a step; stamps are the simulation's time plus the offset."""

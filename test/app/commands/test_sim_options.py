@@ -58,7 +58,7 @@ def test_planner_and_mapper_get_the_map_target(options):
     }  # fmt: skip
     mapper = parameters("mapper", given)
     assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}
-    assert "target.tvu" not in parameters("drapes", given)
+    assert "target.tvu" not in parameters("simulator", given)
 
 
 def test_options_of_model_and_planner_go_to_their_nodes(options):
@@ -86,12 +86,6 @@ def test_the_launch_file_takes_the_same_names(capsys):
     assert known == set(launch_rows("sim.launch.py"))
 
 
-def test_options_of_drapes_go_to_drapes(options):
-    given = options("--exaggeration", "0.2")
-    assert parameters("drapes", given) == {"exaggeration": 0.2, "use_sim_time": True}
-    assert "exaggeration" not in parameters("mapper", given)
-
-
 def test_keep_goes_to_the_monitor(options):
     assert parameters("monitor", options("--keep"))["keep"] is True
 
@@ -108,9 +102,11 @@ def test_clock_and_frames_move_into_the_namespace(options):
         options("--namespace", "a b")
 
 
-def test_rviz_gets_the_included_layout(options):
-    _, layout = graph.rviz_arguments()
-    assert Path(layout).is_file() and layout in rviz_command(options())
+def test_rviz_is_fitted_in_the_folder_of_the_run(options):
+    command = rviz_command(options("--namespace", "auv1"))
+    assert command[command.index("--folder") + 1] == str(options()["output"])
+    words = " ".join(command)
+    assert "-p use_sim_time:=true" in words and "-r __ns:=/auv1" in words
 
 
 @pytest.mark.ros

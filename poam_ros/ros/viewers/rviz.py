@@ -1,0 +1,149 @@
+"""Opens RViz with a layout that fits the running survey. It only listens.
+
+    python -m poam_ros.ros.viewers.rviz [--folder DIR] [--workspace X X Y Y] [--no-rviz]
+        [--ros-args ...]
+
+The extent is that of the map, which the mapper latches before there is any ping. RViz takes this
+process over, with the same ROS arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from nav_msgs.msg import OccupancyGrid
+from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import PointCloud2
+
+from ...core.errors import InputError
+from ...core.geometry import Extent
+from ..common import clouds
+from ..common.messages import bare_frame
+from ..common.qos import LATCHED
+from ..common.transport import avoid_shared_memory
+from .layout import DEFAULT, Shown, write_layouts
+
+WAIT_S = 30.0  # for a mapper that is being started
+LATCHED_S = 2.0  # until what is latched has arrived from all nodes
+WRONG_ARGUMENTS = 2
+
+
+class SurveyFinder:
+    """Finds out from latched topics what there is to show.
+
+    Args:
+        node: subscribes.
+        workspace: the extent, if known.
+    """
+
+    def __init__(self, node: Any, workspace: Extent | None) -> None:
+        self._extent, self._cell, self._terrain_cell = workspace, 1.0, 1.0
+        self._frame = DEFAULT.frame
+        self._heights: dict[str, tuple[float, float]] = {}
+        node.create_subscription(OccupancyGrid, "map/mean", self._on_grid, LATCHED)
+        for topic in ("map/points", "terrain"):
+            node.create_subscription(
+                PointCloud2, topic, lambda m, topic=topic: self._on_cloud(topic, m), LATCHED
+            )
+
+    @property
+    def shown(self) -> Shown | None:
+        """What is known so far; None without an extent."""
+        if self._extent is None:
+            return None
+        found = Shown(self._extent, self._cell, terrain_cell=self._terrain_cell, frame=self._frame)
+        if not self._heights:
+            return found
+        low, high = zip(*self._heights.values(), strict=True)
+        return replace(found, low=min(low), high=max(high))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the map has come."""
+        return "map/points" in self._heights
+
+    def _on_grid(self, message: OccupancyGrid) -> None:
+        info = message.info
+        corner, cell = info.origin.position, info.resolution
+        if cell > 0 and info.width and info.height:
+            x, y = corner.x + info.width * cell, corner.y + info.height * cell
+            self._see(Extent(corner.x, x, corner.y, y), cell, message)
+
+    def _on_cloud(self, topic: str, message: PointCloud2) -> None:
+        try:
+            grid, layers = clouds.read_cloud(message)
+        except InputError:
+            return  # the planner says so
+        if min(grid.shape) < 2:
+            return
+        cell = float(grid.x[1] - grid.x[0])
+        if topic == "terrain":
+            self._terrain_cell = cell
+        else:
+            self._see(grid.borders, cell, message)
+        z = layers["z"][np.isfinite(layers["z"])]
+        if z.size:
+            self._heights[topic] = float(z.min()), float(z.max())
+
+    def _see(self, extent: Extent, cell: float, message: OccupancyGrid | PointCloud2) -> None:
+        self._extent, self._cell = extent, round(cell, 6)
+        self._frame = bare_frame(message.header.frame_id)
+
+
+def find(workspace: Extent | None, ros_args: Sequence[str]) -> Shown | None:
+    """What the running nodes show; None if there is no map within ``WAIT_S``."""
+    avoid_shared_memory()
+    rclpy.init(args=list(ros_args), signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("rviz_layout")
+    try:
+        finder, began, since = SurveyFinder(node, workspace), time.monotonic(), None
+        while not finder.complete and time.monotonic() < began + WAIT_S:
+            rclpy.spin_once(node, timeout_sec=0.1)
+            if since is None and finder.shown is not None:
+                since = time.monotonic()
+            if since is not None and time.monotonic() > since + LATCHED_S:
+                break
+        return finder.shown
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Write the layouts and become RViz; returns the exit status if there is no RViz."""
+    given = list(sys.argv[1:] if args is None else args)
+    parser = argparse.ArgumentParser(description="Open RViz with a layout fitted to the survey.")
+    parser.add_argument("--folder", type=Path, help="Where the layouts are written.")
+    parser.add_argument("--workspace", type=float, nargs=4, metavar="M", help="xmin xmax ymin ymax")
+    parser.add_argument("--no-rviz", action="store_true", help="Write the layouts only.")
+    options = parser.parse_args(remove_ros_args(given))
+    ros_args = given[given.index("--ros-args") :] if "--ros-args" in given else []
+    if not options.no_rviz and shutil.which("rviz2") is None:
+        sys.stderr.write("rviz2: expected on the path; it comes with ROS 2 (ros-jazzy-rviz2)\n")
+        return WRONG_ARGUMENTS
+    workspace = Extent.of(options.workspace) if options.workspace else None
+    shown = find(workspace, ros_args)
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="poam-view-"))
+    layout = write_layouts(shown or DEFAULT, folder)
+    what = "no map yet: RViz opens as for 60 m" if shown is None else "fitted to the survey"
+    sys.stdout.write(f"{layout}, foxglove.json: {what}\n")
+    sys.stdout.flush()
+    if not options.no_rviz:
+        os.execvp("rviz2", ["rviz2", "-d", str(layout), *ros_args])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""Layouts for RViz and Foxglove fitted to a survey, and the program that opens RViz with them."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.ros.viewers.layout import (
+    CELLS,
+    DEFAULT,
+    HEIGHT,
+    PANELS,
+    Shown,
+    fit_foxglove,
+    fit_rviz,
+    write_layouts,
+)
+
+CONFIG = Path(__file__).parents[2] / "config"
+SURVEYS = {
+    "jacksboro": Shown(Extent(-30, 30, -30, 30), 1.0, 12.0, 232.0, 0.18),
+    "documented": Shown(Extent(0, 60, 0, 60), 0.5, -12.0, -1.0),
+    "large lake": Shown(Extent(-100, 400, 50, 350), 5.0, -40.0, -2.0),
+    "bay": Shown(Extent(0, 300, 0, 380), 2.0, -9.0, 0.5),
+    "river": Shown(Extent(0, 900, -15, 15), 1.0, -3.0, 2.0),
+}
+
+
+def rviz():
+    return yaml.safe_load((CONFIG / "view.rviz").read_text(encoding="utf-8"))
+
+
+def foxglove():
+    return json.loads((CONFIG / "foxglove.json").read_text(encoding="utf-8"))
+
+
+def displays(layout, kind):
+    found = layout["Visualization Manager"]["Displays"]
+    return [display for display in found if display["Class"].endswith(f"/{kind}")]
+
+
+def test_the_layouts_as_they_are_fit_what_they_say():
+    assert fit_rviz(rviz(), DEFAULT) == rviz()
+    assert fit_foxglove(foxglove(), DEFAULT) == foxglove()
+    assert rviz()["Window Geometry"]["QMainWindow State"]  # without it, panels take the window
+
+
+@pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
+def test_the_first_view_has_the_whole_map_and_little_else(shown):
+    layout = fit_rviz(rviz(), shown)
+    view = layout["Visualization Manager"]["Views"]["Current"]
+    assert view["Class"].endswith("/TopDownOrtho")
+    width, height = shown.extent.size * view["Scale"]
+    window = layout["Window Geometry"]
+    across = window["Width"] - PANELS
+    assert width <= across and height <= HEIGHT
+    assert width > 0.95 * across or height > 0.95 * HEIGHT
+    if 0.75 < width / height < 1.6:
+        assert width * height > 0.5 * window["Width"] * window["Height"]
+    assert (view["X"], view["Y"]) == tuple(shown.extent.centre)
+
+
+@pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
+def test_the_perspective_has_the_whole_map(shown):
+    *_, view = fit_rviz(rviz(), shown)["Visualization Manager"]["Views"]["Saved"]
+    focus = [view["Focal Point"][axis] for axis in "XYZ"]
+    width, height = shown.extent.size
+    corners = [
+        (shown.extent.xmin + i * width, shown.extent.ymin + j * height, z)
+        for i in (0, 1) for j in (0, 1) for z in (shown.low, shown.high)
+    ]  # fmt: skip
+    # Where the camera stands, and what it sees of each corner.
+    pitch, yaw, far = view["Pitch"], view["Yaw"], view["Distance"]
+    back = np.array([math.cos(yaw) * math.cos(pitch), math.sin(yaw) * math.cos(pitch),
+                     math.sin(pitch)])  # fmt: skip
+    right = np.cross([0, 0, 1], back) / math.cos(pitch)
+    axes = np.array([right, np.cross(back, right), back])
+    across, up, behind = axes @ (np.array(corners) - focus - far * back).T
+    assert (behind < 0).all()
+    half = math.tan(math.radians(45 / 2))  # RViz's angle of view, from top to bottom
+    high, wide = np.abs(up / behind).max() / half, np.abs(across / behind).max() / half
+    wide *= HEIGHT / shown.width
+    assert 0.9 < max(high, wide) < 1
+
+
+@pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
+def test_sizes_fit_cells_and_extent(shown):
+    layout, larger = fit_rviz(rviz(), shown), DEFAULT.pixels / shown.pixels
+    for display in displays(layout, "PointCloud2"):
+        truth = display["Topic"]["Value"] == "terrain"
+        wanted = CELLS * (shown.terrain_cell if truth else shown.cell)
+        assert display["Size (m)"] == pytest.approx(wanted)
+    for kind, name in (("Path", "Line Width"), ("Pose", "Shaft Length"), ("TF", "Marker Scale")):
+        (before,), (after,) = displays(rviz(), kind), displays(layout, kind)
+        assert after[name] == pytest.approx(larger * before[name], abs=1e-4)
+    trail, vehicle = displays(layout, "Odometry")
+    assert trail["Shape"]["Shaft Length"] == pytest.approx(trail["Position Tolerance"])
+    assert vehicle["Shape"]["Head Radius"] > trail["Shape"]["Shaft Radius"]
+    (grid,) = displays(layout, "Grid")
+    assert grid["Name"] == f"Grid of {grid['Cell Size']:g} m"
+    assert grid["Cell Size"] * grid["Plane Cell Count"] >= max(shown.extent.size)
+    assert 6 <= grid["Plane Cell Count"] <= 60
+
+
+def test_what_lies_above_the_camera_is_shown_in_perspective():
+    """RViz's camera from above is at z = 500 m."""
+    mountain = Shown(Extent(0, 60, 0, 60), 1.0, 1850.0, 1890.0)
+    view = fit_rviz(rviz(), mountain)["Visualization Manager"]["Views"]["Current"]
+    assert view["Class"].endswith("/Orbit") and view["Focal Point"]["Z"] == 1870.0
+
+
+def test_foxglove_s_points_are_as_large_as_cells():
+    fitted = fit_foxglove(foxglove(), SURVEYS["large lake"])
+    scene = fitted["configById"]["3D!map"]
+    camera, before = scene["cameraState"], foxglove()["configById"]["3D!map"]
+    assert camera["distance"] >= 500 and camera["targetOffset"] == [150.0, 200.0, -21.0]
+    ratio = (
+        scene["topics"]["/map/points"]["pointSize"] / before["topics"]["/map/points"]["pointSize"]
+    )
+    assert ratio == pytest.approx(5 * 60 / 500, abs=0.05)
+
+
+def test_layouts_are_written_into_a_folder(tmp_path):
+    path = write_layouts(SURVEYS["documented"], tmp_path / "runs" / "a")
+    assert yaml.safe_load(path.read_text()) == fit_rviz(rviz(), SURVEYS["documented"])
+    assert "configById" in json.loads((path.parent / "foxglove.json").read_text())
+
+
+# What follows needs ROS 2.
+
+FRAME = "lake"
+
+
+@pytest.fixture
+def opened(tmp_path, ros_env):
+    """Opens a stand-in for rviz2; returns its layout and its arguments, and the status."""
+    stand_in = tmp_path / "bin" / "rviz2"
+    stand_in.parent.mkdir()
+    stand_in.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.arguments"\n')
+    stand_in.chmod(0o755)
+
+    def run(*words, path=f"{stand_in.parent}:{os.environ['PATH']}"):
+        command = [sys.executable, "-m", "poam_ros.ros.viewers.rviz", *words]
+        env = {**ros_env, "PATH": path}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        said = Path(f"{stand_in}.arguments")
+        arguments = said.read_text().splitlines() if said.exists() else []
+        layout = None
+        if "-d" in arguments:
+            layout = yaml.safe_load(Path(arguments[arguments.index("-d") + 1]).read_text())
+        return layout, arguments, done
+
+    return run
+
+
+@pytest.mark.ros
+def test_rviz_is_opened_on_the_running_map(opened, ros, tmp_path):
+    pytest.importorskip("rclpy")
+    from nav_msgs.msg import OccupancyGrid
+    from rclpy.node import Node
+    from sensor_msgs.msg import PointCloud2
+
+    from poam_ros.ros.common import clouds
+    from poam_ros.ros.common.qos import LATCHED
+
+    grid = Grid.cells(Extent(100, 300, -50, 50), 2.0)
+    drawn = ElevationMap(grid, -20 - grid.x / 100 + 0 * grid.y[:, None], np.ones(grid.shape))
+    node = ros(lambda: Node("mapper", namespace="auv"))
+    picture = clouds.write_occupancy(grid, None, 1, FRAME)[0]
+    node.create_publisher(OccupancyGrid, "map/mean", LATCHED).publish(picture)
+    node.create_publisher(PointCloud2, "map/points", LATCHED).publish(
+        clouds.write_map_cloud(drawn, FRAME)
+    )
+    words = ["--ros-args", "-r", "__ns:=/auv", "-p", "use_sim_time:=true"]
+    layout, arguments, done = opened("--folder", str(tmp_path / "run"), *words)
+    assert done.returncode == 0, done.stderr
+    assert arguments[-5:] == words
+    assert arguments[1] == str(tmp_path / "run" / "view.rviz")
+    low, high = np.float32(drawn.mean.min()), np.float32(drawn.mean.max())
+    shown = Shown(Extent(100, 300, -50, 50), 2.0, float(low), float(high), frame=FRAME)
+    assert layout == fit_rviz(rviz(), shown)
+
+
+@pytest.mark.ros
+def test_a_workspace_is_shown_before_there_is_a_map(opened):
+    pytest.importorskip("rclpy")
+    layout, _, done = opened("--workspace", "0", "60", "0", "60")
+    assert done.returncode == 0, done.stderr
+    assert layout == fit_rviz(rviz(), Shown(Extent(0, 60, 0, 60)))
+
+
+@pytest.mark.ros
+def test_without_rviz_one_line_says_so(opened):
+    pytest.importorskip("rclpy")
+    _, arguments, done = opened(path="/nowhere")
+    assert done.returncode == 2 and not arguments
+    assert done.stderr.count("\n") == 1 and "rviz2: expected on the path" in done.stderr
+
+
+@pytest.mark.ros
+def test_layouts_are_written_without_rviz(opened, tmp_path):
+    pytest.importorskip("rclpy")
+    words = ["--no-rviz", "--workspace", "0", "9", "0", "9", "--folder", str(tmp_path)]
+    _, arguments, done = opened(*words, path="/nowhere")
+    assert done.returncode == 0 and not arguments, done.stderr
+    assert {"view.rviz", "foxglove.json"} <= {path.name for path in tmp_path.iterdir()}
