@@ -1,1 +1,1 @@
-"""Live views of a mission: the node drapes for RViz and Foxglove, the graph for `poam view`."""
+"""Opening RViz with a layout that fits the survey; the graph for `poam view`."""
