@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,22 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra
-from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter
 from .cells import UNITS
-from .jumps import POSITION_JUMP, impossible_positions, placed_by
-from .logs import DAY, GAP, LAST, ROW_BYTES, interpolated, nothing_found
-from .questions import question_of_depths
+from .logs import LAST, ROW_BYTES, nothing_found
 from .raw import RawSoundings, ReadOptions
 from .receivers import (
     DATES,
     DEPTHS,
     FIXES,
+    KEEL,
     Fix,
     NmeaLog,
     date_fixes,
+    receiver,
     sounder,
-    track,
-    without_doubled_depths,
 )
+from .track import DAY, Track
 
 WANTED = frozenset((*FIXES, *DEPTHS, *DATES))
 #: How late depths are taken to be after a position, in s, if that is reported: where a logger
@@ -44,7 +41,7 @@ LONGEST = 4096  # of a sentence, with what stands behind it
 #: A sentence behind its $; its begin; and what is left of one that lost its $.
 _SENTENCE = re.compile(rb"([A-Z][A-Z0-9])([A-Z]{3}),([ -)+-~]*)\*([0-9A-Fa-f]{2})")
 _BEGIN = re.compile(rb"([A-Z][A-Z0-9])([A-Z]{3}),")
-_TORN = re.compile(rb"(?:GGA|RMC|GLL|DBS|DPT|DBT),")
+_TORN = re.compile(rb"(?:GGA|RMC|GLL|DBS|DPT|DBT|DBK),")
 _LINE = re.compile(rb"[\r\n]")
 _NUMBER = re.compile(r"[+-]?\d*\.?\d+|\d+\.")
 
@@ -88,7 +85,7 @@ def _begins(line: bytes) -> re.Match[bytes] | None:
 
 
 def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
-    """Read a log of NMEA 0183 sentences: GGA, RMC, GLL, ZDA; DBS, DPT, DBT of any talker.
+    """Read a log of NMEA 0183 sentences: GGA, RMC, GLL, ZDA; DBS, DPT, DBT, DBK of any talker.
 
     Only sentences with a right checksum are read, wherever they stand in the file. A depth has no
     time of its own: time and position are interpolated by its place among the sentences between the
@@ -107,53 +104,83 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         torn = Counter(why for each in log.torn.values() for _, why in each)
         raise nothing_found(path, missing, log.heard, log.refused + torn)
     dated = date_fixes(log)
-    fixes, receiver = track(path, log)
-    depths, sonars, surface = sounder(path, log, fixes)
-    if log.doubled:
-        before, depths = len(depths), without_doubled_depths(fixes, depths)
-        log.refused["repeated"] += before - len(depths)
-    left = [each for key, those in log.torn.items() if key in sonars for each in those]
-    sonar = ", ".join(f"{kind} of {talker}" for talker, kind in sonars)
-    whole = len(depths)
-    rows = np.array([*depths, *((at, np.nan, 0.0) for at, _ in left)])
-    reason = np.array([""] * whole + [why for _, why in left])
-    order = np.argsort(rows[:, 0], kind="stable")
-    (at, depth, offset), reason = rows[order].T, reason[order]
+    fixes, receivers = receiver(path, log, options.columns.get("latitude", ""))
+    chosen, sonars = sounder(path, log, fixes, options.columns.get("depth", ""))
     fixed = np.array(fixes)
-    number, seconds = fixed[:, 0], fixed[:, 1]
-    place, _ = interpolated(at, fixed[:, [0, 2, 3]])
-    inside = np.isfinite(place).all(1)
-    time = np.interp(at, number, seconds, left=np.nan, right=np.nan)
+    depths = _without_doubled(log, fixed, chosen.depths)
+    torn_ones = [each for key in sonars for each in log.torn.get(key, [])]
+    at = np.append(depths[:, 0], [number for number, _ in torn_ones])
+    depth = np.append(
+        depths[:, 1] + np.maximum(depths[:, 2], 0.0) + _keel(path, chosen.origin, options),
+        np.full(len(torn_ones), np.nan),
+    )
+    reason = np.array([""] * len(depths) + [why for _, why in torn_ones])
+    order = np.argsort(at, kind="stable")
+    at, depth, reason = at[order], depth[order], reason[order]
+    track = Track.of(str(path), fixed[:, 1], fixed[:, 2:], at=fixed[:, 0])
+    time = track.times(at)
     timed = (time >= 0) & (time < LAST)
-    steps = np.append(np.diff(seconds), 0.0)  # to the next position
-    last = np.maximum(np.searchsorted(number, at) - 1, 0)
-    step = steps[last]
-    after = (time - seconds[last])[timed & (step > 0)]
-    late = float(np.median(after)) if len(after) else 0.0
-    when = f", {late:.2g} s after a position by their lines" if late >= LATE else ""
     found = RawSoundings(
-        place, depth + np.maximum(offset, 0.0),
+        track.places(at), depth,
         stamp_ns=np.round(np.where(timed, time, 0) * SECOND).astype(np.int64), fixed=True,
-        understood=f"positions {receiver}, depths {sonar} (m{_begin(surface, options.draught)}), "
-        f"time UTC{'' if dated else ' of day without a date'}{when}",
+        understood=f"positions {receivers}, depths {_names(sonars)} "
+        f"(m{_begin(chosen.origin, options)}), "
+        f"time UTC{'' if dated else ' of day without a date'}{_late(fixed, at, time)}",
         layout=quantity(sum(log.heard.values()), "sentence"), refused=+log.refused,
-        question=partial(question_of_depths, options.units),
     )  # fmt: skip
-    apart = inside & ~((step > 0) & (step <= GAP))
-    false = impossible_positions(str(path), seconds, rough_metres(fixed[:, 2:]))
-    return found.without({
-        **{why: reason == why for why in dict.fromkeys(reason.tolist()) if why},
-        "no_position": ~inside, "position_gap": apart, "no_time": ~timed,
-        POSITION_JUMP: placed_by(false, number, at),
-    })  # fmt: skip
+    why = {str(each): reason == each for each in dict.fromkeys(reason.tolist()) if each}
+    return found.without({**why, **track.refused(at), "no_time": ~timed})
 
 
-def _begin(surface: bool, draught: float) -> str:
+def _names(keys: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{kind} of {talker}" for talker, kind in keys)
+
+
+def _late(fixed: np.ndarray, at: np.ndarray, time: np.ndarray) -> str:
+    """How late depths stand after a position, as text; ``fixed``: positions [K, 4]."""
+    number, seconds = fixed[:, :2].T
+    last = np.maximum(np.searchsorted(number, at) - 1, 0)
+    after = (time - seconds[last])[np.append(np.diff(seconds), 0.0)[last] > 0]
+    after = after[np.isfinite(after)]
+    late = float(np.median(after)) if len(after) else 0.0
+    return f", {late:.2g} s after a position by their lines" if late >= LATE else ""
+
+
+def _keel(path: Path, origin: str, options: ReadOptions) -> float:
+    """The depth of the keel if depths count from it, in m.
+
+    Raises:
+        InputError: --keel or --draught is given, and depths count from elsewhere.
+    """
+    for option, value, wrong in (
+        ("keel", options.keel, origin != KEEL),
+        ("draught", options.draught, origin == KEEL),
+    ):
+        if value and wrong:
+            raise InputError(
+                f"{path}: --{option}: does not apply, as depths count from the "
+                f"{origin or 'surface'}"
+            )
+    return options.keel
+
+
+def _begin(origin: str, options: ReadOptions) -> str:
     """Where depths count from, as text; empty: from the surface."""
-    if surface:
-        return ""
-    added = f"{draught:g} m of draught added" if draught else "--draught adds its depth"
-    return f" below the transducer; {added}"
+    option, value = ("keel", options.keel) if origin == KEEL else ("draught", options.draught)
+    added = f"{value:g} m of {option} added" if value else f"--{option} adds its depth"
+    return f" below the {origin}; {added}" if origin else ""
+
+
+def _without_doubled(log: NmeaLog, fixed: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    """Depths [N, 3] of a log that has every sentence twice, without the second of each; those of
+    other logs as they are. ``fixed``: positions, each once [K, 4]."""
+    most = max(log.heard[kind] for kind in FIXES)
+    if most < 2 * 0.9 * len(fixed):
+        return depths
+    epoch = np.searchsorted(fixed[:, 0], depths[:, 0])
+    _, first = np.unique(np.column_stack((epoch, depths[:, 1:])), axis=0, return_index=True)
+    log.refused["repeated"] += len(depths) - len(first)
+    return depths[np.sort(first)]
 
 
 def _read(path: Path) -> NmeaLog:
@@ -254,7 +281,7 @@ def _dpt(fields: Sequence[str]) -> tuple[float | None, float]:
 
 
 def _with_unit(fields: Sequence[str]) -> float | None:
-    """Depth in m of DBT and DBS: feet, metres, fathoms, each with its letter; None without one.
+    """Depth in m of DBT, DBS, DBK: feet, metres, fathoms, each with its letter; None without one.
 
     Raises:
         ValueError: a letter is another one, or they contradict each other.

@@ -43,6 +43,7 @@ class ReadOptions:
         water_level: elevation of the water's surface, from which depths are counted, in m.
         levels: the same over time; goes before ``water_level``.
         draught: depth of the sonar, which is added to depths, in m.
+        keel: depth of the keel, for depths that count from it, in m.
         sound_scale: true metres per recorded metre of depth, which corrects for sound speed.
         start, stop: as of ``Soundings.between``, in s.
         units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
@@ -67,6 +68,7 @@ class ReadOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     labels: frozenset[str] = frozenset()
     times: bool = False
+    keel: float = 0.0
     near: tuple[float, float] | None = None
 
     @property

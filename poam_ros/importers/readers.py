@@ -81,7 +81,7 @@ READERS: Table[ReaderEntry] = Table(
         "telemetry": ReaderEntry(
             read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry, LINK_OPTIONS
         ),
-        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units",)),
+        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units", "columns")),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),
     },
     made=partial(ReaderEntry, heeds=OPTIONS),  # a function alone does not say which it heeds

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import rough_metres
-from .logs import DAY, GAP
+from .candidates import EQUAL, OFFSET, UNKNOWN, compare
+from .columns import as_option
+from .track import DAY
 
 #: Kinds of sentences with positions and with depths, the preferred first; and those with the date.
-FIXES, DEPTHS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
-#: Receivers, sounders: farther apart than this (m; share) they are not of one boat, or place.
-APART, OTHER_DEPTH = 20.0, 0.2
+FIXES, DEPTHS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT", "DBK"), ("RMC", "ZDA")
+#: Where the depths of a kind count from; DPT's with its offset, which is 0 or says the keel.
+SURFACE, TRANSDUCER, KEEL = "", "transducer", "keel"
+#: Talkers of one receiver of several satellite systems, which may change with what it receives.
+SATELLITES = ("GN", "GP", "GL", "GA", "GB", "BD", "GQ", "GI")
+#: Receivers farther apart than this (m) are not of one place.
+APART = 20.0
 #: Two groups of positions this far apart (degrees), each of this share, are not one survey.
 TWO_GROUPS, GROUP_SHARE = 0.5, 0.02
+#: Fewer than this share of the most are no second record of the same.
+FEW = 0.05
+
+
+#: Talker and kind.
+Key = tuple[str, str]
+T = TypeVar("T")
 
 
 class Fix(NamedTuple):
@@ -35,14 +48,12 @@ class Fix(NamedTuple):
 class NmeaLog:
     """What the sentences of a file say: fixes with times of day and depths with their offset to the
     surface by talker and kind, and dates with times of day; all after the sentence's number.
-    ``torn``: the numbers of sentences whose depth is left out, and why. ``doubled``: whether each
-    sentence stands there twice."""
+    ``torn``: the numbers of sentences whose depth is left out, and why."""
 
-    fixes: dict[tuple[str, str], list[Fix]] = field(default_factory=dict)
-    depths: dict[tuple[str, str], list[tuple[int, float, float]]] = field(default_factory=dict)
+    fixes: dict[Key, list[Fix]] = field(default_factory=dict)
+    depths: dict[Key, list[tuple[int, float, float]]] = field(default_factory=dict)
     dates: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
-    torn: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
-    doubled: bool = False
+    torn: dict[Key, list[tuple[int, str]]] = field(default_factory=dict)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -75,55 +86,96 @@ def date_fixes(log: NmeaLog) -> bool:
     return bool(dates)
 
 
-def track(path: Path, log: NmeaLog) -> tuple[list[Fix], str]:
-    """The positions of one receiver in the order of the file, and which these are.
+def receiver(path: Path, log: NmeaLog, wanted: str) -> tuple[list[Fix], str]:
+    """The positions of one receiver in the order of the file, each time once, and which these are.
 
-    The kind that is preferred, of the talker with the most; what others have where it has none is
-    taken where they agree with it.
+    The receiver is the talker with the most sentences, or those of several satellite systems, and
+    the kind the preferred one that it has often. Other kinds of it give the times that this one
+    lacks; other receivers are counted.
+
+    Args:
+        path: of the log.
+        log: its sentences, dated.
+        wanted: talker and kind of the receiver, as a person names it; empty: the one with the most.
+
+    Raises:
+        InputError: receivers, or positions of this one, are at different places.
     """
-    most = max(map(len, log.fixes.values()))
-    best = min(
-        (key for key, every in log.fixes.items() if 2 * len(every) >= most),
-        key=lambda key: (FIXES.index(key[1]), -len(log.fixes[key]), key[0] != "GN"),
-    )
-    talker, kind = best
-    fixes, used = _of_one_receiver(path, log.fixes.pop(best), talker), [f"{kind} of {talker}"]
-    log.doubled = 2 * len({fix[1:] for fix in fixes}) <= 1.1 * len(fixes)
-    fixes = _forward(fixes)
-    for (other, its), every in sorted(log.fixes.items(), key=lambda item: -len(item[1])):
-        off, one_clock = _apart(fixes, every)
-        elsewhere = np.isfinite(off) and off > APART
-        if elsewhere and 20 * len(every) > len(fixes):
-            one, two = (talker, other) if talker != other else (talker + kind, other + its)
-            raise InputError(_contradict(path, f"positions {off:.0f} m apart", one, two, FIXES))
-        if more := [] if elsewhere else _filling(fixes, every, one_clock):
-            fixes = sorted([*fixes, *more])
-            used.append(f"{its} of {other}")
-        elif off > APART:
+    key = _chosen(path, "latitude", wanted, log.fixes)
+    own = {key: log.fixes[key]} if key else _of_most(log.fixes, _satellites)
+    key = key or _preferred(own, FIXES)
+    fixes, used = list(own[key]), [key]
+    for other in sorted(own.keys() - {key}):
+        every, known = own[other], {fix.time for fix in fixes}
+        apart = _apart(fixes, every)
+        if apart > APART and len(every) > FEW * len(fixes):
+            raise _two_receivers(path, key, other, apart)
+        if apart > APART:
             log.refused["other_receiver"] += len(every)
-    return fixes, ", ".join(used)
+        elif new := [fix for fix in every if fix.time not in known]:
+            fixes += new
+            used.append(other)
+    log.refused["other_receiver"] += sum(len(log.fixes[k]) for k in log.fixes.keys() - own.keys())
+    return _in_order(path, fixes, key[0]), ", ".join(f"{kind} of {talker}" for talker, kind in used)
 
 
-def _contradict(path: Path, what: str, one: str, two: str, kinds: Sequence[str]) -> str:
-    every = two if len(two) > 2 else f"{two}({'|'.join(kinds)})"
-    return (
-        f"{path}: expected one boat and sounder, got {what} by {one} and by {two}: leave out the "
-        f"wrong one, as in grep -a -v -E '[$]{every}' {path.name} > {one}.nmea"
+def _satellites(talker: str) -> str:
+    """One name for the talkers of a receiver of several satellite systems."""
+    return SATELLITES[0] if talker in SATELLITES else talker
+
+
+def _of_most(
+    every: Mapping[Key, list[T]], name: Callable[[str], str] = str
+) -> dict[Key, list[T]]:  # fmt: skip
+    """The sentences of the talker that has the most, by talker and kind; ``name``: of a talker."""
+    count = Counter[str]()
+    for (talker, _), those in every.items():
+        count[name(talker)] += len(those)
+    most = max(count, key=lambda talker: count[talker])
+    return {key: those for key, those in every.items() if name(key[0]) == most}
+
+
+def _preferred(every: Mapping[Key, Sequence[Any]], kinds: Sequence[str]) -> Key:
+    """The first of ``kinds`` that is at least half as frequent as the most frequent one."""
+    least = max(map(len, every.values())) / 2
+    return min(
+        (key for key, those in every.items() if len(those) >= least),
+        key=lambda key: (kinds.index(key[1]), -len(every[key]), key[0] != SATELLITES[0]),
     )
 
 
-def _of_one_receiver(path: Path, fixes: list[Fix], talker: str) -> list[Fix]:
-    """Raises an ``InputError`` where positions are in two groups, or alternate between places."""
+def _two_receivers(path: Path, one: Key, two: Key, off: float) -> Exception:
+    names = [f"--columns {as_option(latitude=''.join(key))}" for key in (one, two)]
+    return InputError(
+        f"{path}: expected one receiver, got positions {off:.0f} m apart by {''.join(one)} and "
+        f"{''.join(two)}. Which is the boat's? {names[0]}, or {names[1]}"
+    )
+
+
+def _apart(fixes: list[Fix], others: list[Fix]) -> float:
+    """Median distance of two receivers at the same times, in m; 0 if they have none in common."""
+    times = {fix.time: fix for fix in fixes}
+    pairs = [(fix, times[fix.time]) for fix in others if fix.time in times]
+    return float(np.median(_distances(*map(np.array, zip(*pairs, strict=True))))) if pairs else 0.0
+
+
+def _in_order(path: Path, fixes: list[Fix], talker: str) -> list[Fix]:
+    """In the order of the file, without repetitions of a time, as of a doubled sentence.
+
+    Raises:
+        InputError: positions are in two groups, or alternate between places.
+    """
+    fixes = sorted(fixes)
+    every = np.array(fixes)
     if len(fixes) > 10:
-        _check_one_group(path, np.array(fixes))
-        every = np.array(fixes)
+        _check_one_group(path, every)
         one, two = (np.median(_distances(every[k:], every[:-k])) for k in (1, 2))
         if one > APART and two < one / 2:
             raise InputError(
                 f"{path}: expected positions of one receiver, got some that alternate between "
                 f"places {one:.0f} m apart, all of talker {talker}: two receivers in one log"
             )
-    return fixes
+    return [f for i, f in enumerate(fixes) if not i or f.time != fixes[i - 1].time]
 
 
 def _check_one_group(path: Path, fixes: np.ndarray) -> None:
@@ -145,121 +197,130 @@ def _check_one_group(path: Path, fixes: np.ndarray) -> None:
             )
 
 
-def _apart(fixes: list[Fix], others: list[Fix]) -> tuple[float, bool]:
-    """Median distance (m) of others from the fix of the same time, or else of those that stand
-    between two fixes of the file from the second; infinite without five of them. And whether both
-    may go by one clock."""
-    times = {fix.time: fix for fix in fixes}
-    same = [(fix, times[fix.time]) for fix in others if fix.time in times]
-    if one_clock := len(same) > 0:
-        return float(np.median(_distances(*map(np.array, zip(*same, strict=True))))), one_clock
-    after = np.searchsorted([fix.number for fix in fixes], [fix.number for fix in others])
-    beside = {
-        k: (fix, fixes[k])
-        for fix, k in zip(others, after.tolist(), strict=True)
-        if 0 < k < len(fixes) and 0 < fixes[k].time - fixes[k - 1].time <= GAP
-    }
-    if len(beside) < 5:  # as of logs that were joined
-        return np.inf, True
-    pairs = map(np.array, zip(*beside.values(), strict=True))
-    return float(np.median(_distances(*pairs))), False
-
-
 def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Between fixes [N, 4], in m."""
     places = rough_metres(np.concatenate((one[:, 2:], two[:, 2:])))
     return np.hypot(*(places[: len(one)] - places[len(one) :]).T)
 
 
-def _filling(fixes: list[Fix], others: list[Fix], one_clock: bool) -> list[Fix]:
-    """Those of ``others`` that lie in a gap of the fixes, or by one clock in another part."""
-    every = np.array(fixes)
-    number, time = every[:, 0], every[:, 1]
-    steps = np.diff(time)
-    least = 0.75 * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.75
-    after = np.searchsorted(number, [fix.number for fix in others])
-    found = []
-    for fix, k in zip(others, after.tolist(), strict=True):
-        since = fix.time - time[k - 1] if k > 0 else np.inf
-        until = time[k] - fix.time if k < len(time) else np.inf
-        if min((abs(since), abs(until)) if one_clock else (since, until)) > least:
-            found.append(fix)
-    return found
+class Sounder(NamedTuple):
+    """The depths of one kind of one talker.
 
-
-def _forward(fixes: list[Fix]) -> list[Fix]:
-    """Without repetitions of a time, as of a doubled sentence."""
-    return [f for i, f in enumerate(fixes) if not i or f.time != fixes[i - 1].time]
-
-
-def sounder(
-    path: Path, log: NmeaLog, fixes: list[Fix]
-) -> tuple[list[tuple[int, float, float]], list[tuple[str, str]], bool]:
-    """The depths of one sounder in the order of the file, talkers and kinds of their sentences, and
-    whether they count from the surface.
-
-    The kind that is preferred, of the talker with the most; others that count from there, too,
-    where it is silent.
+    Attributes:
+        key: talker and kind.
+        depths: number of the sentence, depth (m), offset (m) [N, 3].
+        epoch: number of positions before each [N].
+        origin: what they count from: ``SURFACE``, ``TRANSDUCER`` or ``KEEL``.
     """
-    most = max(map(len, log.depths.values()))
-    best = min(
-        (key for key, every in log.depths.items() if 2 * len(every) >= most),
-        key=lambda key: (DEPTHS.index(key[1]), -len(log.depths[key])),
+
+    key: Key
+    depths: np.ndarray
+    epoch: np.ndarray
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """Talker and kind, as a person names it."""
+        return "".join(self.key)
+
+    @property
+    def heights(self) -> np.ndarray:
+        """Depths with the offset to the surface [N], in m."""
+        return self.depths[:, 1] + np.maximum(self.depths[:, 2], 0.0)
+
+
+def sounder(path: Path, log: NmeaLog, fixes: list[Fix], wanted: str) -> tuple[Sounder, list[Key]]:
+    """The depths of the talker with the most, of the preferred kind that it has often, and others
+    of its that count from there where this one has none; and which these are.
+
+    Args:
+        path: of the log.
+        log: its sentences.
+        fixes: of the receiver, in the order of the file.
+        wanted: talker and kind, as a person names them; empty: see above.
+
+    Raises:
+        InputError: depths of another kind or talker contradict these.
+    """
+    every = {key: _sounder(log, key, fixes) for key in log.depths}
+    key = _chosen(path, "depth", wanted, every)
+    found, used = every[key or _preferred(_of_most(log.depths), DEPTHS)], []
+    for other in every.values() if not key else ():
+        if other.key == found.key:
+            continue
+        if len(other.depths) > FEW * len(found.depths):
+            _check_same(path, found, other)
+        new = ~np.isin(other.epoch, found.epoch)
+        if other.key[0] == found.key[0] and other.origin == found.origin and new.any():
+            used.append(other.key)
+            depths = np.concatenate((found.depths, other.depths[new]))
+            order = np.argsort(depths[:, 0])
+            epoch = np.append(found.epoch, other.epoch[new])[order]
+            found = found._replace(depths=depths[order], epoch=epoch)
+    for (talker, _), each in every.items():
+        log.refused["other_sonar"] += len(each.depths) if talker != found.key[0] else 0
+    return found, [found.key, *used]
+
+
+def _sounder(log: NmeaLog, key: Key, fixes: list[Fix]) -> Sounder:
+    """Depths of a kind; of DPT those without the offset that most have are left out."""
+    depths, kind = np.array(log.depths[key]), key[1]
+    offset = depths[:, 2] != 0
+    if 2 * offset.sum() > len(depths) > offset.sum():  # the others count from elsewhere
+        log.refused["no_offset"] += int((~offset).sum())
+        depths = depths[offset]
+    from_surface = kind == "DBS" or (depths[:, 2] > 0).any()
+    epoch = np.searchsorted([fix.number for fix in fixes], depths[:, 0])
+    origin = SURFACE if from_surface else KEEL if kind == "DBK" else TRANSDUCER
+    return Sounder(key, depths, epoch, origin)
+
+
+#: From the bottom, the depth below the first is the smallest.
+_LOWEST_FIRST = (KEEL, TRANSDUCER, SURFACE)
+
+
+def _check_same(path: Path, own: Sounder, other: Sounder) -> None:
+    """Raise an ``InputError`` where two records of the depth are not of the same bottom: they may
+    differ by a constant, but not so that the depth below the surface is the smaller one."""
+    relation = compare(*_by_epoch(own, other))
+    higher = _LOWEST_FIRST.index(own.origin) - _LOWEST_FIRST.index(other.origin)
+    one_boat = own.key[0] == other.key[0]
+    possible = not one_boat or higher * relation.value <= 0
+    if relation.kind in (EQUAL, UNKNOWN) or (relation.kind == OFFSET and possible):
+        return
+    # The depth below the transducer is what is measured; the others are computed from it.
+    first, second = sorted((own, other), key=lambda each: each.origin != TRANSDUCER)
+    sizes = " and ".join(
+        f"{each.name} (median {np.median(each.heights):.4g} m"
+        f"{f' below the {each.origin}' if each.origin else ' below the surface'})"
+        for each in (first, second)
     )
-    chosen = log.depths.pop(best)
-    surface = _from_surface(best[1], chosen)
-    used = [best]
-    for (talker, kind), every in log.depths.items():
-        at = np.interp([each[0] for each in every], *np.array(chosen).T[:2])
-        ratio = float(np.median([each[1] for each in every] / at))
-        ratio = max(ratio, 1 / ratio)
-        beside = [] if _from_surface(kind, every) != surface else _silent(chosen, every, fixes)
-        few = 20 * len(every) <= len(chosen) or 2 * len(beside) > len(every)
-        if kind == best[1] and ratio > 1 + OTHER_DEPTH and not few:
-            what = f"depths that differ by a factor of {ratio:.2g}"
-            raise InputError(_contradict(path, what, best[0], talker, DEPTHS))
-        if beside:
-            chosen = sorted([*chosen, *beside])
-            used.append((talker, kind))
-        if talker != best[0]:
-            log.refused["other_sonar"] += len(every) - len(beside)
-    offsets = [each for each in chosen if each[2] != 0]
-    if 2 * len(offsets) > len(chosen) > len(offsets):  # the others count from elsewhere
-        log.refused["no_offset"] += len(chosen) - len(offsets)
-        chosen = offsets
-    return chosen, used, surface
-
-
-def _from_surface(kind: str, depths: list[tuple[int, float, float]]) -> bool:
-    return kind == "DBS" or any(offset > 0 for _, _, offset in depths)
-
-
-def _silent(
-    chosen: list[tuple[int, float, float]], others: list[tuple[int, float, float]], fixes: list[Fix]
-) -> list[tuple[int, float, float]]:
-    """Those of ``others`` that lie more than half of ``GAP`` from any chosen one in time."""
-    number, time = np.array(fixes).T[:2]
-    clock, at = (np.interp([each[0] for each in every], number, time) for every in (chosen, others))
-    clock = np.sort(clock)
-    after = np.clip(np.searchsorted(clock, at), 1, max(len(clock) - 1, 1))
-    near = np.minimum(
-        abs(at - clock[after - 1]), abs(at - clock[np.minimum(after, len(clock) - 1)])
+    raise InputError(
+        f"{path}: expected one depth, got {sizes}, which cannot both be right. Which is the depth? "
+        f"--columns {as_option(depth=first.name)}, or --columns {as_option(depth=second.name)}"
     )
-    return [each for each, off in zip(others, near.tolist(), strict=True) if off > GAP / 2]
 
 
-def without_doubled_depths(
-    fixes: list[Fix], depths: list[tuple[int, float, float]]
-) -> list[tuple[int, float, float]]:
-    """Depths of a log with doubled sentences, without the second of each."""
-    kept, at = [], np.searchsorted([f.number for f in fixes], [each[0] for each in depths])
-    edges = np.flatnonzero(np.diff(at)) + 1
-    for begin, end in zip([0, *edges], [*edges, len(depths)], strict=True):
-        these = depths[begin:end]
-        values, half = [each[1:] for each in these], len(these) // 2
-        if values[:half] == values[half:]:
-            these = these[:half]
-        elif values[::2] == values[1::2]:
-            these = these[::2]
-        kept += these
-    return kept
+def _by_epoch(*sounders: Sounder) -> list[np.ndarray]:
+    """The mean height of each between two positions [E]; NaN where it has none."""
+    count = 1 + max(int(each.epoch.max(initial=0)) for each in sounders)
+    with np.errstate(invalid="ignore"):
+        return [
+            np.bincount(each.epoch, each.heights, count) / np.bincount(each.epoch, None, count)
+            for each in sounders
+        ]
+
+
+def _chosen(path: Path, meaning: str, wanted: str, there: Mapping[Key, object]) -> Key | None:
+    """The talker and kind that a person names, as SDDBT or DBT; None: none is named.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if not wanted:
+        return None
+    for key in there:
+        if wanted.upper() in ("".join(key), key[1]):
+            return key
+    names = " or ".join(f"{meaning}={''.join(key)}" for key in there)
+    raise InputError(f"{path}: --columns: expected {names}, got {meaning}={wanted}")

@@ -126,6 +126,7 @@ class Track:
         apart = np.zeros(len(at))
         apart[between] = np.diff(axis)[first[between] - 1]
         return {
-            BEFORE: at < self.at[0], AFTER: at > self.at[-1], BETWEEN: ~(apart <= self.gap),
+            BEFORE: at < self.at[0], AFTER: at > self.at[-1],
+            BETWEEN: ~((apart >= 0) & (apart <= self.gap)),
             POSITION_JUMP: placed_by(self.false, self.at, at),
         }  # fmt: skip

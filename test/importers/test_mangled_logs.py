@@ -77,11 +77,6 @@ def letters(fields):
     fields[1:] = [{"f": "M", "M": "f"}.get(field, field) for field in fields[1:]]
 
 
-def feet(fields):
-    """All depths in feet, whatever their letters say."""
-    fields[1] = f"{float(fields[1]) / 0.3048:.2f}"
-
-
 def is_depth(line):
     return line[3:6] in ("DPT", "DBT", "DBS")
 
@@ -181,9 +176,6 @@ NMEA = {
     "all exchanged": _positions(values_exchanged, 1.0),
     "letters": lambda lines, rng: some(lines, rng, letters, 1, is_depth),
     "some letters": lambda lines, rng: some(lines, rng, letters, 0.3, is_depth),
-    "some feet": lambda lines, rng: some(lines, rng, feet, 0.3, lambda line: line[3:6] == "DPT"),
-    "half feet": lambda lines, rng: [
-        *lines[:300], *some(lines[300:], rng, feet, 1, lambda line: line[3:6] == "DPT")],
     "second receiver": second_receiver,
     "second sounder": second_sounder,
 }  # fmt: skip

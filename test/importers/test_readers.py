@@ -11,7 +11,6 @@ import pytest
 from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
-from poam_ros.importers.logs import interpolated
 from poam_ros.importers.raw import RawSoundings, ReadOptions
 from poam_ros.importers.readers import READERS, find_reader, read_soundings
 
@@ -254,7 +253,7 @@ def test_nmea_times_checksums_and_offsets(tmp_path):
     damaged = text.replace(f"SDDPT,{DEPTH[7]}", f"SDDPT,9{DEPTH[7]}", 1)
     (tmp_path / "b.nmea").write_text("2025-06-01T00:00:00 " + damaged.replace("\n$", "\nA: $"))
     found = read_soundings(tmp_path / "b.nmea")
-    assert found.refused == {"bad_checksum": 1, "no_position": 1}
+    assert found.refused == {"bad_checksum": 1, "after_last_fix": 1}
     np.testing.assert_allclose(-found.z, np.delete(DEPTH, 7)[:-1] + 0.5)
     for kind in ("DBT", "DBS"):
         found = read_soundings(nmea(tmp_path / f"{kind}.nmea", kind))
@@ -302,15 +301,6 @@ def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capf
     assert "bad header" not in "".join(capfd.readouterr())
 
 
-def test_positions_are_interpolated_and_gaps_refused():
-    fixes = np.array([[0, 10, 179.9], [2, 10.2, -179.9], [30, 11, -179.0], [31, 11.1, -179.0]])
-    seconds = np.array([-1.0, 0, 1, 2, 15, 30.5, 32])
-    place, near = interpolated(seconds, fixes)
-    assert np.isnan(place[[0, 6]]).all() and near.tolist()[1:6] == [True, True, True, False, True]
-    np.testing.assert_allclose(place[2], [10.1, -180.0])
-    np.testing.assert_allclose(place[5], [11.05, -179.0])
-
-
 def test_a_gap_in_the_positions_is_refused_by_name(tmp_path):
     pytest.importorskip("pynmeagps")
     lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
@@ -325,9 +315,10 @@ def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
     pytest.importorskip("pynmeagps")
     lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
     (tmp_path / "log.nmea").write_text("".join(line for line in lines if left in line))
-    missing = {"GGA": r"depths \(DBS or DPT or DBT\)", "DPT": r"positions \(GGA or RMC or GLL\)"}[
-        left
-    ]
+    missing = {
+        "GGA": r"depths \(DBS or DPT or DBT or DBK\)",
+        "DPT": r"positions \(GGA or RMC or GLL\)",
+    }[left]
     with pytest.raises(InputError, match=f"expected {missing}, got none; the file has 60 {left}"):
         read_soundings(tmp_path / "log.nmea")
 
