@@ -2,7 +2,7 @@
 # make sim          simulate an AUV over a real terrain (some minutes), and draw figures
 # make benchmark    run missions in parallel, write tables and figures; continues after an interruption
 # make test         run lint and the tests, files in parallel (some minutes)
-# make test-all     run the slow tests as well: whole missions of nodes, each scenario, each restart
+# make test-all     run the slow tests, which make test leaves out: whole missions, each scenario, each restart
 # make generate     write docs/parameters.md, config/*.yaml and docs/display-*.svg
 # make sanitize     run the C code with odd inputs under the sanitizers of the compiler
 # make soak         run the long tests: 50,000 pings over topics, killed nodes, set clocks, damage
@@ -86,8 +86,8 @@ benchmark: setup
 test: lint
 	$(PYTEST)
 
-test-all: lint
-	$(PYTEST) -m "not soak"
+test-all: setup
+	$(PYTEST) -m slow
 
 generate: setup
 	$(BIN)/python tools/parameter_files.py
