@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .models.interface import ModelState, OnlineModel
     from .models.mapper import BathymetricMapper, MapperState
     from .models.registry import ModelEntry, ModelSettings, SparseOptions
+    from .outputs.run import Run
     from .planning.planners import PlannerEntry
     from .planning.situation import MapView, Situation
 
@@ -24,7 +25,7 @@ __all__ = [
     "BathymetricMapper", "Dataset", "ElevationMap", "Extent", "Grid", "InputError", "MapView",
     "MapperState", "ModelEntry", "ModelSettings", "ModelState", "OnlineModel", "PlannerEntry",
     "PoamError", "Predicted", "Prediction", "RawSoundings", "ReadOptions", "ReaderEntry",
-    "Situation", "SparseOptions", "UpdateReport",
+    "Run", "Situation", "SparseOptions", "UpdateReport",
     "__version__", "check", "map_grid", "setting",
 ]  # fmt: skip
 
@@ -53,6 +54,7 @@ _HOMES = {
     "RawSoundings": "importers.raw",
     "ReadOptions": "importers.raw",
     "ReaderEntry": "importers.readers",
+    "Run": "outputs.run",
     "Situation": "planning.situation",
     "SparseOptions": "models.registry",
     "UpdateReport": "core.maps",

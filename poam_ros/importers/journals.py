@@ -17,7 +17,7 @@ from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
-from ..outputs.exports.config import is_simulated
+from ..outputs.run import read_settings
 from .raw import ReadOptions
 
 #: The reason of a recording's pings that are not in its mission's map.
@@ -139,7 +139,7 @@ def _source(past: RecordedMission) -> dict[str, Any]:
     """The mission, and where on Earth its metres begin, if its mapper knew."""
     place = {name: past.mapper.get(name) for name in ("origin", "heading")}
     known = place if any(place["origin"] or ()) else {}
-    simulated = {"simulated": True} if is_simulated(past.path.parent) else {}
+    simulated = {"simulated": True} if read_settings(past.path.parent).get("simulated") else {}
     return {"mission": str(past.path.resolve()), **simulated, **known}
 
 

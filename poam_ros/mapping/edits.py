@@ -12,8 +12,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference
 from ..core.settings import flat
-from ..outputs.exports.config import read_config
 from ..outputs.folder import LEFT_OUT, read_records, read_table, write_table
+from ..outputs.run import CONFIG, read_settings
 from .exclusions import (
     DEGREES,
     EDITS,
@@ -46,10 +46,10 @@ class Edits:
     """
 
     def __init__(self, folder: Path) -> None:
-        config = flat(read_config(folder / "config.yaml"))
+        config = flat(read_settings(folder))
         source = config.get("log")
         if not isinstance(source, str):
-            raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
+            raise InputError(f"{folder / CONFIG}: expected the log of `poam map`, got none")
         log = Path(source)
         self.path = ((log if log.is_dir() else log.parent) if log.exists() else folder) / EDITS
         self.command = _of_map(str(config.get("command", "")))

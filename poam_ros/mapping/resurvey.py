@@ -21,8 +21,7 @@ from ..models.prior import FILE as PRIOR
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
-from ..outputs.exports.config import is_simulated, read_config, recorded
-from ..outputs.folder import read_map, read_table
+from ..outputs.run import CONFIG, Run
 from ..outputs.volume import DRAWS
 from ..screening.screen import ScreeningSettings
 from .calibration import LEVELS
@@ -51,6 +50,7 @@ class Survey:
         shore: whether the run had a prior of the distance from the shore.
         day: of each sounding; None: all share one error of level.
         levels: of days, as known from crossings; None: unknown.
+        simulated: whether the soundings are simulated.
     """
 
     folder: Path
@@ -62,6 +62,7 @@ class Survey:
     shore: bool = False
     day: Labels | None = None
     levels: Levels | None = None
+    simulated: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> Survey:
@@ -70,20 +71,19 @@ class Survey:
         Raises:
             InputError: a file is missing or damaged, or the model belongs to another package.
         """
-        mapped = read_map(folder / "map.npz")
-        table = read_table(folder / "samples.csv", ("x", "y", "z"))
-        config = read_config(folder / "config.yaml")
-        values = flat(config) if isinstance(config, Mapping) else {}
+        run = Run.open(folder)
+        mapped, table, values = run.drawn, run.samples, flat(run.settings)
+        if "z" not in table:
+            raise InputError(f"{folder / 'samples.csv'}: expected a column z")
         method, bounds = str(values.get("method", "")), values.get("workspace")
         if not method or ":" in method or not isinstance(bounds, list):
             raise InputError(
-                f"{folder / 'config.yaml'}: expected `workspace`, and as `method` a model of this "
+                f"{folder / CONFIG}: expected `workspace`, and as `method` a model of this "
                 f"package, got {shown(method)}"
             )
         row = np.arange(len(table["z"]))
         days, day = np.unique(table.get(DAY, row * 0), return_inverse=True)
         land = _land(mapped) if "outline.file" in values else None
-        known = recorded(folder)
         settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
         if settings.model.prior and settings.prior is None:
             raise InputError(f"{folder}: expected its prior, {PRIOR}, which is not there")
@@ -93,10 +93,11 @@ class Survey:
             Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
             Extent.of(bounds),
             settings,
-            GeoReference.given(known.get("origin"), known.get("heading")),
+            GeoReference.given(run.recorded.get("origin"), run.recorded.get("heading")),
             "shore_trust" in values,
             Labels(day, tuple(map(str, days))),
-            _levels(config.get(LEVELS, {}), folder),
+            _levels(run.settings.get(LEVELS, {}), folder),
+            run.simulated,
         )
 
     def learn(self, on_progress: OnProgress) -> BathymetricMapper:
@@ -193,7 +194,7 @@ def change_between(
     old, new = before.deviations(first, xy, seed), after.deviations(second, there, seed + 1)
     difference = predict(second, there).mean - predict(first, xy).mean
     change = compare(grid, both, difference, new - old, offset)
-    simulated = is_simulated(before.folder) or is_simulated(after.folder)
+    simulated = before.simulated or after.simulated
     return replace(change, extrapolated=shown_by_both & ~both, simulated=simulated)
 
 

@@ -26,9 +26,9 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
-from ..outputs.exports.config import is_simulated
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
+from ..outputs.run import read_settings
 from .frame import LocalFrame
 from .link import Link
 from .parameters import advice
@@ -193,7 +193,7 @@ class Drive:
                 "version": __version__,
                 "nodes": {n: nested(plain(values)) for n in NODES},
             }
-            if self._simulated or is_simulated(folder):  # practice stays practice
+            if self._simulated or read_settings(folder).get("simulated"):  # practice stays practice
                 config["simulated"] = True
             write_config(folder / "config.yaml", config)
         place = frame.place

@@ -12,10 +12,9 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import Shown, read_shown
-from .exports.config import is_simulated, recorded
-from .folder import read_map, read_table, read_truth
+from .folder import read_table, read_truth
 from .held_out import COLUMNS
+from .run import Run
 from .volume import read_water, unit_of
 
 #: Metric columns of epochs.csv, their titles and units.
@@ -168,8 +167,8 @@ def _steepness(heights: np.ndarray, bounds: Bounds) -> np.ndarray:
 
 
 def _draw_maps(figure: Any, folder: Path) -> None:
-    drawn = read_map(folder / "map.npz")
-    samples = read_table(folder / "samples.csv")
+    run = Run.open(folder)
+    drawn, samples = run.drawn, run.samples
     truth, extent = read_truth(folder / "truth.npz")
     grid, outside = drawn.grid, extent.bounds
     inside = grid.borders.bounds
@@ -179,7 +178,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     reach = float(np.percentile(np.abs(error), 99)) or 1.0
     relief = Relief.of(truth, extent)
     errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
-    if is_simulated(folder):
+    if run.simulated:
         figure.suptitle("SIMULATED", fontweight="bold")
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
@@ -243,26 +242,23 @@ PAGE, BAR, TITLES = 14.0, 1.7, 0.9
 DRAWN = 20_000
 
 
-def draw_sounding_map(folder: Path, shown: Shown | None = None) -> Path:
+def draw_sounding_map(run: Run) -> Path:
     """Draw depth and uncertainty with the soundings: maps.png.
-
-    ``shown``: what ``read_shown`` returned for the folder; None: read here.
 
     Raises:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    drawn, samples = read_shown(folder) if shown is None else shown
+    drawn, level = run.map, run.water_level
     borders = drawn.grid.borders
-    bounds, level = borders.bounds, float(recorded(folder).get("water_level", 0.0))
+    bounds = borders.bounds
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
-    simulated = is_simulated(folder)
-    panel += TITLES / rows if simulated else 0.0
+    panel += TITLES / rows if run.simulated else 0.0
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
     figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
-    if simulated:
+    if run.simulated:
         figure.suptitle("SIMULATED", fontweight="bold")
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
     axes = figure.subplots(rows, columns)
@@ -280,8 +276,8 @@ def draw_sounding_map(folder: Path, shown: Shown | None = None) -> Path:
         if title.startswith("depth"):
             bar.ax.invert_yaxis()
     axes[0].set_ylabel("y (m)")
-    draw_soundings(axes[1], np.column_stack((samples["x"], samples["y"])))
-    return save_figure(figure, folder / "maps.png")
+    draw_soundings(axes[1], run.xy)
+    return save_figure(figure, run.folder / "maps.png")
 
 
 def draw_hypsometry(folder: Path) -> Path:
@@ -309,7 +305,7 @@ def draw_hypsometry(folder: Path) -> Path:
     return save_figure(figure, folder / "hypsometry.png", DPI)
 
 
-def draw_validation(folder: Path) -> Path:
+def draw_validation(run: Run) -> Path:
     """Draw predicted against measured depths (or elevations), and the errors on a map:
     validation.png; of the soundings that the map accepts, unless it accepts none.
 
@@ -317,12 +313,12 @@ def draw_validation(folder: Path) -> Path:
         InputError: if held_out.csv is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    held = read_table(folder / "held_out.csv", COLUMNS)
+    held = read_table(run.folder / "held_out.csv", COLUMNS)
     if (taken := held["accepted"] == 1).any():  # of the others the map says nothing
         held = {name: values[taken] for name, values in held.items()}
     some = slice(None, None, _stride(len(held["row"])))
     x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
-    level = float(recorded(folder).get("water_level", 0.0))
+    level = run.water_level
     name, sign = "elevation", 1.0
     if is_under_water(z, level):
         name, sign, z, mean = "depth", -1.0, level - z, level - mean
@@ -344,7 +340,7 @@ def draw_validation(folder: Path) -> Path:
     bar.set_label(f"error of the {name} (m)", fontsize="medium")
     for axis in (against, where, bar.ax):
         axis.tick_params(labelsize="small")
-    return save_figure(figure, folder / "validation.png", DPI)
+    return save_figure(figure, run.folder / "validation.png", DPI)
 
 
 def is_under_water(elevation: np.ndarray, level: float) -> bool:

@@ -15,8 +15,7 @@ from ..core.geodesy import place_text
 from ..planning.tvu import ORDERS, order_name
 from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
-from .exports.chart import Chart, ExportSettings, Shown, clock_time, read_chart
-from .exports.config import is_simulated, recorded, settings_of
+from .exports.chart import Chart, ExportSettings, clock_time, read_chart
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
@@ -41,6 +40,7 @@ from .report_texts import (
     TVU_NOTE,
     UNCERTAINTY_CAPTION,
 )
+from .run import Run
 from .view.texts import Cell, numbers, table, tvu_shares, wide_table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
@@ -60,13 +60,12 @@ SHOWN_ELSEWHERE = (
 WORST = 10
 
 
-def depth_chart(folder: Path, shown: Shown | None = None) -> Chart:
-    """The chart of a run's report. ``shown`` and errors: as of ``read_chart``."""
-    settings = ExportSettings(**{**recorded(folder), "depth": True})
-    return read_chart(folder, settings, shown=shown)
+def depth_chart(run: Run) -> Chart:
+    """The chart of a run's report. Raises as ``read_chart``."""
+    return read_chart(run, ExportSettings(**{**run.recorded, "depth": True}))
 
 
-def write_report(folder: Path, chart: Chart | None = None) -> Path:
+def write_report(run: Run, chart: Chart | None = None) -> Path:
     """Write report.html from the files in a run's folder alone.
 
     ``chart``: the run's ``depth_chart``; None: read here.
@@ -75,16 +74,16 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
         InputError: a file of the run is missing or broken.
         ImportError: matplotlib is not installed.
     """
-    chart = depth_chart(folder) if chart is None else chart
-    config = settings_of(folder)
+    chart = depth_chart(run) if chart is None else chart
+    folder, config = run.folder, run.shared_once
     parts = [
         f"<h1>{escape(chart.provenance['title'])}</h1>",
         f"<p class=note>{escape(_dated(chart, config))}</p>",
         f"<p>{escape(str(config['remarks']))}</p>" if config.get("remarks") else "",
-        SIMULATED if is_simulated(folder) else "",
+        SIMULATED if run.simulated else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
         figure(chart_plate(chart), _chart_caption(chart), large=True),
-        *section("Summary", table(summary(folder, chart) | _short(folder, chart))),
+        *section("Summary", table(summary(run, chart) | _short(folder, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         f"<p class=note>{TVU_NOTE}</p>",
         table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
@@ -99,7 +98,7 @@ def write_report(folder: Path, chart: Chart | None = None) -> Path:
     return write_page(folder / FILE, chart.provenance["title"], parts)
 
 
-def summary(folder: Path, chart: Chart) -> dict[str, str]:
+def summary(run: Run, chart: Chart) -> dict[str, str]:
     """Depths, area, volume, uncertainty and errors of a map, as text by name."""
     found = {}
     known = np.isfinite(chart.depth)
@@ -113,11 +112,11 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             f"median {np.median(half):.2f} m; "
             f"above {np.quantile(half, 0.9):.2f} m in 10 % of the area"
         )
-    if (folder / VOLUME).exists():
-        water = read_water(folder).at(chart.settings.water_level)
+    if (run.folder / VOLUME).exists():
+        water = read_water(run.folder).at(chart.settings.water_level)
         for name in QUANTITIES:
             found[name.replace("_", " ")] = in_words(name, water[name].tolist())
-        if whole := _outline_area(settings_of(folder)):
+        if whole := _outline_area(run.settings):
             inside = f"{in_words('area', [whole] * 3)} within the outline"
             found["area"] += (
                 f" of {inside}: near it, the bottom may lie above the water level"
@@ -134,9 +133,9 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
                 "map is extrapolated; the interval of the volume includes a bottom that rises "
                 f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
-    elif (folder / VOLUME).exists() and not chart.outline:
+    elif (run.folder / VOLUME).exists() and not chart.outline:
         found["not counted"] = f"{NOT_COUNTED} (give --outline)"
-    if scores := Validation.read(folder / SCORES):
+    if scores := Validation.read(run.folder / SCORES):
         found["held-out soundings"] = str(scores)
     found["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:

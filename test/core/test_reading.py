@@ -41,7 +41,6 @@ from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
-from poam_ros.outputs.exports.config import read_config
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.sweeps.configuration import read_sweep
 from poam_ros.simulation.world.rasters import read_raster
@@ -140,7 +139,7 @@ ALIASES = {"lists": billion_laughs(), "merges": merges(), "itself": "a: &a [*a]"
 def test_aliases_are_counted_wherever_yaml_is_read(small, tmp_path, name):
     path = tmp_path / "bomb.yaml"
     path.write_text(ALIASES[name])
-    for read in (read_yaml, read_sweep, read_config, lambda p: read_model(str(p), ModelSettings)):
+    for read in (read_yaml, read_sweep, lambda p: read_model(str(p), ModelSettings)):
         with pytest.raises(InputError):
             read(path)
 

@@ -165,10 +165,9 @@ def test_a_rise_beside_a_fall_is_another_patch():
 
 
 @pytest.mark.soak
-def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
+def test_scours_of_surveyed_lakes_are_found_and_nothing_else():
     from lake_pairs import OFFSET, pair
 
-    monkeypatch.setattr("poam_ros.mapping.resurvey.is_simulated", lambda folder: False)
     still = [pair(seed, scoured=False) for seed in range(20)]
     scoured = [pair(seed, scoured=True) for seed in range(20, 40)]
     every = still + scoured
@@ -186,10 +185,9 @@ def test_scours_of_surveyed_lakes_are_found_and_nothing_else(monkeypatch):
 
 
 @pytest.mark.soak
-def test_levels_of_days_are_no_change_if_that_was_said(monkeypatch):
+def test_levels_of_days_are_no_change_if_that_was_said():
     from lake_pairs import pair
 
-    monkeypatch.setattr("poam_ros.mapping.resurvey.is_simulated", lambda folder: False)
     still = [pair(seed, scoured=False, off=0.05, said=0.05) for seed in range(5000, 5020)]
     scoured = [pair(seed, scoured=True, off=0.05, said=0.05) for seed in range(5100, 5120)]
     every = still + scoured

@@ -13,6 +13,7 @@ from poam_ros.outputs import folder as files
 from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves, draw_soundings
 from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
 from poam_ros.outputs.held_out import COLUMNS
+from poam_ros.outputs.run import Run
 
 NAN, INF = float("nan"), float("inf")
 ROOM = 0.05  # of an axis' height
@@ -131,7 +132,7 @@ def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, monkeypatch, wid
     places = np.array([[1.0, 1.0], [width + 8.0, 5.0], [9.0, height + 3.0]])
     files.write_samples(tmp_path / "samples.csv", places, np.full(3, -8.0))
     monkeypatch.setattr(figures, "save_figure", lambda figure, path: figure)
-    figure = figures.draw_sounding_map(tmp_path)
+    figure = figures.draw_sounding_map(Run.open(tmp_path))
     figure.canvas.draw()
     panels = [axis for axis in figure.axes if axis.images]
     assert len(panels) == 2
@@ -148,9 +149,9 @@ def test_validation_shows_depths_of_what_is_under_water(tmp_path, monkeypatch, l
     ones = np.ones(9)
     rows = np.column_stack((np.arange(9), ones, ones * 2, z, z + 0.5, ones, 0 * ones, ones))
     files.write_table(tmp_path / "held_out.csv", COLUMNS, rows[:, : len(COLUMNS)].tolist())
-    files.write_config(tmp_path / "config.yaml", {"water_level": level})
+    files.write_config(tmp_path / "config.yaml", {"water": {"level": level}})
     monkeypatch.setattr(figures, "save_figure", lambda figure, path, dpi: figure)
-    against, where, bar = figures.draw_validation(tmp_path).axes
+    against, where, bar = figures.draw_validation(Run.open(tmp_path)).axes
     assert against.get_xlabel() == f"measured {name} (m)" and name in bar.get_xlabel()
     assert against.lines[0].get_xdata()[0] == first
     error = where.collections[0].get_array()

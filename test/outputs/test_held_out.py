@@ -20,6 +20,7 @@ from poam_ros.outputs.held_out import (
     split_off,
     write_validation,
 )
+from poam_ros.outputs.run import Run
 from poam_ros.outputs.scoring import log_loss
 
 
@@ -88,7 +89,7 @@ def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
     )
     for accepted in (np.arange(4000) >= 40, np.zeros(4000, dtype=bool)):
         write_validation(tmp_path, replace(held, accepted=accepted))
-        figures.draw_validation(tmp_path)
+        figures.draw_validation(Run.open(tmp_path))
     counts = [len(figure.axes[1].collections[0].get_offsets()) for figure in drawn]
     assert counts == [3960, 4000]  # all where none is accepted
 

@@ -20,7 +20,6 @@ from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
-from poam_ros.outputs.exports import chart as charts
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import (
@@ -34,6 +33,7 @@ from poam_ros.outputs.html_report import (
 )
 from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
 from poam_ros.outputs.results import write_refused
+from poam_ros.outputs.run import Run
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
 
 
@@ -50,7 +50,7 @@ def run(tmp_path):
     files.write_map(folder / "map.npz", drawn)
     files.write_samples(folder / "samples.csv", grid.points[::5], z.ravel()[::5])
     config = {
-        "log": "<script>alert(1)</script>.csv", "seed": 3, "water_level": 1.0,
+        "log": "<script>alert(1)</script>.csv", "seed": 3, "water": {"level": 1.0},
         "samples": {"mapped": 120, "false_echoes": 4, "not_a_number": 2},
         "model": {"method": "nngp"},
     }  # fmt: skip
@@ -89,7 +89,7 @@ def read(path):
 
 def test_a_report_is_complete_in_its_file(run):
     draw_hypsometry(run)
-    page, words = read(write_report(run))
+    page, words = read(write_report(Run.open(run)))
     assert len(page.sources) == 3
     for source in page.sources:
         assert b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
@@ -111,7 +111,7 @@ def test_the_area_of_the_outline_is_beside_that_of_the_water(run, outline, words
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     config["outline"] = {"file": "shore.geojson", "area": outline}
     files.write_config(run / "config.yaml", config)
-    found = summary(run, depth_chart(run))["area"]
+    found = summary(Run.open(run), depth_chart(Run.open(run)))["area"]
     assert found.startswith(words)
     assert found.endswith("water level" if "near" in words else "outline")
 
@@ -127,14 +127,14 @@ def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):
         "odometry_topic": "/boat/odom",
     }
     files.write_config(run / "config.yaml", config)
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "/srv" not in words and "my survey" not in words
     assert "monday.csv, tuesday.csv" in words and "shore.geojson (494,577 m\u00b2)" in words
     assert "command: poam map monday.csv --outline=shore.geojson" in words
     assert "odometry_topic: /boat/odom" in words
     assert "Measured 2025-01-17 to 2025-01-18. Report of 20" in words
     files.write_config(run / "config.yaml", {**config, "measured": config["measured"][:1] * 2})
-    assert "Measured 2025-01-17. Report" in read(write_report(run))[1]
+    assert "Measured 2025-01-17. Report" in read(write_report(Run.open(run)))[1]
     assert "2025-01-17 16:03:35 to 2025-01-18 09:00:00 UTC" in words
     assert words.index("TVU (total vertical uncertainty)") < words.index("within the TVU")
 
@@ -146,7 +146,7 @@ def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(
         "remarks": "For <us>", "gauge": "9 readings in levels.csv", "contour_interval": 0.75,
     }  # fmt: skip
     files.write_config(run / "config.yaml", config)
-    path = write_report(run)
+    path = write_report(Run.open(run))
     _, words = read(path)
     assert "<h1>Lake &lt;One&gt;</h1>" in path.read_text() and "Bathymetry of" not in words
     assert re.search(r"draught\s+0.35 m, added to all depths", words)
@@ -158,37 +158,37 @@ def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(
 
 
 def test_a_report_says_whether_volumes_include_an_error_of_level(run):
-    assert "include no error of the water level" in read(write_report(run))[1]
+    assert "include no error of the water level" in read(write_report(Run.open(run)))[1]
     config = files.yaml.safe_load((run / "config.yaml").read_text()) | {"level_error": 0.05}
     files.write_config(run / "config.yaml", config)
-    words = read(write_report(run))[1]
+    words = read(write_report(Run.open(run)))[1]
     assert "draught of 0.05 m (standard deviation)" in words and "include no error" not in words
 
 
 def test_held_out_errors_are_in_the_report(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
     (run / "validation.json").write_text(json.dumps(scores))
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
     assert "the screening leaves out" not in words and "took part" not in words
     every = {**scores, "count": 9, "mae": 1.7}
     (run / "validation.json").write_text(json.dumps({**scores, "all": every}))
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "0.400 m" in words and "with the 2 that the screening leaves out of the map" in words
     assert "mean absolute error 1.70 m" in words
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     files.write_config(run / "config.yaml", {**config, "calibration": ["level of Monday: ..."]})
-    assert "Held-out soundings took part in the calibration" in read(write_report(run))[1]
+    assert "Held-out soundings took part in the calibration" in read(write_report(Run.open(run)))[1]
     (run / "validation.json").write_text("{")
     with pytest.raises(InputError, match=r"validation\.json: expected scores"):
-        write_report(run)
+        write_report(Run.open(run))
 
 
 def test_a_georeferenced_map_has_north_arrow_and_graticule(run):
     pytest.importorskip("rasterio")
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     files.write_config(run / "config.yaml", {**config, "origin": [52.3, 13.0], "heading": 30.0})
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "North up, WGS 84" in words
 
 
@@ -196,7 +196,7 @@ def test_a_map_without_a_value_has_a_report(run):
     drawn = files.read_map(run / "map.npz")
     files.write_map(run / "map.npz", drawn.only(np.zeros(drawn.grid.shape, dtype=bool)))
     (run / "volume.csv").unlink()
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "no cell has a value" not in words and "Volume" not in words.split("Method")[0]
 
 
@@ -244,12 +244,12 @@ def crossings(left_out: bool) -> CrossingTable:
 
 
 def test_crossings_have_figures_a_map_and_a_table(run):
-    before = write_report(run).read_text(encoding="utf-8")
+    before = write_report(Run.open(run)).read_text(encoding="utf-8")
     assert "Crossings" not in before
     crossings(left_out=True).write(run)
     bias = Bias("<i>L2", 1, -0.1, -0.4, 0.2, False)
     write_lines(run, [("<i>L2", "", bias, 0, "agrees"), ("", "2025-01-12", bias, 0, "agrees")])
-    text = write_report(run).read_text(encoding="utf-8")
+    text = write_report(Run.open(run)).read_text(encoding="utf-8")
     assert text.count("<img") == before.count("<img") + 1  # lines without names have no figure
     for said in ("<td>0.500 m</td>", "within the limit of Order 1a", "<td>50.0 %</td>",
                  "&lt;i&gt;L2", ">-0.10<small>-0.40 to 0.20</small></td>",
@@ -303,7 +303,7 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     assert labels["L1"][1] == 9 and labels["a line of a\u2026"][1] == 29
     (marks,) = [line for line in axis.lines if line.get_marker() == "x"]
     assert marks.get_xydata().tolist() == [[30, 20], [31, 20]]
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "a colour for each survey line" in words and "2 soundings left out as false" in words
 
 
@@ -317,7 +317,7 @@ def test_all_false_echoes_of_a_log_are_drawn(run):
     files.write_table(run / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
     chart = read_chart(run, ExportSettings())
     np.testing.assert_allclose(screened_out(chart), places[:, :2])
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert "1500 soundings left out as false" in words
 
 
@@ -455,7 +455,7 @@ def test_nothing_is_cut_on_a_phone_or_a_page(run, tmp_path, medium, width):
     write_lines(run, [(long.name, "", long, 0, "other false echoes, 2 soundings left out")])
     draw_hypsometry(run)
     report = tmp_path / "report.html"
-    text = write_report(run).read_text(encoding="utf-8")
+    text = write_report(Run.open(run)).read_text(encoding="utf-8")
     interval = "<small>112,345,678 to 123,456,789</small>"
     huge = re.sub(r">\d,\d\d\d<", f">112,345,678{interval}<", text)
     assert huge.count(interval) >= 2
@@ -474,9 +474,8 @@ def test_of_many_lines_the_worst_ten_are_shown(run):
     crossings(left_out=False).write(run)
     biases = [Bias(f"L{i}", 1, 0.01 * i, 0.0, 1.0, False) for i in range(13)]
     write_lines(run, [(bias.name, "", bias, 0, "agrees") for bias in biases])
-    shown, _, folded = (
-        write_report(run).read_text(encoding="utf-8").partition("<summary>The other 3 lines")
-    )
+    page = write_report(Run.open(run)).read_text(encoding="utf-8")
+    shown, _, folded = page.partition("<summary>The other 3 lines")
     assert shown.index("<td>L12<") < shown.index("<td>L3<") and "<td>L2<" not in shown
     assert all(f"<td>L{i}<" in folded for i in range(3))
 
@@ -498,18 +497,18 @@ def test_the_outline_is_drawn_as_it_is(run):
 
 def test_crossings_of_an_older_version_are_read(run):
     (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,10,0.25\n")
-    assert "0.250 m" in write_report(run).read_text(encoding="utf-8")
+    assert "0.250 m" in write_report(Run.open(run)).read_text(encoding="utf-8")
     assert np.isnan(CrossingTable.read(run / "crossings.csv").depth).all()
     (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,ten,0.25\n")
     with pytest.raises(InputError, match="expected numbers"):
-        write_report(run)
+        write_report(Run.open(run))
 
 
 def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
     files.write_config(run / "config.yaml", {"nodes": {"mapper": {"a": 1}, "planner": {"a": 2}}})
     refused = RefusedPings.of([RefusedPing("no_odometry", n, 0, *NOWHERE) for n in (3, 4)])
     write_refused(run, refused)
-    _, words = read(write_report(run))
+    _, words = read(write_report(Run.open(run)))
     assert re.search(r"in the map\s+120", words) and re.search(r"refused: no odometry\s+5", words)
     assert "SIMULATED" not in words and "simulated" not in words
     assert "mapper:" in words and "planner:" in words  # they differ
@@ -517,10 +516,10 @@ def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
 
 def test_contours_of_uncertain_depths_are_dashed(run):
     drawn = files.read_map(run / "map.npz")
-    assert "dashed" not in write_report(run).read_text(encoding="utf-8")
+    assert "dashed" not in write_report(Run.open(run)).read_text(encoding="utf-8")
     variance = np.where(drawn.grid.y[:, None] > 20, 4.0, drawn.variance)
     files.write_map(run / "map.npz", replace(drawn, variance=variance))
-    assert "dashed where" in write_report(run).read_text(encoding="utf-8")
+    assert "dashed where" in write_report(Run.open(run)).read_text(encoding="utf-8")
     axis = blank_figure((4, 4)).subplots()
     _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
     solid, dashed, whole = axis.collections
@@ -568,7 +567,7 @@ def test_the_first_printed_page_has_the_chart(run, tmp_path):
     (run / "validation.json").write_text(json.dumps(scores))
     with Browser(program, tmp_path / "profile", (672, 1000)) as browser:
         browser.tell("Emulation.setEmulatedMedia", media="print")
-        browser.open(write_report(run).as_uri())
+        browser.open(write_report(Run.open(run)).as_uri())
         browser.until("document.images.length && [...document.images].every(i => i.complete)")
         chart = "document.querySelector('figure').getBoundingClientRect().bottom"
         # 265 mm, the height of A4 between its margins, in 1/96 inch.
@@ -577,17 +576,8 @@ def test_the_first_printed_page_has_the_chart(run, tmp_path):
         assert browser.evaluate(heads), "a head is printed on each page of its table"
 
 
-def test_figures_report_and_summary_read_map_and_soundings_once(run, monkeypatch, capsys):
-    names = []
-    for reader in ("read_map", "read_table"):
-        read_file = getattr(charts, reader)
-
-        def told(path, *more, read_file=read_file):
-            names.append(path.name)
-            return read_file(path, *more)
-
-        monkeypatch.setattr(charts, reader, told)
-    print_summary(run, draw_figures(run))
-    assert sorted(names) == ["map.npz", "samples.csv"]
+def test_figures_report_and_summary_are_made_of_one_run(run, capsys):
+    opened = Run.open(run)
+    print_summary(opened, draw_figures(opened))
     said = capsys.readouterr().out
     assert "report.html" in said and "1.10 to 5.30 m below" in said

@@ -18,8 +18,8 @@ from toy import Toy, ToyOptions
 
 from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.config import is_simulated, read_config
 from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import tvu_ratio
 from poam_ros.ros.common.clouds import read_map_cloud
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
@@ -89,7 +89,7 @@ def test_a_map_of_a_simulation_says_so_wherever_it_is_saved(ring, eventually, tm
     for folder, simulated in zip(
         sorted((tmp_path / "saved").iterdir()), (False, True, True), strict=True
     ):
-        assert is_simulated(folder) == simulated
+        assert Run.open(folder).simulated == simulated
         with rasterio.open(folder / "map.tif") as raster:
             assert any("SIMULATED" in text for text in raster.tags().values()) == simulated
 
@@ -116,7 +116,7 @@ def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
             folder.name.removeprefix("map-") in file.tags()["title"]
             and "save.formats" in file.tags()["settings"]
         )
-    level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water.level"]
+    level = Run.open(folder).node("mapper")["water.level"]
     assert level == 1.5
 
     tide = p.vehicle.create_publisher(Float64, "water_level", SENSOR_PUBLISH)
@@ -130,7 +130,7 @@ def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
     assert p.ask().success
     earlier, later = sorted((tmp_path / "saved").iterdir())
     assert earlier == folder and later.name.startswith("map-002-")
-    level = read_config(later / "config.yaml")["nodes"]["mapper"]["water.level"]
+    level = Run.open(later).node("mapper")["water.level"]
     assert level == 2.5
 
 

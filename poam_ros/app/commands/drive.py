@@ -332,6 +332,8 @@ def progress(drive: Drive, now: Moment) -> Progress:
 
 def _sum_up(drive: Drive) -> None:
     """Print a summary of the mission, and what to do next."""
+    from ...outputs.run import Run
+
     if drive.session is None or drive.guidance is None:
         print_wrapped(f"no position: {drive.origin_fault}; nothing was mapped")
         return
@@ -356,13 +358,13 @@ def _sum_up(drive: Drive) -> None:
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])
     if (folder / "map.npz").exists():
-        chart = None
+        chart, run = None, Run.open(folder)
         try:
-            chart = draw_figures(folder)
+            chart = draw_figures(run)
         except OSError as error:
             drive.incomplete = True
             print(f"warning: no figures in {folder} ({error.strerror})")
-        print_summary(folder, chart)
+        print_summary(run, chart)
     else:
         print(f"no map yet; results: {folder}")
     if mission.state != DONE:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...core.settings import rows
 from ...outputs.exports.chart import ExportSettings
 from ...outputs.exports.formats import FORMATS, export, export_settings
+from ...outputs.run import Run
 from ..command import add_setting, add_settings
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
@@ -57,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
         given["origin"] = tuple(given["origin"])
     if "water.level" in given:
         given["water_level"] = given.pop("water.level")
-    settings = export_settings(args.run, args.to, given)
-    for path in export(args.run, args.to, settings, args.section):
+    opened = Run.open(args.run)
+    settings = export_settings(opened, args.to, given)
+    for path in export(opened, args.to, settings, args.section):
         print(path)
     return 0

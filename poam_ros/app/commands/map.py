@@ -23,6 +23,7 @@ from ...models.prior import read_prior
 from ...models.registry import MODELS
 from ...outputs.exports.chart import ExportSettings
 from ...outputs.exports.contours import levels_of
+from ...outputs.run import Run
 from ...planning.tvu import ORDERS
 from ..command import (
     Parser,
@@ -178,8 +179,9 @@ def run(args: argparse.Namespace) -> int:
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         mapped = _map(args, survey, outline, folder, client)
-    chart = draw_figures(folder, validated=bool(args.hold_out or args.folds))
-    print_summary(folder, chart)
+    run = Run.open(folder)
+    chart = draw_figures(run, validated=bool(args.hold_out or args.folds))
+    print_summary(run, chart)
     if mapped.suspected:
         print_suspected(mapped.suspected, args.given)
     return 0
@@ -340,33 +342,31 @@ def _print_validation(found: Validation) -> None:
         print(found.beside)
 
 
-def draw_figures(folder: Path, validated: bool = False) -> Chart | None:
+def draw_figures(run: Run, validated: bool = False) -> Chart | None:
     """Draw a run's figures and write its report, and print where; returns the report's chart, None
     without matplotlib."""
-    from ...outputs.exports.chart import read_shown
     from ...outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
     from ...outputs.html_report import depth_chart, write_report
     from ...outputs.volume import FILE
 
     with figures():
-        shown = read_shown(folder)
-        print(f"figure:  {draw_sounding_map(folder, shown)}")
+        print(f"figure:  {draw_sounding_map(run)}")
         if validated:
-            print(f"figure:  {draw_validation(folder)}")
-        if (folder / FILE).exists():
-            print(f"figure:  {draw_hypsometry(folder)}")
-        chart = depth_chart(folder, shown)
-        print(f"report:  {write_report(folder, chart)}")
+            print(f"figure:  {draw_validation(run)}")
+        if (run.folder / FILE).exists():
+            print(f"figure:  {draw_hypsometry(run.folder)}")
+        chart = depth_chart(run)
+        print(f"report:  {write_report(run, chart)}")
         return chart
     return None
 
 
-def print_summary(folder: Path, chart: Chart | None = None) -> None:
+def print_summary(run: Run, chart: Chart | None = None) -> None:
     """Print the summary and the next command. ``chart``: of the run's report; None: read here."""
     from ...outputs.html_report import depth_chart, summary
 
-    chart = depth_chart(folder) if chart is None else chart
-    for name, text in summary(folder, chart).items():
+    folder, chart = run.folder, depth_chart(run) if chart is None else chart
+    for name, text in summary(run, chart).items():
         print_wrapped(f"{name}: {text}")
     print(f"results: {folder}")
     ending = "gpkg" if chart.place is None else "geojson"

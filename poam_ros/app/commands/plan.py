@@ -126,20 +126,20 @@ def run(args: argparse.Namespace) -> int:
 def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray | None]:
     """What is known of the bottom, the area of the survey, and goals before it [K, 2] in m."""
     from ...mission.guidance import given_places
-    from ...outputs.exports.config import recorded
-    from ...outputs.folder import read_map, read_table
+    from ...outputs.run import Run
     from ...planning.forecast import Bottom
 
     if args.workspace and args.workspace_degrees:
         raise InputError("workspace: expected it in metres or in degrees, got both")
-    known = {} if args.like is None else recorded(args.like)
+    run = None if args.like is None else Run.open(args.like)
+    known = {} if run is None else run.recorded
     values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
     values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
     values |= known | vars(args)
     values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
     if args.workspace is None:
         values |= place_in_metres(values)
-    if args.like is None:
+    if run is None:
         if args.depth is None or values["workspace"] is None:
             raise InputError(
                 "expected --depth and --workspace (or --workspace-degrees, --set areas.file=FILE) "
@@ -148,11 +148,10 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
         low, high = args.deviation
         bottom = Bottom.stated(low, high, args.depth, args.noise)
     else:
-        drawn = read_map(args.like / "map.npz")
-        pings = read_table(args.like / "samples.csv", ("x", "y"))
         given = vars(args)["water.level"]
         level = known.get("water_level", 0.0) if given is None else given
-        bottom = Bottom.of_map(drawn, np.column_stack((pings["x"], pings["y"])), level)
-        values["workspace"] = values["workspace"] or drawn.grid.borders.bounds
+        xy = np.column_stack((run.samples["x"], run.samples["y"]))
+        bottom = Bottom.of_map(run.drawn, xy, level)
+        values["workspace"] = values["workspace"] or run.drawn.grid.borders.bounds
     workspace = Extent.of(values["workspace"])
     return bottom, instance(AreaSettings, values).open(workspace), given_places(values)[0]

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.files import atomic_write
 from ...core.geometry import path_length
-from ...core.settings import Setting, flat, instance, rows
+from ...core.settings import Setting, instance, rows
 from ...mavlink.settings import PlaceSettings
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
@@ -26,8 +26,8 @@ from ..command import Parser, add_settings
 
 if TYPE_CHECKING:
     from ...core.geometry import Extent
-    from ...core.maps import ElevationMap
     from ...mavlink.frame import LocalFrame
+    from ...outputs.run import Run
 
 SURVEYS = ("boustrophedon", *PILOTS)
 SURVEY = Setting("survey", "boustrophedon", "Survey to write", choices=SURVEYS)
@@ -55,7 +55,7 @@ def add_arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the plan; returns the exit status."""
     from ...mavlink.plans import FORMATS, Plan, routed
-    from ...outputs.folder import read_map
+    from ...outputs.run import Run
 
     path: Path = args.file
     if path.suffix not in FORMATS:
@@ -63,15 +63,15 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(vars(args)[AFTER.name]) if AFTER.name in vars(args) else None
     if folder is not None and SURVEY.name in vars(args):
         raise InputError("survey: not with --after, which writes where the planner would drive")
-    drawn = None if folder is None else read_map(folder / "map.npz")
-    values = _values(args, folder, drawn)
+    run = None if folder is None else Run.open(folder)
+    values = _values(args, run)
     frame, workspace = _place(values)
     areas = instance(AreaSettings, values).open(workspace)
     draws = np.random.default_rng(values["seed"])
-    if folder is None or drawn is None:
+    if run is None:
         driven = routed(_survey(values, areas, draws), areas)
     else:
-        driven = _ahead(folder, drawn, values, areas, draws)
+        driven = _ahead(run, values, areas, draws)
     if not len(driven):
         raise InputError("areas: no waypoint of the survey can be reached")
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
@@ -95,20 +95,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _values(
-    args: argparse.Namespace, folder: Path | None, drawn: ElevationMap | None
-) -> dict[str, Any]:
-    """The settings by name: defaults, what the folder records, options."""
-    from ...outputs.exports.config import recorded
-
+def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
+    """The settings by name: defaults, what the run records, options."""
     known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
     values: dict[str, Any] = {row.name: row.default for row in known}
     values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
     values["workspace"] = graph.WORKSPACE.default
-    if folder is not None and drawn is not None:
-        values |= {"workspace": drawn.grid.borders.bounds, **recorded(folder)}
+    if run is not None:
+        values |= {"workspace": run.drawn.grid.borders.bounds, **run.recorded}
     values |= vars(args)
-    if values["min_depth"] and folder is None:
+    if values["min_depth"] and run is None:
         raise InputError("min_depth: expected --after as well: only a map says how deep it is")
     return values
 
@@ -130,15 +126,12 @@ def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
 
 
 def _ahead(
-    folder: Path, drawn: ElevationMap, values: dict[str, Any], areas: NavigableArea,
-    draws: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
+    run: Run, values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator
+) -> np.ndarray:
     """Where the planner would drive after the last ping of a map [K, 2], in m."""
     from ...mavlink.plans import planned_ahead
-    from ...outputs.folder import read_table
 
-    pings = read_table(folder / "samples.csv", ("x", "y"))
-    xy = np.column_stack((pings["x"], pings["y"]))
+    drawn, xy = run.drawn, np.column_stack((run.samples["x"], run.samples["y"]))
     planner = PLANNERS[values["planner"]]
     options, routes = instance(planner.options, values), Routes(areas)
     if values["min_depth"] and len(xy):
@@ -146,23 +139,19 @@ def _ahead(
         deep.set_vehicle(values["capture_radius"], values["max_speed"])
         deep.learn(drawn)
         bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
-        deep.sounded(xy[-1], _transducer_height(folder) - bottom)
+        deep.sounded(xy[-1], _transducer_height(run) - bottom)
     return planned_ahead(
         lambda view, situation: planner.path(view, situation, options, draws), drawn, xy, routes,
         values["capture_radius"] / 2, values[DURATION.name] * values["max_speed"],
     )  # fmt: skip
 
 
-def _transducer_height(folder: Path) -> float:
+def _transducer_height(run: Run) -> float:
     """Height of a boat's transducer above the map's datum, in m, from the water level and the sonar
     mount in config.yaml; what is missing there counts as 0."""
-    from ...outputs.exports.config import read_config, recorded
-
-    config = read_config(folder / "config.yaml")
-    mapper = (config.get("nodes") or {}).get("mapper") if isinstance(config, dict) else None
-    offset = flat(mapper).get("sonar.offset") if isinstance(mapper, dict) else None
+    offset = run.node("mapper").get("sonar.offset")
     below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
-    return float(recorded(folder).get("water_level", 0.0)) + below
+    return run.water_level + below
 
 
 def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:

@@ -22,9 +22,9 @@ from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
 from ..crossings import CrossingTable
-from ..folder import OUTLINE, OUTLINE_COLUMNS, read_map, read_table, without_folders
+from ..folder import OUTLINE, OUTLINE_COLUMNS, read_table, without_folders
 from ..results import UnmappedPings, read_unmapped
-from .config import has_its_blanks, is_simulated, settings_of, title_of
+from ..run import Run
 
 #: The note on a map whose pings are simulated.
 SIMULATED = "yes: a simulated vehicle made the soundings, over no real bottom"
@@ -179,44 +179,19 @@ class Chart:
         return f'COMPD_CS["{system.name} + {self.datum.name}",{wkt},{self.datum.wkt}]'
 
 
-#: A run's map, and the columns of its samples.csv for the pings in the map.
-Shown = tuple[ElevationMap, dict[str, np.ndarray]]
-
-
-def read_shown(folder: Path) -> Shown:
-    """The map of a run's folder, and the columns of its samples.csv for the pings in the map.
-
-    A map of `poam map` has values where it was decided to show some. One of a mission has values
-    everywhere, for planners; here it is NaN where the pings say nothing about the bottom.
-
-    Raises:
-        InputError: a file is missing or broken.
-    """
-    drawn = read_map(folder / "map.npz")
-    table = read_table(folder / "samples.csv", ("x", "y"))
-    # Later pings are not in the map.
-    pings = {name: values[: drawn.samples or None] for name, values in table.items()}
-    if "z" in pings and not has_its_blanks(folder):
-        drawn = drawn.only(drawn.known(np.column_stack((pings["x"], pings["y"])), pings["z"]))
-    return drawn, pings
-
-
-def read_chart(
-    folder: Path, settings: ExportSettings, live: bool = False, shown: Shown | None = None
-) -> Chart:
-    """The map of a run's folder (map.npz, samples.csv, config.yaml), ready for export.
+def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) -> Chart:
+    """The map of a run, ready for export.
 
     Args:
-        folder: of the run.
+        run: the run, or its folder.
         settings: how it is exported.
         live: see ``read_unmapped``.
-        shown: what ``read_shown`` returned for it; None: read here.
 
     Raises:
         InputError: if a file is missing or broken, or the vertical datum does not fit.
     """
-    drawn, pings = read_shown(folder) if shown is None else shown
-    track = np.column_stack((pings["x"], pings["y"]))
+    run = Run.of(run)
+    folder, drawn, track = run.folder, run.map, run.xy
     code = settings.vertical_datum
     datum = None if code is None else vertical_datum(code, settings.depth)
     if settings.depth and datum and settings.water_level and not datum.is_water:
@@ -231,14 +206,14 @@ def read_chart(
     if place is not None:
         track, support = place.to_projected(track), place.to_projected(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
-    texts = _provenance(folder, drawn, len(track), settings, datum)
+    texts = _provenance(run, settings, datum)
     others = read_unmapped(folder, live).to_projected(place)
     crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
     if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
         texts["missing"] = f"{missing}; the map of the whole journal: {pasted('map', folder)}"
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
-        crossings, pings.get("line", np.empty(0, dtype=str)),
+        crossings, run.mapped.get("line", np.empty(0, dtype=str)),
         _outline(folder, place),
     )  # fmt: skip
 
@@ -289,17 +264,15 @@ def _north_up(
     return grid, layers
 
 
-def _provenance(
-    folder: Path, drawn: ElevationMap, count: int, settings: ExportSettings, datum: Any
-) -> dict[str, str]:
+def _provenance(run: Run, settings: ExportSettings, datum: Any) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
-    place, config = settings.place, settings_of(folder)
+    place, config, drawn = settings.place, run.shared_once, run.drawn
     level = f"{round(settings.water_level, 3):g} m"
     texts = {
-        "title": title_of(folder, config),
+        "title": run.title,
         **({"remarks": str(config["remarks"])} if config.get("remarks") else {}),
         "software": f"poam_ros {__version__}",
-        "samples": str(count),
+        "samples": str(len(run.xy)),
         **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
         "vertical_datum": f"EPSG:{datum.code} {datum.name}"
@@ -316,7 +289,7 @@ def _provenance(
         "density": "pings per cell; cells with 0 are interpolated",
         "settings": json.dumps(without_folders(config) or None, default=str),
     }
-    if is_simulated(folder):
+    if run.simulated:
         texts["title"] = f"SIMULATED: {texts['title']}"
         texts["simulated"] = SIMULATED
         if drawn.stamp_ns:

@@ -10,9 +10,9 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
-from ..folder import check_run, make_folder
+from ..folder import make_folder
+from ..run import Run
 from .chart import Chart, ExportSettings, read_chart
-from .config import recorded
 from .contours import geojson, geopackage, kml
 from .sections import read_section_lines, sections
 from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
@@ -54,19 +54,18 @@ FORMATS = {
 }
 
 
-def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
+def export_settings(run: Run | Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
     """The export settings of a run: as given, otherwise as recorded in the run.
 
     Args:
-        run: its folder, whose config.yaml may have an origin and a water level.
+        run: the run, or its folder; its settings may have an origin and a water level.
         to: the file; its format may refuse an origin.
         given: fields of ``ExportSettings`` chosen by the user.
 
     Raises:
         InputError: if a value is wrong, there is no such run, or its config.yaml is no YAML.
     """
-    check_run(run)
-    own = recorded(run)
+    own = Run.of(run).recorded
     found = FORMATS.get(to.suffix.lower())
     if given.get("origin") is not None or (found and found.origin == "refused"):
         own = {key: own[key] for key in own if key in ("water_level", "contour_interval")}
@@ -76,12 +75,12 @@ def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSett
 
 
 def export(
-    run: Path, to: Path, settings: ExportSettings, section: Sequence[str] = ()
+    run: Run | Path, to: Path, settings: ExportSettings, section: Sequence[str] = ()
 ) -> list[Path]:
-    """Write the map of a run's folder in the format of the file's ending.
+    """Write the map of a run in the format of the file's ending.
 
     Args:
-        run: the folder.
+        run: the run, or its folder.
         to: the file.
         settings: of the export.
         section: write the values along these lines instead; see ``sections.read_section_lines``.
@@ -99,7 +98,7 @@ def export(
         raise InputError(f"to: expected a .csv file for a section, got {to.name}")
     chart = read_chart(run, settings)
     if "missing" in chart.provenance:
-        log.warning("%s: its map lacks %s", run, chart.provenance["missing"])
+        log.warning("%s lacks %s", chart.provenance["title"], chart.provenance["missing"])
     if section:
         files = sections(chart, to.name, read_section_lines(section, chart.place))
     else:

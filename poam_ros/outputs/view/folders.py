@@ -16,10 +16,10 @@ from ...journal.folder import DATABASE
 from ...journal.tables import read_only
 from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
-from ..exports.config import settings_of, title_of
 from ..figures import CURVES
 from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
+from ..run import Run
 from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
 
@@ -75,11 +75,12 @@ class FolderView:
         try:
             if not (folder / "map.npz").exists():
                 return self._without_map(curves)
-            chart = read_chart(folder, self._settings, live=before.chart is not None)
+            run = Run.open(folder)
+            chart = read_chart(run, self._settings, live=before.chart is not None)
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
-            title = before.title or title_of(folder, {})
+            title = before.title or Run(folder, {}).title
             return replace(before, title=title, waiting=str(error), remarks=(remark,))
         provenance = {
             k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")
@@ -92,7 +93,7 @@ class FolderView:
         if len(pings):
             text += f"; {quantity(len(pings), 'ping')} so far"
         others = read_unmapped(self._folder, live=True)
-        title = title_of(self._folder, settings_of(self._folder))
+        title = Run.open(self._folder).title
         return Scene(
             title, waiting=f"waiting for the first map: {text}", samples=len(pings),
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,

@@ -18,7 +18,7 @@ from ...core.clock import Moment
 from ...core.errors import quantity
 from ...core.settings import instance
 from ...learning.session import SurveySession
-from ...outputs.exports.config import is_simulated
+from ...outputs.run import read_settings
 from ...outputs.saving import SaveSettings, save
 from ..common.node import ManagedNode
 
@@ -115,7 +115,8 @@ class SaveService:
         config: dict[str, Any] = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()
         self._look_for_simulator()
-        if self._simulated or is_simulated(where):  # what was simulated stays so after a restart
+        # What was simulated stays so after a restart.
+        if self._simulated or read_settings(where).get("simulated"):
             config["simulated"] = True
         place, names, failed = save(where, self._settings, drawn, samples, level, config)
         text = f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"

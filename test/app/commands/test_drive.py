@@ -19,7 +19,7 @@ from poam_ros.journal.reader import read_mission
 from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.exports.config import is_simulated, recorded
+from poam_ros.outputs.run import Run
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,17 +118,17 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, no_figures, caps
     assert "end: done: max_samples of 60 reached" in said
     first = read_mission(folder)
     assert len(first.logged.samples) >= 60 and first.mapper["origin"] == [47.3, 8.55]
-    place = recorded(folder)
+    place = Run.open(folder).recorded
     assert place["origin"] == (47.3, 8.55)
     mapped = tmp_path / "mapped"
     quick = ["--method", "nngp", "--set", "nngp.first_steps=5", "--set", "nngp.hidden=8"]
     assert main(["map", str(folder), *quick, "--output", str(mapped)]) == 0
-    assert recorded(mapped) == {"water_level": 0.0, **place}
+    assert Run.open(mapped).recorded == {"water_level": 0.0, **place}
     chart = read_chart(folder, ExportSettings(**place))
     assert np.isfinite(chart.elevation).all()
     assert "&" not in (folder / "config.yaml").read_text()  # nor references of YAML
     # It says everywhere that no boat was there, and has each setting and each count once.
-    assert is_simulated(folder) and is_simulated(mapped)
+    assert Run.open(folder).simulated and Run.open(mapped).simulated
     for texts in (chart.provenance, read_chart(mapped, ExportSettings()).provenance):
         assert texts["title"].startswith("SIMULATED") and texts["simulated"].startswith("yes")
     assert chart.provenance["settings"].count('"pilot_samples"') == 1

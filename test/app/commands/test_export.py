@@ -48,7 +48,7 @@ def test_the_run_s_georeference_and_water_level_are_used(run):
     """As mapped logs and planners record them, and as they are overruled."""
     to = Path("lake.tif")
     assert export_settings(run, to, {}).origin is None
-    config = {"origin": [60.0, 25.0], "heading": 12.0, "water_level": 1.5}
+    config = {"origin": [60.0, 25.0], "heading": 12.0, "water": {"level": 1.5}}
     files.write_config(run / "config.yaml", config)
     found = export_settings(run, to, {"depth": True})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 12.0, 1.5)
@@ -56,7 +56,7 @@ def test_the_run_s_georeference_and_water_level_are_used(run):
     assert (found.origin, found.heading, found.water_level) == ((1.0, 2.0), 0.0, 0.0)
     found = export_settings(run, Path("lake.yaml"), {})
     assert (found.origin, found.heading, found.water_level) == (None, 0.0, 1.5)
-    nodes = {"planner": {"origin": [60.0, 25.0], "heading": 90.0}, "mapper": {"water_level": 2.0}}
+    nodes = {"planner": {"origin": [60.0, 25.0], "heading": 90.0}, "mapper": {"water.level": 2.0}}
     files.write_config(run / "config.yaml", {"nodes": nodes})
     found = export_settings(run, to, {})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 90.0, 2.0)

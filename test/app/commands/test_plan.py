@@ -179,7 +179,7 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
         ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
         ([*STATED, "--speed", "0"], "speed: expected more than 0"),
         ([*STATED, "--noise", "2"], "standard deviation of 2 m"),
-        (["plan", "--like", "nowhere"], "nowhere/map.npz: no such file"),
+        (["plan", "--like", "nowhere"], "RUN: expected the folder of a run"),
     ],
 )
 def test_errors_are_reported(words, said, capsys):

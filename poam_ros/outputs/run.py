@@ -1,0 +1,197 @@
+"""A run's folder as values: its settings, its map and its samples, each read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.files import verify
+from ..core.maps import ElevationMap
+from ..core.reading import read_yaml
+from ..core.settings import flat
+from .folder import check_run, read_map, read_table
+
+if TYPE_CHECKING:
+    import xarray
+
+#: The settings of a run, in its folder.
+CONFIG = "config.yaml"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's or mission's folder. What it holds is read when it is first asked for, and kept.
+
+    Attributes:
+        folder: of the run.
+        settings: the contents of its config.yaml; empty if it has none.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Run:
+        """The run in a folder.
+
+        Raises:
+            InputError: there is no such folder, or its config.yaml is no YAML or damaged.
+        """
+        path = Path(folder)
+        check_run(path)
+        return cls(path, read_settings(path))
+
+    @classmethod
+    def of(cls, run: Run | str | os.PathLike[str]) -> Run:
+        """The run itself, or the one in a folder. Raises as ``open``."""
+        return run if isinstance(run, Run) else cls.open(run)
+
+    @cached_property
+    def drawn(self) -> ElevationMap:
+        """The map as the model drew it: that of a mission has values everywhere, for planners.
+
+        Raises:
+            InputError: map.npz is missing or damaged.
+        """
+        return read_map(self.folder / "map.npz")
+
+    @cached_property
+    def samples(self) -> dict[str, np.ndarray]:
+        """The columns of samples.csv, each [N]: at least x and y, in m.
+
+        Raises:
+            InputError: samples.csv is missing or damaged, or lacks a column.
+        """
+        return read_table(self.folder / "samples.csv", ("x", "y"))
+
+    @cached_property
+    def mapped(self) -> dict[str, np.ndarray]:
+        """As ``samples``, without those that came after the map was drawn."""
+        count = self.drawn.samples or None
+        return {name: values[:count] for name, values in self.samples.items()}
+
+    @cached_property
+    def xy(self) -> np.ndarray:
+        """Places of the samples in the map [N, 2], in m."""
+        return np.column_stack((self.mapped["x"], self.mapped["y"]))
+
+    @cached_property
+    def map(self) -> ElevationMap:
+        """The map; NaN where the samples say nothing about the bottom.
+
+        Raises:
+            InputError: a file is missing or damaged.
+        """
+        drawn, pings = self.drawn, self.mapped
+        # `poam map` decided itself what its map shows.
+        if "shown" in self.settings or "z" not in pings:
+            return drawn
+        return drawn.only(drawn.known(self.xy, pings["z"]))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its pings are simulated."""
+        return bool(self.settings.get("simulated"))
+
+    @property
+    def title(self) -> str:
+        """The title given to `poam map`, or else one with the folder's name, without the map- of a
+        folder that was named after its log."""
+        default = f"Bathymetry of {self.folder.resolve().name.removeprefix('map-')}"
+        return str(self.settings.get("title") or default)
+
+    @cached_property
+    def recorded(self) -> dict[str, Any]:
+        """``origin`` and ``heading`` (degrees), ``water_level`` and ``contour_interval`` (m), as
+        far as the settings have them.
+
+        Those of a mapped log are top-level keys. Of nodes, the planner has the origin and the
+        mapper the level.
+        """
+        config = dict(self.settings)
+        nodes = _mapping(config.pop("nodes", None))
+        places, levels = (
+            flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
+        )
+        level = _number(levels.get("water.level"))
+        interval = _number(config.get("contour_interval"))
+        found: dict[str, Any] = {} if level is None else {"water_level": level}
+        found |= {} if interval is None else {"contour_interval": interval}
+        origin = places.get("origin")
+        # 0, 0 is the planner's default: not given.
+        if isinstance(origin, list) and any(origin):
+            place = tuple(map(_number, origin))
+            if len(place) == 2 and None not in place:
+                found |= {"origin": place, "heading": _number(places.get("heading")) or 0.0}
+        return found
+
+    @property
+    def shared_once(self) -> dict[str, Any]:
+        """The settings; if all nodes of a mission have the same, these are there once."""
+        config, nodes = dict(self.settings), _mapping(self.settings.get("nodes"))
+        if len(nodes) > 1 and all(own == next(iter(nodes.values())) for own in nodes.values()):
+            config["nodes"] = {" and ".join(nodes): next(iter(nodes.values()))}
+        return config
+
+    @property
+    def water_level(self) -> float:
+        """Height of the water surface above the map's datum, in m; 0 if unknown."""
+        return float(self.recorded.get("water_level", 0.0))
+
+    def node(self, name: str) -> dict[str, Any]:
+        """The parameters of a node of a mission, by nested name; empty if it has none."""
+        return flat(_mapping(_mapping(self.settings.get("nodes")).get(name)))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The map as a Dataset over y and x (m): mean (m), variance (m^2) and the model's fields.
+
+        Raises:
+            InputError: xarray is not installed, or a file is missing or damaged.
+        """
+        try:
+            import xarray
+        except ImportError:
+            raise InputError("to_xarray needs xarray (pip install xarray)") from None
+        drawn = self.map
+        layers = {"mean": drawn.mean, "variance": drawn.variance, **drawn.fields}
+        units = {"mean": "m", "variance": "m2", "lengthscale": "m"}
+        return xarray.Dataset(
+            {
+                name: (("y", "x"), np.asarray(values), {"units": units.get(name, "1")})
+                for name, values in layers.items()
+            },
+            {"x": ("x", drawn.grid.x, {"units": "m"}), "y": ("y", drawn.grid.y, {"units": "m"})},
+            {"title": self.title, "samples": drawn.samples},
+        )
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The contents of a run's config.yaml; empty if it has none.
+
+    Raises:
+        InputError: config.yaml is there, but is no YAML or damaged.
+    """
+    path = folder / CONFIG
+    try:
+        verify(path)
+        return _mapping(read_yaml(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: expected YAML ({error})") from None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if known else None
