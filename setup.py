@@ -31,11 +31,11 @@ BENCHMARK = ["distributed>=2023.1", *SIM]
 GEO = ["rasterio>=1.3", "matplotlib>=3.7", "pyproj>=3.3", "pyogrio>=0.7"]
 # `poam view`, and the page to mail.
 VIEW = ["bokeh>=3.4"]
-# Besides pytest, what reads exports back. Newer plyfile, geopandas and pandas would bring
+# Besides pytest, what reads exports back. Newer geopandas and pandas would bring
 # NumPy 2 to a ROS of NumPy 1.
 TEST = [
     "hypothesis>=6.80", "pytest>=7.4", "pytest-xdist>=3.5", "h5py>=3.8", "netCDF4>=1.6",
-    "plyfile>=1.0,<1.1.4", "shapely>=2.0", "geopandas>=0.14,<1.2", "pandas>=2.0,<3",
+    "shapely>=2.0", "geopandas>=0.14,<1.2", "pandas>=2.0,<3",
 ]  # fmt: skip
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]

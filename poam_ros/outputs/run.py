@@ -112,14 +112,15 @@ class Run:
         """``origin`` and ``heading`` (degrees), ``water_level`` and ``contour_interval`` (m), as
         far as the settings have them.
 
-        Those of a mapped log are top-level keys. Of nodes, the planner has the origin and the
-        mapper the level.
+        Those of a mapped log are top-level keys. Of nodes, the mapper has the level, and the
+        planner the origin; in a map saved by the mapper alone, this has both.
         """
         config = dict(self.settings)
         nodes = _mapping(config.pop("nodes", None))
-        places, levels = (
+        planner, levels = (
             flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
         )
+        places = planner if planner.get("origin") else levels
         level = _number(levels.get("water.level"))
         interval = _number(config.get("contour_interval"))
         found: dict[str, Any] = {} if level is None else {"water_level": level}

@@ -24,7 +24,7 @@ from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.results import ResultFolder
-from poam_ros.outputs.saving import SaveSettings, save
+from poam_ros.outputs.saving import save
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
 # Of each folder, and what they are drawn by.
@@ -94,8 +94,7 @@ def finished(tmp_path_factory):
     session = survey.session
     now, samples = session.journal.folder, session.all_samples()
     ResultFolder(str(now)).write(session.map, samples, session.ledger.refused.newest())
-    settings = SaveSettings(formats="csv, ply")
-    save(now, settings, session.map, samples, 0.0, {"a": 1})
+    save(now, session.map, samples, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60
     return folder

@@ -7,13 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.outputs import saving
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.outputs.saving import SaveSettings, save
+from poam_ros.outputs.saving import save
 
 GRID = Grid.cells(Extent(0, 40, 0, 20), 1.0)
 RNG = np.random.default_rng(0)
@@ -22,8 +21,8 @@ XY = RNG.uniform(0, 20, (9, 2))
 PINGS = Samples.of(XY, np.arange(9.0) - 20)
 
 
-def saved(folder, formats="csv", **settings):
-    return save(folder, SaveSettings(formats, **settings), DRAWN, PINGS, 0.0, {"seed": 1})
+def saved(folder):
+    return save(folder, DRAWN, PINGS, {"seed": 1})
 
 
 def test_each_map_has_its_own_folder_with_its_pings(tmp_path):
@@ -38,7 +37,7 @@ def test_each_map_has_its_own_folder_with_its_pings(tmp_path):
 
 def test_concurrent_saves_do_not_affect_each_other(tmp_path, monkeypatch):
     """The second begins in the middle of the first's writing."""
-    export, lock, moved = saving._export, fcntl.flock, threading.Event()
+    write, lock, moved = saving.write_map, fcntl.flock, threading.Event()
     second = threading.Thread(target=lambda: (saved(tmp_path), moved.set()))
 
     def waits(*given):
@@ -50,13 +49,13 @@ def test_concurrent_saves_do_not_affect_each_other(tmp_path, monkeypatch):
         if not second.is_alive() and not moved.is_set():
             second.start()
             assert moved.wait(300)  # it is as far as it comes
-        return export(*given)
+        return write(*given)
 
     monkeypatch.setattr(fcntl, "flock", waits)
-    monkeypatch.setattr(saving, "_export", in_the_middle)
-    first, names, failed = saved(tmp_path)
+    monkeypatch.setattr(saving, "write_map", in_the_middle)
+    first, names = saved(tmp_path)
     second.join(300)
-    assert first.name == "map-001-7-samples" and not failed
+    assert first.name == "map-001-7-samples"
     places = sorted((tmp_path / "saved").iterdir())
     assert [place.name for place in places] == [first.name, "map-002-7-samples"]
     for place in places:
@@ -74,36 +73,4 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not list((tmp_path / "saved").iterdir())
-    assert not saved(tmp_path)[2]
-
-
-def test_one_failing_format_does_not_stop_the_others(tmp_path):
-    _, names, failed = saved(tmp_path, "bag, csv, yaml")
-    assert names == [
-        "config.yaml", "map.csv", "map.csv.yaml", "map.npz", "map.pgm", "map.yaml", "samples.csv",
-    ]  # fmt: skip
-    (fault,) = failed
-    assert fault.startswith("map.bag (to: .bag needs a georeference")
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"formats": "tif, xyz"}, "save.formats: expected names of tif, .* got 'xyz'"),
-        ({"origin": (91.0, 0.0)}, "origin: expected a latitude"),
-        ({"vertical_datum": 5703}, "vertical_datum: expected an origin"),
-    ],
-)
-def test_wrong_settings_are_refused(given, words):
-    with pytest.raises(InputError, match=words):
-        SaveSettings(**given)
-
-
-def test_formats_without_georeference_get_none():
-    settings = SaveSettings("nc, yaml", (17.5, -91.2), 30.0, 5703)
-    assert settings.endings == [".nc", ".yaml"]
-    assert settings.of(".yaml", 1.0) == {"water_level": 1.0}
-    assert settings.of(".nc", 1.0) == {
-        "water_level": 1.0, "origin": (17.5, -91.2), "heading": 30.0, "vertical_datum": 5703,
-    }  # fmt: skip
-    assert SaveSettings("nc", heading=30.0).of(".nc", 0.0) == {"water_level": 0.0}
+    assert saved(tmp_path)[0].is_dir()

@@ -1,6 +1,5 @@
 """`~/save_map` and `map/tvu` of the mapper, on real rclpy; the files are read back."""
 
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -16,8 +15,8 @@ from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 
-from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelEntry
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import tvu_ratio
@@ -29,7 +28,7 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 GIVEN = {
     "method": "toy", "resolution": 5.0, "batch.size": 20, "batch.period": 3600.0,
-    "pilot_samples": 60, "save.formats": "nc, csv",
+    "pilot_samples": 60,
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
     "sonar.offset": [0.0, 0.0, -100.0],
 }  # fmt: skip
@@ -75,9 +74,8 @@ def feed(vehicle, mapper, eventually):
 
 
 def test_a_map_of_a_simulation_says_so_wherever_it_is_saved(ring, eventually, tmp_path):
-    """Also when the simulator has left, and in its GeoTIFF; a mission of a vehicle does not."""
-    rasterio = pytest.importorskip("rasterio")
-    p = ring(output=str(tmp_path), origin=[17.5, -91.2], **{"save.formats": "tif"})
+    """Also when the simulator has left, and in exports; a mission of a vehicle does not."""
+    p = ring(output=str(tmp_path))
     assert p.ask().success
     truth = p.vehicle.create_publisher(PointCloud2, "terrain", LATCHED)
     eventually(lambda: p.vehicle.get_publishers_info_by_topic("terrain"))
@@ -90,34 +88,24 @@ def test_a_map_of_a_simulation_says_so_wherever_it_is_saved(ring, eventually, tm
         sorted((tmp_path / "saved").iterdir()), (False, True, True), strict=True
     ):
         assert Run.open(folder).simulated == simulated
-        with rasterio.open(folder / "map.tif") as raster:
-            assert any("SIMULATED" in text for text in raster.tags().values()) == simulated
+        said = read_chart(folder, ExportSettings()).provenance
+        assert ("SIMULATED" in said["title"]) == simulated
 
 
 def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
-    rasterio = pytest.importorskip("rasterio")
-    place = {"origin": [17.5, -91.2], "save.vertical_datum": 5703, "water.level": 1.5}
-    p = ring(output=str(tmp_path), **{"save.formats": "tif, nc, yaml"}, **place)
+    p = ring(output=str(tmp_path), origin=[17.5, -91.2], heading=30.0, **{"water.level": 1.5})
     first = p.ask()
     assert first.success, first.message
     (folder,) = (tmp_path / "saved").iterdir()
     samples = read_map(folder / "map.npz").samples
     assert folder.name == f"map-001-{samples}-samples" and str(folder) in first.message
-    names = {"config.yaml", "map.nc", "map.npz", "map.pgm", "map.tif", "map.yaml", "samples.csv"}
+    names = {"config.yaml", "map.npz", "samples.csv"}
     assert {path.name for path in folder.iterdir()} == names | {"SHA256SUMS"}
     assert all(name in first.message for name in names)
-    kept, pings = read_map(folder / "map.npz"), read_table(folder / "samples.csv")
+    pings = read_table(folder / "samples.csv")
     assert len(pings["z"]) == samples and pings["z"].max() < -50
-    with rasterio.open(folder / "map.tif") as file:
-        np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
-        assert file.read(3).sum() == samples
-        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
-        assert (
-            folder.name.removeprefix("map-") in file.tags()["title"]
-            and "save.formats" in file.tags()["settings"]
-        )
-    level = Run.open(folder).node("mapper")["water.level"]
-    assert level == 1.5
+    place = {"origin": (17.5, -91.2), "heading": 30.0, "water_level": 1.5}
+    assert Run.open(folder).recorded == place
 
     tide = p.vehicle.create_publisher(Float64, "water_level", SENSOR_PUBLISH)
     eventually(lambda: tide.get_subscription_count())
@@ -150,15 +138,6 @@ def test_the_answer_says_why_nothing_is_saved(ring, eventually, tmp_path):
 def test_without_a_folder_the_answer_names_the_parameters(ring):
     answer = ring().ask()
     assert not answer.success and "set the parameter output or mission_dir" in answer.message
-
-
-def test_a_format_whose_extra_is_missing_is_named_and_the_rest_written(ring, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rasterio", None)
-    answer = ring(output=str(tmp_path), **{"save.formats": "tif, csv"}).ask()
-    assert not answer.success
-    assert "not written: map.tif (map.tif needs rasterio" in answer.message
-    (folder,) = (tmp_path / "saved").iterdir()
-    assert (folder / "map.csv").exists() and not (folder / "map.tif").exists()
 
 
 def test_callbacks_run_while_one_map_at_a_time_is_written(ring, eventually, tmp_path, monkeypatch):
@@ -200,11 +179,6 @@ def test_deactivation_while_writing_is_survived(ring, eventually, tmp_path, monk
     go.set()
     p.mapper.executor.create_task(p.mapper.activate)  # nobody answers after a failed callback
     eventually(lambda: p.mapper.active)
-
-
-def test_a_vertical_datum_without_an_origin_is_refused_at_once(ring):
-    with pytest.raises(InputError, match="vertical_datum: expected an origin"):
-        ring(**{"save.vertical_datum": 5703})
 
 
 def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):

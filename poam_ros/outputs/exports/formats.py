@@ -15,7 +15,7 @@ from ..run import Run
 from .chart import Chart, ExportSettings, read_chart
 from .contours import geojson, geopackage, kml
 from .sections import read_section_lines, sections
-from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
+from .writers import bag, geotiff, nav2, netcdf, page, picture, table
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,6 @@ FORMATS = {
     ".bag": Format(bag, "Bathymetric Attributed Grid", origin="needed", depth=False, crs=True),
     ".nc": Format(netcdf, "NetCDF-CF", crs=True),
     ".csv": Format(table, "XYZ table"),
-    ".ply": Format(surface, "mesh", depth=False),
     ".yaml": Format(nav2, "Nav2 map, with its .pgm", origin="refused", depth=False),
     ".geojson": Format(geojson, "contours, areas and bands", origin="needed"),
     ".gpkg": Format(geopackage, "the same as GeoPackage", crs=True),

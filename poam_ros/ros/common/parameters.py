@@ -19,7 +19,7 @@ from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
-from ...outputs.saving import SaveSettings
+from ...outputs.saving import PlaceSettings
 from ...planning.areas import AreaSettings, one_polygon
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
@@ -65,7 +65,7 @@ MAPPER: tuple[Setting, ...] = (
     ),
     *rows(
         JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
-        SaveSettings,
+        PlaceSettings,
     ),
     replace(
         _TARGET["target.tvu"],

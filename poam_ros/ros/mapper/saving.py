@@ -16,10 +16,9 @@ from std_srvs.srv import Trigger
 
 from ...core.clock import Moment
 from ...core.errors import quantity
-from ...core.settings import instance
 from ...learning.session import SurveySession
 from ...outputs.run import read_settings
-from ...outputs.saving import SaveSettings, save
+from ...outputs.saving import save
 from ..common.node import ManagedNode
 
 BUSY = "another map is being saved"
@@ -30,7 +29,7 @@ LOOK_PERIOD_S = 5.0
 class SaveService:
     """Answers when the files are written, while callbacks and model continue. One at a time.
 
-    Only parameters determine folder and formats: a request has no fields.
+    Only parameters determine the folder: a request has no fields.
 
     Args:
         node: with the parameters.
@@ -45,7 +44,6 @@ class SaveService:
         self, node: ManagedNode, session: SurveySession, now: Callable[[], Moment]
     ) -> None:
         self._node, self._session, self._now = node, session, now
-        self._settings = instance(SaveSettings, vars(node.values))
         self._writing: threading.Thread | None = None
         self._simulated = False
         self._looking = node.create_timer(LOOK_PERIOD_S, self._look_for_simulator)
@@ -118,6 +116,6 @@ class SaveService:
         # What was simulated stays so after a restart.
         if self._simulated or read_settings(where).get("simulated"):
             config["simulated"] = True
-        place, names, failed = save(where, self._settings, drawn, samples, level, config)
+        place, names = save(where, drawn, samples, config)
         text = f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"
-        return not failed, "; not written: ".join([text, *([", ".join(failed)] if failed else [])])
+        return True, text

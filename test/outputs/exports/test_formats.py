@@ -219,34 +219,12 @@ def test_csv(run, drawn, tmp_path):
     assert_provenance(yaml.safe_load(written[0].read_text(encoding="utf-8")))
 
 
-def test_csv_and_ply_without_a_georeference_need_no_extra(run, tmp_path, monkeypatch):
+def test_tables_without_a_georeference_need_no_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
-    for name in ("map.csv", "map.ply", "map.yaml", "map.nc"):
+    for name in ("map.csv", "map.yaml", "map.nc"):
         assert export(run, tmp_path / name, ExportSettings())[-1].exists()
     rows = np.genfromtxt(tmp_path / "map.csv", delimiter=",", names=True)
     assert rows.dtype.names[-1] == "density"
-
-
-@pytest.mark.parametrize("settings", [ExportSettings(), TURNED])
-def test_ply(run, tmp_path, settings):
-    plyfile = pytest.importorskip("plyfile")
-    (path,) = export(run, tmp_path / "map.ply", settings)
-    read, chart = plyfile.PlyData.read(path), read_chart(run, settings)
-    vertex, known = read["vertex"], np.isfinite(chart.elevation).ravel()
-    np.testing.assert_array_equal(np.column_stack((vertex["x"], vertex["y"])),
-                                  chart.grid.points[known])  # fmt: skip
-    np.testing.assert_array_equal(vertex["z"], chart.elevation.ravel()[known])
-    np.testing.assert_allclose(vertex["uncertainty"], chart.uncertainty.ravel()[known], rtol=1e-6)
-    corners = np.stack(read["face"]["vertex_indices"])
-    a, b, c = (np.column_stack((vertex["x"], vertex["y"]))[corners[:, k]] for k in range(3))
-    (ux, uy), (vx, vy) = (b - a).T, (c - a).T
-    area = (ux * vy - uy * vx) / 2
-    np.testing.assert_allclose(area, np.prod(chart.cell) / 2)  # counter-clockwise, half a cell
-    if settings.origin is None:
-        assert len(corners) == 2 * (12 - 1) * (6 - 1)
-    words = dict(line.split(": ", 1) for line in read.comments)
-    assert words["software"] == f"poam_ros {__version__}" and words["samples"] == "5"
-    assert '"seed": 3' in words["settings"]
 
 
 def test_nav2(run, drawn, tmp_path):
@@ -321,7 +299,7 @@ def test_every_format_is_written_beside_and_renamed(run, tmp_path):
         ("map.kml", {}, "expected --origin"),
         ("map.yaml", {"origin": ORIGIN}, "expected no --origin"),
         ("map.bag", {"origin": ORIGIN, "depth": True}, "expected no --depth"),
-        ("map.ply", {"depth": True}, "expected no --depth"),
+        ("map.bag", {"depth": True, "origin": (60.0, 25.0)}, "expected no --depth"),
         ("map.tif", {"vertical_datum": 5703}, "expected --origin"),
         (
             "map.csv",
