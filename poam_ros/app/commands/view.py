@@ -1,32 +1,23 @@
-"""`poam view`: show a run or the live ROS graph in a browser."""
+"""`poam view`: show the folder of a run or a mission in a browser, and follow it."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import logging
-import re
 import secrets
 import signal
 import socket
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError, PoamError, needs_extra, requires_extra
-from ...outputs.exports.chart import ExportSettings
+from ...core.errors import InputError, needs_extra, requires_extra
 from ...outputs.exports.formats import export_settings
-from ...outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
-from ..machine import Finding, problem
-from ..nodes import needs_ros
-from .doctor import NodeStatus, graph_findings, statuses
+from ...outputs.view.scene import Scene
 from .export import add_water_level
 
 if TYPE_CHECKING:
-    from diagnostic_msgs.msg import DiagnosticArray
-
     from ...mapping.edits import Edits
 
 #: ms between two polls of the scene; changes are sent to the browsers at once.
@@ -149,125 +140,23 @@ def is_loopback(address: str) -> bool:
     return address == "localhost" or address.startswith("127.")
 
 
-STATUS_TIMEOUT_S = 10.0  # nodes report once a second
-
-
-class LiveView:
-    """Watches the live graph with a node on a thread of its own; a context manager.
-
-    Args:
-        namespace: of the nodes to watch.
-        settings: how maps are shown.
-
-    Raises:
-        PoamError: ROS 2 does not start.
-    """
-
-    def __init__(self, namespace: str, settings: ExportSettings) -> None:
-        self._namespace, self._settings = namespace, settings
-        self._statuses: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
-        self._known: tuple[int, int] | None = None
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> LiveView:
-        try:
-            self._start()
-        except Exception as error:  # of the middleware's libraries, in many types
-            reason = " ".join(str(error).split())[:200]
-            raise PoamError(f"ROS 2 does not start ({reason})") from None
-        return self
-
-    def _start(self) -> None:
-        import rclpy
-        from diagnostic_msgs.msg import DiagnosticArray
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.signals import SignalHandlerOptions
-
-        from ...ros.common.transport import avoid_shared_memory
-        from ...ros.viewers.graph_monitor import GraphMonitor
-
-        avoid_shared_memory()
-        self._context: Any = rclpy.Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = rclpy.create_node(
-            "poam_view", namespace=self._namespace or None, context=self._context
-        )
-        self._watch = GraphMonitor(self._node, self._settings)
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._spin, name="graph", daemon=True)
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        import rclpy
-
-        self._ended.set()
-        self._thread.join(5.0)
-        self._executor.shutdown()
-        self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
-
-    def scene(self) -> Scene:
-        """The present scene; the same object while nothing has changed."""
-        with self._lock:
-            known = self._watch.version, int(time.monotonic())
-            if known != self._known:
-                self._known = known
-                self._scene = self._watch.scene([_notice(finding) for finding in self._findings()])
-            return self._scene
-
-    def _spin(self) -> None:
-        from ...ros.common.executor import IDLE_S
-
-        while not self._ended.is_set():
-            self._executor.spin_once(timeout_sec=0.1)
-            time.sleep(IDLE_S)
-
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        now = time.monotonic()
-        with self._lock:
-            for name, status in statuses(message).items():
-                if name.strip("/").rpartition("/")[0] == self._namespace:
-                    self._statuses[name] = status, now
-
-    def _findings(self) -> Iterator[Finding]:
-        yield from graph_findings({name: status for name, (status, _) in self._statuses.items()})
-        now = time.monotonic()
-        for name, (_, when) in self._statuses.items():
-            if now - when > STATUS_TIMEOUT_S:
-                yield problem(
-                    f"{name}: silent for {now - when:.0f} s", "check whether it still runs"
-                )
-
-
-def _notice(finding: Finding) -> Notice:
-    return Notice(
-        finding.text, finding.advice, BAD if finding.problem else NOTE if finding.advice else GOOD
-    )
-
-
 NO_BOKEH = needs_extra("poam view", "bokeh", "view")
-NO_RCLPY = f"RUN: expected the folder of a run or mission; {needs_ros('the live graph')}"
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
 _HOST = "Also serve the page under this host name, as behind a proxy. May be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."
 _EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
-_NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", nargs="?", default=None,
-        help="Folder of a run or mission (default: the live ROS graph).")  # fmt: skip
+        help="Folder of a run or mission (default: newest in runs/ or missions/).")  # fmt: skip
     add(
         "--port", type=int, default=5006, help="Port of the page (default: 5006; 0: any free port)."
     )
     add("--address", default="127.0.0.1", help=_ADDRESS)
     add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
-    add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
-    add_water_level(parser, "as recorded; live: 0 until the topic water_level has one")
+    add_water_level(parser, "as recorded")
     add("--edit", action="store_true", help=_EDIT)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
@@ -286,21 +175,10 @@ def run(args: argparse.Namespace) -> int:
     if "water.level" in args:
         given["water_level"] = vars(args)["water.level"]
 
-    if args.run is not None:
-        from ...mapping.edits import Edits
-        from ...outputs.view.folders import FolderView
+    from ...mapping.edits import Edits
+    from ...outputs.view.folders import FolderView, newest
 
-        if args.namespace:
-            raise InputError("--namespace: expected with the live graph only, got RUN as well")
-        folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
-        edits = Edits(args.run) if args.edit else None
-        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host, edits)
-    if args.edit:
-        raise InputError("--edit: expected RUN, the folder of a map by poam map")
-    if importlib.util.find_spec("rclpy") is None:
-        raise InputError(NO_RCLPY)
-    if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
-        raise InputError(f"--namespace: expected a ROS namespace, got {args.namespace}")
-
-    with LiveView(args.namespace, ExportSettings(**given)) as graph:
-        return serve(graph.scene, "the live graph", args.address, args.port, args.allow_host)
+    run = newest() if args.run is None else args.run
+    folder = FolderView(run, export_settings(run, run / "map.html", given))
+    edits = Edits(run) if args.edit else None
+    return serve(folder.scene, str(run), args.address, args.port, args.allow_host, edits)

@@ -29,6 +29,8 @@ FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS,
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
+#: Where folders are looked for if none is named.
+HOMES = Path("runs"), Path("missions")
 Versions = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -99,6 +101,23 @@ class FolderView:
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip
+
+
+def newest() -> Path:
+    """The folder in ``HOMES`` whose files were written last.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = [
+        (known[0], path.parent)
+        for home in HOMES for name in FILES for path in home.glob(f"*/{name}")
+        if (known := _version(path)) is not None
+    ]  # fmt: skip
+    if not found:
+        homes = " or ".join(f"{home}/" for home in HOMES)
+        raise InputError(f"RUN: expected the folder of a run or mission; there is none in {homes}")
+    return max(found)[1]
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

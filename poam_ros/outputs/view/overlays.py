@@ -23,23 +23,15 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
         "line_width": 0.6, "marker": "square"}),
     "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
     "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
-    "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
-    "goal": ("scatter", {"size": 15, "color": "#d6006c", "line_color": "#ffffff",
-        "marker": "star"}),
-    "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
-        "marker": "triangle", "angle": "heading"}),
 }  # fmt: skip
 #: Names in the legend.
 NAMES = {
     "contours": "contours", "track": "track", "crossings": "crossings", "pings": "pings",
-    "support": "support points",
-    "held": "pings held", "refused": "pings refused", "plan": "plan",
-    "goal": "goal", "vehicle": "vehicle",
+    "support": "support points", "held": "pings held", "refused": "pings refused",
 }  # fmt: skip
 #: Columns besides x and y.
 MORE = {
     "pings": ("line",),
-    "vehicle": ("heading",),
     "crossings": ("lines", "difference", "depths"),
     "refused": ("reason", "height", "time"),
 }
@@ -117,10 +109,6 @@ class MapOverlays:
         many = self._shrink("pings", len(scene.pings), FEW)
         self.drawn["pings"].glyph.fill_alpha = max(0.25, many * MARKS["pings"][1]["fill_alpha"])
         self.drawn["track"].glyph.line_alpha = many * MARKS["track"][1]["line_alpha"]
-        if scene.vehicle is not None:
-            x, y, heading = scene.vehicle
-            # The triangle points up where a heading of 0 points east.
-            self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
         refused = thinned_refused_pings(scene.refused)
         self._shrink("refused", len(refused), FEW_REFUSED)
         x, y, _ = refused.xyz.T

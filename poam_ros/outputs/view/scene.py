@@ -1,4 +1,4 @@
-"""What a page shows at one moment, from a folder or the live graph."""
+"""What a page shows at one moment, from a folder."""
 
 from __future__ import annotations
 
@@ -56,33 +56,24 @@ class Scene:
         title: of the page.
         chart: the map; None while there is none.
         waiting: text shown while there is no map.
-        state, reason: of the mission, as published by the planner; empty if unknown.
         samples: accepted pings so far, among them some that are not in the map yet.
         track: where the vehicle was.
         pings: accepted pings with known places.
         line: names of the survey lines of the pings [N]; empty where unknown.
         held: pings that wait for others to confirm them.
         refused: pings that were refused; of a mission the newest of each reason.
-        goal: of the vehicle, one or none.
-        plan: goals that follow.
-        vehicle: x, y in m and heading in rad; None if unknown.
         remarks: messages on the page.
     """
 
     title: str
     chart: Chart | None = None
     waiting: str = ""
-    state: str = ""
-    reason: str = ""
     samples: int = 0
     track: np.ndarray = field(default_factory=_nowhere)
     pings: np.ndarray = field(default_factory=_nowhere)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
     held: np.ndarray = field(default_factory=_nowhere)
     refused: RefusedPings = field(default_factory=RefusedPings.none)
-    goal: np.ndarray = field(default_factory=_nowhere)
-    plan: np.ndarray = field(default_factory=_nowhere)
-    vehicle: tuple[float, float, float] | None = None
     curves: Curves = field(default_factory=Curves)
     remarks: tuple[Notice, ...] = ()
 
@@ -90,36 +81,6 @@ class Scene:
     def somewhere(self) -> bool:
         """Whether there is a map, a track or pings."""
         return self.chart is not None or len(self.track) + len(self.pings) > 0
-
-
-class ThinnedTrack:
-    """A track of any length in a bounded number of places: the longer, the farther apart.
-
-    Args:
-        max_places: maximum number of places.
-    """
-
-    def __init__(self, max_places: int = 4000) -> None:
-        self._places: list[tuple[float, float]] = []
-        self._max_places, self._spacing = max_places, 0.0
-
-    def add(self, x: float, y: float) -> None:
-        """Add a place; it is kept if it is far enough from the last one kept."""
-        if self._places:
-            last_x, last_y = self._places[-1]
-            if np.hypot(x - last_x, y - last_y) <= self._spacing:
-                return
-        self._places.append((x, y))
-        if len(self._places) > self._max_places:
-            places = np.array(self._places)
-            length = float(np.hypot(*np.diff(places, axis=0).T).sum())
-            self._spacing = max(2 * self._spacing, 2 * length / self._max_places)
-            self._places = self._places[::2]
-
-    @property
-    def places(self) -> np.ndarray:
-        """[N, 2], in m."""
-        return np.array(self._places).reshape(-1, 2)
 
 
 def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, ...] = ()) -> Scene:

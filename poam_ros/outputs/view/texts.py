@@ -35,8 +35,6 @@ STYLE = (
     "li.note::before{background:#c9a227}li.bad::before{background:#c8372d}"
     "small{color:#5b6b7b;font-size:13px}"
     ".head{display:flex;align-items:baseline;gap:12px;flex-wrap:wrap}"
-    ".state{padding:1px 9px;border-radius:9px;background:#dfe8ef;font-size:13px}"
-    ".state.paused{background:#f3d9a4}.state.exploring,.state.pilot{background:#cfe8d5}"
     ".wait{display:flex;height:100%;align-items:center;justify-content:center;text-align:center;"
     "font-size:17px;color:#44525f;padding:0 2em}"
     "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
@@ -110,12 +108,8 @@ def wide_table(
 
 
 def head(scene: Scene) -> str:
-    """Title, state and reason, and the number of pings."""
-    parts = [f"<h1>{escape(scene.title)}</h1>"]
-    if scene.state:
-        kind = escape(scene.state, quote=True)
-        parts.append(f'<span class="state {kind}">{escape(scene.state)}</span>')
-    details = [scene.reason] if scene.reason else []
+    """The title and the number of pings."""
+    parts, details = [f"<h1>{escape(scene.title)}</h1>"], []
     made = None if scene.chart is None else scene.chart.provenance.get("samples")
     if made:
         details.append(f"map of {quantity(int(made), 'ping')}")

@@ -128,18 +128,6 @@ def read_refused(message: PointCloud2) -> RefusedPings:
     return RefusedPings(reason, np.arange(len(reason)), stamp_ns, np.column_stack(xyz))
 
 
-def read_points(message: PointCloud2) -> np.ndarray:
-    """The points [N, 3] of a cloud; N may be 0.
-
-    Raises:
-        InputError: a FLOAT32 field x, y or z is missing.
-    """
-    if message.height * message.width == 0:
-        return np.empty((0, 3))
-    layers = _layers(message)
-    return np.column_stack([layers[name].ravel() for name in ("x", "y", "z")])
-
-
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     """The grid and the layers (without x, y) of an organised FLOAT32 cloud, as float64.
 

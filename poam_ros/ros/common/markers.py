@@ -145,10 +145,3 @@ def _points(places: np.ndarray) -> list[Point]:
 def _colour(rgb: tuple[float, float, float]) -> ColorRGBA:
     red, green, blue = rgb
     return ColorRGBA(r=red, g=green, b=blue, a=1.0)
-
-
-def read_support(message: MarkerArray) -> np.ndarray:
-    """The support points of ``write_support`` [M, 2]."""
-    drawn = (marker for marker in message.markers if marker.action == Marker.ADD)
-    places = [(point.x, point.y) for marker in drawn for point in marker.points]
-    return np.array(places).reshape(-1, 2)

@@ -97,11 +97,6 @@ def write_path(points: np.ndarray, stamp_ns: int, frame_id: str, z: float = 0.0)
     return Path(header=header(stamp_ns, frame_id), poses=poses)
 
 
-def read_path(message: Path) -> np.ndarray:
-    """The points of a path [K, 2]."""
-    return np.array([read_pose(pose) for pose in message.poses]).reshape(-1, 2)
-
-
 def write_report(report: MapReport) -> Float64MultiArray:
     """A report as `map/report`, with a labelled dimension for each value.
 

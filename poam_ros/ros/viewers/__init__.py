@@ -1,1 +1,1 @@
-"""Opening RViz with a layout that fits the survey; the graph for `poam view`."""
+"""Opening RViz with a layout that fits the survey."""

@@ -48,14 +48,11 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected with the live graph only"),
-        (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
+        ([], "RUN: expected the folder of a run or mission; there is none in runs/ or missions/"),
     ],
 )
 def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
     pytest.importorskip("bokeh")
-    if arguments[0].startswith("--"):
-        pytest.importorskip("rclpy")
     monkeypatch.chdir(tmp_path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -66,17 +63,33 @@ def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, cap
     assert words in error and error.count("\n") == 1
 
 
-@pytest.mark.parametrize("missing", ["bokeh", "rclpy"])
-def test_missing_packages_are_named(missing, tmp_path, capsys, monkeypatch):
-    if missing == "rclpy":
-        pytest.importorskip("bokeh")
+def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == missing else object()
+        "importlib.util.find_spec", lambda name: None if name == "bokeh" else object()
     )
-    assert main(["view", *([str(tmp_path)] if missing == "bokeh" else [])]) == 2
+    assert main(["view", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
+    assert "pip install 'poam_ros[view]'" in error
+
+
+def test_without_a_name_it_is_the_newest_folder(tmp_path, monkeypatch):
+    pytest.importorskip("bokeh")
+    monkeypatch.chdir(tmp_path)
+    older, newer = write_run(tmp_path / "runs" / "z"), write_run(tmp_path / "runs" / "lake")
+    mission = tmp_path / "missions" / "today"
+    mission.mkdir(parents=True)
+    for folder, when in ((older, 1e9), (newer, 2e9)):
+        for path in folder.iterdir():
+            os.utime(path, (when, when))
+    shown = []
+    monkeypatch.setattr("poam_ros.app.commands.view.serve", lambda *given: shown.append(given[:2]))
+    main(["view"])
+    (mission / "pings.sqlite").touch()
+    os.utime(mission / "pings.sqlite", (3e9, 3e9))
+    main(["view"])
+    assert [what for _, what in shown] == ["runs/lake", "missions/today"]
+    assert shown[0][0]().title == "Bathymetry of lake"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.view import layers, texts
 from poam_ros.outputs.view.layers import LEVEL
-from poam_ros.outputs.view.scene import ThinnedTrack
 from poam_ros.planning.tvu import CONFIDENCE_95
 
 
@@ -84,15 +83,6 @@ def test_large_maps_are_thinned_and_the_cells_keep_their_places(shape, step, tmp
 def test_colours_reach_from_the_first_to_the_last_anchor():
     found = layers.mixed(("#000000", "#ff8000"), 3)
     assert found == ("#000000", "#804000", "#ff8000")
-
-
-def test_a_thinned_track_is_bounded_and_keeps_its_shape():
-    trail, angles = ThinnedTrack(500), np.linspace(0, 6 * np.pi, 20_000)
-    for angle in angles:
-        trail.add(np.cos(angle), np.sin(angle))
-    assert 50 < len(trail.places) <= 500
-    np.testing.assert_allclose(np.hypot(*trail.places.T), 1.0)
-    assert np.hypot(*np.diff(trail.places, axis=0).T).max() < 0.5
 
 
 def test_the_fixtures_are_consistent():
