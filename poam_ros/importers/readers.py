@@ -17,6 +17,7 @@ from ..mapping.soundings import Soundings
 from .bag_files import is_bag
 from .bags import read_recording
 from .features import is_features, read_features
+from .gpx import is_gpx, read_gpx
 from .journals import read_journal
 from .mavlink import read_mavlink
 from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
@@ -30,6 +31,20 @@ log = logging.getLogger(__name__)
 Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
 #: Number of bytes at the beginning of a file by which readers recognise it.
 HEAD = 65_536
+#: What cannot be read, by the ending of its name, and how it becomes what can.
+CONVERTED = {
+    (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet: save its sheet as CSV",
+    (".sl2", ".sl3", ".slg"): "a recording of Lowrance: docs/extend.md has a reader for it, by the "
+    "library sonarlight",
+    (".dat", ".son", ".idx"): "a recording of Humminbird: export it as CSV (HumViewer, PyHum)",
+    (".rsd", ".adm"): "a file of Garmin: export tracks with depths as GPX (HomePort)",
+    (".xtf", ".jsf", ".s7k", ".all", ".kmall", ".gsf", ".hsx"): "a survey of a multibeam or "
+    "side-scan sonar: export soundings as x, y, z (MB-System: mblist)",
+    (".ulg",): "a log of PX4: convert it to CSV (ulog2csv)",
+    (".fit",): "a file of Garmin FIT: convert it to GPX or CSV (gpsbabel)",
+    (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
+    "(recordings of ROS 2: ros2 bag convert)",
+}
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
@@ -72,8 +87,11 @@ READERS: Table[ReaderEntry] = Table(
         RECORDING: ReaderEntry(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
         ),
+        "gpx": ReaderEntry(
+            read_gpx, "tracks and waypoints with depths (.gpx)", is_gpx, ("columns", "units")
+        ),
         "features": ReaderEntry(
-            read_features, "points of GPX, GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
+            read_features, "points of GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
         ),
         "dataflash": ReaderEntry(
             read_mavlink, "log of ArduPilot (.bin, .log)", is_dataflash, LINK_OPTIONS
@@ -117,6 +135,9 @@ def find_reader(path: Path, name: str = "") -> str:
                 return each
         except InputError as error:  # of a package whose reader cannot be loaded
             log.warning("reader %s", error)
+    for endings, what in CONVERTED.items():
+        if path.suffix.lower() in endings:
+            raise InputError(f"{path}: cannot be read, as it is {what}")
     kinds = "; ".join(f"{own}: {READERS[own].kind}" for own in READERS)
     others = f"; installed: {', '.join(READERS.others)}" if READERS.others else ""
     raise InputError(

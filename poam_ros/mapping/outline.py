@@ -20,6 +20,7 @@ from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import millimetres, write_table
 from ..planning import polygons as plane
+from ..planning.area_files import read_areas
 
 #: Maximum number of points, and of pairs of points and sides, that are tested at a time.
 POINTS, PAIRS = 4096, 2_000_000
@@ -121,7 +122,8 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     without a sounding that lies inside another one is an island.
 
     Args:
-        path: GeoJSON, GeoPackage, Shapefile, KML, or another format that pyogrio reads.
+        path: GeoJSON, GeoPackage, Shapefile, KML, the fence or the surveys of a QGroundControl
+            .plan, or another format that pyogrio reads.
         projection: that of the soundings; None: soundings and file share coordinates in m.
         xy: places of the soundings [N, 2], in m.
 
@@ -129,7 +131,9 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
         InputError: the file cannot be read, has no polygon, or none with a sounding in it.
     """
     tree = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
-    if tree is not None and _in_degrees(tree):
+    if path.suffix.lower() == ".plan":
+        found, crs = [(corners,) for _, corners in read_areas(path)[0]], None
+    elif tree is not None and _in_degrees(tree):
         found, crs = _of_geojson(path, tree), None
     else:
         layer = read_layer(path, "an outline in this format")

@@ -135,11 +135,16 @@ def _geojson_goals(content: Any) -> Iterator[Shape]:
 
 
 def _plan(content: Any) -> Iterator[Shape]:
-    """The geofence: inclusions are workspaces, exclusions keep-outs.
+    """The geofence: inclusions are workspaces, exclusions keep-outs; without one, the polygons of
+    surveys.
 
     Source: https://docs.qgroundcontrol.com/master/en/qgc-dev-guide/file_formats/plan.html
     """
     fence = content["geoFence"]
+    if not (fence.get("polygons") or fence.get("circles")):
+        for item in content.get("mission", {}).get("items", ()):
+            if item.get("polygon"):
+                yield WORKSPACE, np.array(item["polygon"], dtype=float)[:, 1::-1]
     for polygon in fence.get("polygons", ()):
         corners = np.array(polygon["polygon"], dtype=float)[:, 1::-1]
         yield WORKSPACE if polygon["inclusion"] else KEEP_OUT, corners

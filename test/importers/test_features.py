@@ -65,18 +65,3 @@ def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp
     assert read_soundings(path).stamp_ns is None
     with pytest.raises(InputError, match=r"attribute time: 03/04/2025 .* may be day/month"):
         read_soundings(path, ReadOptions(times=True))
-
-
-def test_depths_in_an_extension_of_gpx_are_found(tmp_path):
-    rows = "".join(
-        f'<wpt lat="{a:.8f}" lon="{b:.8f}"><extensions><gpxx:WaypointExtension xmlns:gpxx="x">'
-        f"<gpxx:Temperature>17.5</gpxx:Temperature><gpxx:Depth>{c:.3f}</gpxx:Depth>"
-        "</gpxx:WaypointExtension></extensions></wpt>"
-        for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True)
-    )
-    path = tmp_path / "log.gpx"
-    path.write_text(
-        '<?xml version="1.0"?><gpx version="1.1" creator="t" '
-        f'xmlns="http://www.topografix.com/GPX/1/1">{rows}</gpx>'
-    )
-    check(read_soundings(path))

@@ -175,7 +175,7 @@ KINDS = {
     "log.bin": (dataflash, "dataflash", "pymavlink"),
     "log.tlog": (telemetry, "telemetry", "pymavlink"),
     "log.mcap": (blueos, "blueos", "mcap"),
-    "points.gpx": (gpx, "features", "pyogrio"),
+    "points.gpx": (gpx, "gpx", "numpy"),
     "points.geojson": (geojson, "features", "pyogrio"),
     "points.gpkg": (eastings, "features", "pyogrio"),
     "points.shp": (eastings, "features", "pyogrio"),
@@ -324,10 +324,15 @@ def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
 
 
 def test_what_no_reader_knows_is_refused_with_their_names(tmp_path):
-    path = tmp_path / "sonar.sl2"
+    path = tmp_path / "sonar.raw"
     path.write_bytes(b"\1\0\2\0" * 200)
-    with pytest.raises(InputError, match=r"sonar.sl2: no reader recognises this file.*nmea: "):
+    with pytest.raises(InputError, match=r"sonar.raw: no reader recognises this file.*nmea: "):
         read_soundings(path)
+    how = {"sl2": "by the library sonarlight", "xlsx": "save its sheet as CSV", "gz": "unpack it"}
+    for ending, words in how.items():
+        with pytest.raises(InputError, match=rf"sonar.{ending}: cannot be read, as .*{words}"):
+            read_soundings(path.rename(path.with_suffix(f".{ending}")))
+        path = path.with_suffix(f".{ending}")
     with pytest.raises(InputError, match=r"--reader: expected one of mission, .*got 'lowrance'"):
         read_soundings(path, reader="lowrance")
     with pytest.raises(InputError, match=r"No such file"):

@@ -177,3 +177,19 @@ def test_metres_are_not_taken_for_degrees(tmp_path):
 def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"none\.geojson: cannot be read \(No such file"):
         read_outline(tmp_path / "none.geojson", None, SOUNDINGS)
+
+
+def test_the_fence_of_a_plan_is_an_outline(tmp_path):
+    """Latitude comes first; without a fence, a survey's polygon counts."""
+    corners = [[47.0, 8.0], [47.0, 8.01], [47.01, 8.01], [47.01, 8.0]]
+    projection = LocalProjection(47.005, 8.005)
+    fence = {"polygons": [{"inclusion": True, "polygon": corners}], "circles": []}
+    survey = {"type": "ComplexItem", "complexItemType": "survey", "polygon": corners}
+    path = tmp_path / "area.plan"
+    for content in (
+        {"geoFence": fence, "mission": {"items": []}},
+        {"geoFence": {"polygons": [], "circles": []}, "mission": {"items": [survey]}},
+    ):
+        path.write_text(json.dumps(content))
+        found = read_outline(path, projection, np.zeros((1, 2)))
+        assert found.area == pytest.approx(1112 * 760, rel=0.01) and not found.islands
