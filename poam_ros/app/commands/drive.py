@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     from ...outputs.recorder import Progress
     from ..progress import ProgressDisplay
 
-#: Parameters that mean nothing without ROS 2.
-FOR_NODES = ("managed", "goals.action", "frame_id", "sonar.base_frame")
+#: Parameters that mean nothing without ROS 2: here nothing publishes a water level.
+FOR_NODES = (
+    "managed", "goals.action", "frame_id", "sonar.base_frame", "water.await_level",
+    "water.level_timeout",
+)  # fmt: skip
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
 ROWS["workspace"] = graph.WORKSPACE
 PLACES = rows(PlaceSettings)
