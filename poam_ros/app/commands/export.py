@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ...core.errors import InputError
 from ...core.settings import rows
-from ...outputs.exports.chart import ExportSettings
+from ...outputs.exports.chart import UNITS, ExportSettings
 from ...outputs.exports.formats import FORMATS, export, export_settings
+from ...outputs.exports.soundings import export_soundings
 from ...outputs.run import Run
 from ..command import add_setting, add_settings
 
@@ -24,6 +26,12 @@ _SECTION = (
     "Write the map along a line instead, as a .csv with a figure beside it: coordinates X Y ... "
     "(m), or a GeoJSON file of lines."
 )
+_SOUNDINGS = (
+    "Write the soundings of the map instead, in degrees where the map has an origin: as .csv, "
+    ".gpkg or .xyz."
+)
+_UNITS = "Unit of contours and of their interval (default: m)."
+OWN = ("run", "to", "section", "soundings")  # options that are no settings
 _ROWS = {row.name: row for row in rows(ExportSettings)}
 
 
@@ -39,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, [_ROWS["clearance"]])
     add_setting(parser, _ROWS["contour_interval"], text=_CONTOURS, metavar="M")
     add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
+    add("--soundings", action="store_true", help=_SOUNDINGS)
+    add("--units", choices=tuple(UNITS), default=absent, help=_UNITS)
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
     add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
@@ -53,13 +63,19 @@ def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit status."""
-    given = {key: value for key, value in vars(args).items() if key not in ("run", "to", "section")}
+    given = {key: value for key, value in vars(args).items() if key not in OWN}
     if "origin" in given:
         given["origin"] = tuple(given["origin"])
     if "water.level" in given:
         given["water_level"] = given.pop("water.level")
     opened = Run.open(args.run)
     settings = export_settings(opened, args.to, given)
+    if args.soundings:
+        for name in ("section", "units", "contour_interval", "vertical_datum", "clearance"):
+            if vars(args).get(name):
+                raise InputError(f"--{name.replace('_', '-')}: does not apply to --soundings")
+        print(export_soundings(opened, args.to, settings))
+        return 0
     for path in export(opened, args.to, settings, args.section):
         print(path)
     return 0

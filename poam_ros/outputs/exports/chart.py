@@ -26,6 +26,8 @@ from ..folder import OUTLINE, OUTLINE_COLUMNS, read_table, without_folders
 from ..results import UnmappedPings, read_unmapped
 from ..run import Run
 
+#: Units of contours, in m.
+UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288}
 #: The note on a map whose pings are simulated.
 SIMULATED = "yes: a simulated vehicle made the soundings, over no real bottom"
 #: ns; later stamps count from 1970, earlier ones from the start of the run.
@@ -44,6 +46,7 @@ class ExportSettings(Settings):
         crs: use this projected system (``EPSG:N``), not the local projection; empty: none.
         vertical_datum: EPSG code of the map's vertical datum.
         depth: export depths below the water level, positive down, instead of elevations.
+        units: of contours and of the interval between them, a key of ``UNITS``.
 
     Raises:
         InputError: if a value is out of its range.
@@ -55,6 +58,7 @@ class ExportSettings(Settings):
     crs: str = ""
     vertical_datum: int | None = None
     depth: bool = False
+    units: str = "m"
     water_level: float = water_level_setting()
     clearance: float = setting(
         0.0, "Mark cells of a Nav2 map as free where the water is deeper than this at 95 %", "m",
@@ -68,6 +72,8 @@ class ExportSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.units not in UNITS:
+            raise InputError(f"units: expected one of {', '.join(UNITS)}, got '{self.units}'")
         if self.origin is None and (self.heading or self.utm or self.crs):
             raise InputError("heading, utm and crs: expected an origin as well (--origin LAT LON)")
         if self.utm and self.crs:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...core.errors import InputError, requires_extra
 from ..volume import round_step
-from .chart import Chart
+from .chart import UNITS, Chart
 
 #: Approximate number of contours without a given interval; maximum number of any map.
 WANTED, MAX_LEVELS = 12, 1000
@@ -38,9 +38,9 @@ class Feature:
 
     Attributes:
         kind: ``LINE``; ``AREA``, all that is at least as deep; or ``BAND``, where the line may lie.
-        level: of the contour, in m.
+        level: of the contour, in the unit of the settings.
         rings: corners [K, 2] of the line, or of the border and the holes, north-up in m.
-        low, high: widest 95 % interval of the map along the line, in m; None for polygons.
+        low, high: widest 95 % interval of the map along the line; None for polygons.
     """
 
     kind: str
@@ -63,7 +63,8 @@ def contours(chart: Chart) -> list[Feature]:
     """
     with requires_extra("contours", "matplotlib"):
         from contourpy import FillType, LineType, contour_generator
-    values, half = chart.height, chart.uncertainty
+    scale = UNITS[chart.settings.units]
+    values, half = chart.height / scale, chart.uncertainty / scale
     known = values[np.isfinite(values)]
     if not len(known):
         raise InputError("contours: expected a map with values, got none")
@@ -116,6 +117,12 @@ def _turned(ring: np.ndarray, hole: bool) -> np.ndarray:
     return ring if (_area(ring) < 0) == hole else ring[::-1]
 
 
+def _named(chart: Chart) -> str:
+    """The attribute with the level: elevation or depth, with its unit if that is not m."""
+    unit = chart.settings.units
+    return chart.height_name if unit == "m" else f"{chart.height_name}_{unit}"
+
+
 def _attributes(feature: Feature, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": feature.kind, name: feature.level}
     if feature.kind == LINE:
@@ -143,7 +150,7 @@ def geojson(chart: Chart, name: str) -> dict[str, bytes]:
         line = feature.kind == LINE
         kind, places = ("LineString", corners[0]) if line else ("Polygon", corners)
         geometry = {"type": kind, "coordinates": places}
-        properties = _attributes(feature, chart.height_name)
+        properties = _attributes(feature, _named(chart))
         written.append({"type": "Feature", "properties": properties, "geometry": geometry})
     tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
     return {name: json.dumps(tree).encode()}
@@ -157,10 +164,11 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
         texts = [" ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in ring) for ring in rings]
         data = "".join(
             f'<Data name="{key}"><value>{value}</value></Data>'
-            for key, value in _attributes(feature, chart.height_name).items()
+            for key, value in _attributes(feature, _named(chart)).items()
         )
         folders[feature.kind].append(
-            f"<Placemark><name>{feature.level:g} m</name><styleUrl>#{feature.kind}</styleUrl>"
+            f"<Placemark><name>{feature.level:g} {chart.settings.units}</name>"
+            f"<styleUrl>#{feature.kind}</styleUrl>"
             f"<ExtendedData>{data}</ExtendedData>{_kml_geometry(feature, texts)}</Placemark>"
         )
     described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
@@ -211,8 +219,8 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
         path = f"{folder}/contours.gpkg"
         for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
             chosen = [feature for feature in features if feature.kind == kind]
-            rows = [_attributes(feature, chart.height_name) for feature in chosen]
-            names = [chart.height_name, *(("low", "high", "closed") if kind == LINE else ())]
+            rows = [_attributes(feature, _named(chart)) for feature in chosen]
+            names = [_named(chart), *(("low", "high", "closed") if kind == LINE else ())]
             columns = [np.array([row[key] for row in rows], dtype=float) for key in names]
             shapes = np.array([_binary(feature) for feature in chosen], dtype=object)
             try:

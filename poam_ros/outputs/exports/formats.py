@@ -30,6 +30,7 @@ class Format:
         origin: ``needed``, ``taken`` (optional) or ``refused``.
         depth: whether it can hold depths.
         crs: whether it holds a coordinate system; a vertical datum then needs an origin.
+        units: whether heights may be in another unit than m.
     """
 
     write: Callable[[Chart, str], dict[str, bytes]]
@@ -37,6 +38,7 @@ class Format:
     origin: str = "taken"
     depth: bool = True
     crs: bool = False
+    units: bool = False
 
 
 FORMATS = {
@@ -45,9 +47,9 @@ FORMATS = {
     ".nc": Format(netcdf, "NetCDF-CF", crs=True),
     ".csv": Format(table, "XYZ table"),
     ".yaml": Format(nav2, "Nav2 map, with its .pgm", origin="refused", depth=False),
-    ".geojson": Format(geojson, "contours, areas and bands", origin="needed"),
-    ".gpkg": Format(geopackage, "the same as GeoPackage", crs=True),
-    ".kml": Format(kml, "the same as KML", origin="needed"),
+    ".geojson": Format(geojson, "contours, areas and bands", origin="needed", units=True),
+    ".gpkg": Format(geopackage, "the same as GeoPackage", crs=True, units=True),
+    ".kml": Format(kml, "the same as KML", origin="needed", units=True),
     ".png": Format(picture, "picture"),
     ".html": Format(page, "page with picture and numbers"),
 }
@@ -64,12 +66,14 @@ def export_settings(run: Run | Path, to: Path, given: Mapping[str, Any]) -> Expo
     Raises:
         InputError: if a value is wrong, there is no such run, or its config.yaml is no YAML.
     """
-    own = Run.of(run).recorded
+    own = dict(Run.of(run).recorded)
     found = FORMATS.get(to.suffix.lower())
     if given.get("origin") is not None or (found and found.origin == "refused"):
         own = {key: own[key] for key in own if key in ("water_level", "contour_interval")}
     elif "heading" in given:
         raise InputError("heading: needs --origin LAT LON as well")
+    if given.get("units", "m") != "m":
+        own.pop("contour_interval", None)  # which is in m
     return ExportSettings(**{**own, **given})
 
 
@@ -121,6 +125,10 @@ def _checked(to: Path, settings: ExportSettings) -> Format:
         raise InputError(f"to: {ending} is in the map's own frame; expected no --origin")
     if settings.depth and not found.depth:
         raise InputError(f"to: {ending} holds elevations, positive up; expected no --depth")
+    if settings.units != "m" and not found.units:
+        raise InputError(
+            f"units: {ending} is in m; expected --units with contours: .geojson, .gpkg or .kml"
+        )
     if settings.vertical_datum is not None and found.crs and not placed:
         raise InputError(
             f"vertical_datum: {ending} stores it together with the georeference; "

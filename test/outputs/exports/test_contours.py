@@ -120,3 +120,19 @@ def test_levels():
     assert levels_of(np.array([1.0, 3.0]), 1.0) == [2.0]
     with pytest.raises(InputError, match="expected at most 1000 levels"):
         levels_of(np.array([0.0, 100.0]), 0.01)
+
+
+@pytest.mark.parametrize(("unit", "metres"), [("ft", 0.3048), ("fathom", 1.8288)])
+def test_contours_in_another_unit_are_where_those_in_metres_are(unit, metres, lake):
+    _, known = drawn_by(lake, contour_interval=metres)
+    _, found = drawn_by(lake, units=unit, contour_interval=1.0)
+    assert len(found) == len(known) > 5
+    for one, other in zip(found, known, strict=True):
+        assert one.level * metres == pytest.approx(other.level)
+        np.testing.assert_allclose(one.rings[0], other.rings[0], atol=1e-6)
+    settings = ExportSettings(**PLACE, depth=True, units=unit)
+    path = export(lake, lake / "c.geojson", settings)[-1]
+    levels = {f["properties"][f"depth_{unit}"] for f in json.loads(path.read_text())["features"]}
+    assert levels and all(level == round(level, 1) for level in levels)
+    with pytest.raises(InputError, match=r"units: \.tif is in m"):
+        export(lake, lake / "c.tif", settings)
