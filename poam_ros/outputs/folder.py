@@ -42,6 +42,8 @@ BLOCK = 500_000
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Characters for which a cell is quoted.
 TO_QUOTE = re.compile('[,"\n\r]')
+#: Version of the files of a run; config.yaml has it, and others are refused.
+LAYOUT = 1
 #: Settings that are paths.
 PATHS = frozenset(("log", "file", "prior", "model"))
 
@@ -320,9 +322,10 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write a resolved configuration as YAML."""
+    """Write a resolved configuration as YAML, with the layout of the folder's files."""
+    config = {"layout": LAYOUT, **config}
     with atomic_write(path) as file:
-        file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
+        file.write(yaml.safe_dump(config, sort_keys=False, allow_unicode=True).encode())
 
 
 def without_folders(value: Any) -> Any:

@@ -16,7 +16,7 @@ from ..core.files import verify
 from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
-from .folder import check_run, read_map, read_table
+from .folder import LAYOUT, check_run, read_map, read_table
 
 if TYPE_CHECKING:
     import xarray
@@ -42,7 +42,8 @@ class Run:
         """The run in a folder.
 
         Raises:
-            InputError: there is no such folder, or its config.yaml is no YAML or damaged.
+            InputError: there is no such folder, or its config.yaml is no YAML, damaged or of
+                another layout.
         """
         path = Path(folder)
         check_run(path)
@@ -177,16 +178,19 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """The contents of a run's config.yaml; empty if it has none.
 
     Raises:
-        InputError: config.yaml is there, but is no YAML or damaged.
+        InputError: config.yaml is there, but is no YAML, damaged, or of another layout.
     """
     path = folder / CONFIG
     try:
         verify(path)
-        return _mapping(read_yaml(path))
+        found = _mapping(read_yaml(path))
     except FileNotFoundError:
         return {}
     except (OSError, InputError) as error:
         raise InputError(f"{path}: expected YAML ({error})") from None
+    if (layout := found.get("layout", LAYOUT)) != LAYOUT:
+        raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}, of another version")
+    return found
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -79,6 +79,15 @@ def test_a_damaged_configuration_is_refused(tmp_path):
         Run.open(tmp_path)
 
 
+def test_a_run_of_another_layout_is_refused(tmp_path):
+    written(tmp_path, {"title": "Lake"})
+    text = (tmp_path / "config.yaml").read_text()
+    assert text.startswith("layout: 1\n") and Run.open(tmp_path).title == "Lake"
+    (tmp_path / "config.yaml").write_text(text.replace("layout: 1", "layout: 2"))
+    with pytest.raises(InputError, match="expected layout 1, got 2"):
+        Run.open(tmp_path)
+
+
 def test_the_map_as_an_xarray(tmp_path, monkeypatch):
     written(tmp_path)
     run = Run.open(tmp_path)
