@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from .core.geometry import Extent, Grid, map_grid
     from .core.maps import ElevationMap, Predicted, UpdateReport
     from .core.settings import check, setting
-    from .importers.raw import RawSoundings, ReadOptions
+    from .importers.options import ReadOptions
+    from .importers.raw import RawSoundings
     from .importers.readers import ReaderEntry
     from .models.data import Dataset, Prediction
     from .models.interface import ModelState, OnlineModel
@@ -52,7 +53,7 @@ _HOMES = {
     "Predicted": "core.maps",
     "Prediction": "models.data",
     "RawSoundings": "importers.raw",
-    "ReadOptions": "importers.raw",
+    "ReadOptions": "importers.options",
     "ReaderEntry": "importers.readers",
     "Run": "outputs.run",
     "Situation": "planning.situation",

@@ -7,13 +7,14 @@ it is used, and imports what is slow to load only when it runs.
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from .. import __version__
-from ..core.errors import InputError, PoamError
+from ..core.errors import InputError, PoamError, Question
 from .command import INTERRUPTED, Parser, exit_on_interrupt, report_interrupted
 
 #: The commands with their summaries. Each is a module of ``app/commands/`` with the same name.
@@ -49,7 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = parser.parse_args(given[1:])
         if name == "map":  # it records its command line
             args.given = shlex.join(["poam", *given])
-        return command.run(args)
+        status = command.run(args)
+        sys.stdout.flush()
+        return status
+    except Question as asked:
+        print(f"poam {name}: {asked.text}", file=sys.stderr)
+        for when, options in asked.answers.items():  # a command has a line of its own
+            print(f"{when}:\n    {shlex.join(['poam', *given])} {options}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # as by `poam ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..core.errors import InputError, needs_extra
@@ -168,6 +169,12 @@ class _OfSetting(argparse.Action):
                 reason = str(error).removeprefix(f"{self.row.name}: ")
                 raise argparse.ArgumentError(self, reason) from None
         setattr(namespace, self.dest, value)
+
+
+def log_name(path: Path) -> str:
+    """The name of a log for a folder of results; a folder's dots are part of its name."""
+    whole = path.resolve()
+    return whole.name if whole.is_dir() else whole.stem
 
 
 def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting]) -> None:

@@ -47,6 +47,7 @@ FRONT_END = tuple(
 )
 #: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
+CONFIDENCE = "sonar.min_confidence"
 CROP = ("start", "stop")
 CELL_BYTES = 48  # of a map in memory
 #: For recordings and missions, so that the map is the same as on the vehicle.
@@ -78,8 +79,9 @@ def read(args: argparse.Namespace) -> MappingJob:
     mission, bag = names[0] == MISSION, names[0] == RECORDING
     if (mission or bag) and len(names) > 1:
         raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
-    _check(args, mission, bag)
-    _check_read_options(args, [READERS[name] for name in names])
+    readers = [READERS[name] for name in names]
+    _check(args, mission, bag, all("front_end" in reader.heeds for reader in readers))
+    _check_read_options(args, readers)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
@@ -168,15 +170,18 @@ def _check_read_options(args: argparse.Namespace, readers: Sequence[ReaderEntry]
             raise InputError(f"--{name}: does not apply to a {readers[0].kind} ({args.log})")
 
 
-def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
-    """Refuse options that do not fit this kind of log.
+def _check(args: argparse.Namespace, mission: bool, bag: bool, front_end: bool) -> None:
+    """Refuse options that do not fit this kind of log. ``front_end``: whether its readers heed the
+    front end's settings, as of a recording.
 
     Raises:
         InputError: one does not.
     """
     given = vars(args)
     recording = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
-    allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
+    of_tables = (*OF_TABLES, CONFIDENCE)
+    live = (bag or front_end) and not mission
+    allowed = recording if live else OF_MISSIONS if mission else of_tables
     for name in sorted(recording.difference(allowed).intersection(given)):
         raise InputError(f"{name}: for recordings only, got {args.log}")
     if args.workspace_degrees and (mission or bag):
@@ -225,6 +230,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
         units=args.units or "", crs=args.crs, settings=given,
         labels=needed(args.exclusions) | (BOATS if args.calibrate else frozenset()),
         times=args.calibrate or DAY in needed(args.exclusions),
+        trusted=args.trusted, min_confidence=given.get(CONFIDENCE), keel=args.keel,
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -30,6 +30,20 @@ class PoamError(Exception):
 
 class InputError(PoamError, ValueError):
     """An argument, a file or a parameter is wrong: one line and exit status 2 on a command line."""
+
+
+class Question(InputError):
+    """Values of a file may mean several things, or cannot be right.
+
+    Attributes:
+        text: what is asked.
+        answers: options of the command that decide, by when they are right.
+    """
+
+    def __init__(self, text: str, answers: Mapping[str, str]) -> None:
+        words = "; ".join(f"{when}: {options}" for when, options in answers.items())
+        super().__init__(f"{text}. {words[:1].upper()}{words[1:]}" if answers else text)
+        self.text, self.answers = text, answers
 
 
 class TerrainError(InputError):

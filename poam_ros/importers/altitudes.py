@@ -8,20 +8,13 @@ import numpy as np
 
 from ..core.errors import InputError
 from .cells import UNITS
-from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, as_option, plain_column_name
+from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
 from .no_readings import no_readings
+from .questions import Answer, Unclear
 
-#: Names of depths and elevations that are the water's or the ground's, whatever stands beside.
-OF_WATER = (
-    "waterdepth", "sounding", "bottomdepth", "sonardepth", "correcteddepth", "depthbelowsurface",
-    "wassertiefe", "dpt", "dbs", "dbt", "bottomelevation", "bedelevation",
-)  # fmt: skip
-#: A vehicle that dives comes as much nearer to the ground: correlation of changes of depth and
-#: altitude, and their ratio; over so many soundings, of which there are so many times more.
-OPPOSITE, RATIO, LAGS, FEWEST = -0.8, (0.75, 1.33), (1, 5, 25), 20
-#: The ground varies by at least this share of what the depth does; else depth and altitude may be
-#: of one bottom, counted down and up.
-VARIED = 0.2
+#: Words of depths and elevations that are the water's or the ground's, whatever stands beside.
+OF_WATER = {"water", "sounding", "bottom", "sonar", "corrected", "surface", "wassertiefe", "dpt",
+            "dbs", "dbt", "bed", "waterdepth", "bottomdepth", "sonardepth"}  # fmt: skip
 #: Correlation above which depth and altitude may be the same reading.
 SAME = 0.8
 #: At least so many different altitudes below zero are heights above the sea, not lost readings.
@@ -51,13 +44,13 @@ def with_altitudes(
         ground where it is; and which rows have no reading, boolean [N] by reason.
 
     Raises:
-        InputError: the altitude may be above the ground, or above the sea; or ``sound_scale`` is
-            not 1, which applies to depths below the surface.
+        Unclear: the altitude may be above the ground, or above the sea.
+        InputError: ``sound_scale`` is not 1, which applies to depths below the surface.
     """
-    above = altitude * UNITS[columns.altitude_unit or columns.unit] / UNITS[columns.unit]
+    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
     lost = _without_reading(place, above, columns.degrees)
     if not _is_above_ground(columns, height, np.where(lost, np.nan, above), above, where):
-        return replace(columns, altitude="", altitude_unit=""), height, {}
+        return replace(columns, altitude=""), height, {}
     if sound_scale != 1:
         raise InputError(
             f"{where}: water.sound_speed: applies to depths below the surface only, got a "
@@ -82,27 +75,32 @@ def _without_reading(place: np.ndarray, altitude: np.ndarray, degrees: bool) -> 
 def _is_above_ground(
     columns: Columns, height: np.ndarray, known: np.ndarray, every: np.ndarray, where: str
 ) -> bool:
-    """Whether altitudes [N] are; ``known`` are readings, else NaN. Raises an ``InputError`` where
-    they may be."""
+    """Whether altitudes [N] are; ``known`` are readings, else NaN. Raises an ``Unclear`` where they
+    may be."""
     if "altitude" in columns.given:
         return True
     name, beside = columns.height, columns.altitude
-    plain = plain_column_name(name)
-    if plain in OF_WATER or not (every > 0).any() or len(np.unique(every[every < 0])) > BELOW_ZERO:
+    if OF_WATER & {*words_of(name)} or not (every > 0).any():
+        return False
+    if len(np.unique(every[every < 0])) > BELOW_ZERO:
         return False
     kept = np.isfinite(height) & np.isfinite(known)
     depth, above = (height if columns.down else -height)[kept], known[kept]
+    plain = plain_column_name(name)
     sure = bool(ABOVE_GROUND.search(plain_column_name(beside))) or plain in VEHICLE_DEPTHS
     positive = len(depth) > 0 and bool((depth >= 0).mean() > 0.5)
-    if positive and (not _same(depth, above) if sure else _dives(depth, above)):
+    if sure and positive and not _same(depth, above):
         return True
-    upward = "z" if (height < 0).mean() > 0.5 else "depth"
-    raise InputError(
+    own = {("z" if (height < 0).mean() > 0.5 else "depth"): name}
+    raise Unclear(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "
-        f"ground, or an antenna's above the sea. If the ground lies at the two together: --columns "
-        f"{as_option(**{upward: name, 'altitude': beside})}; if {name} is that of the ground: "
-        f"--columns {columns.height_option}"
-    )
+        "ground, or an antenna's above the sea",
+        [
+            Answer("if the ground lies at the two together",
+                   {"columns": {**own, "altitude": beside}}),
+            Answer(f"if {name} is that of the ground", {"columns": own}),
+        ],
+    )  # fmt: skip
 
 
 def _same(depth: np.ndarray, above: np.ndarray) -> bool:
@@ -110,19 +108,3 @@ def _same(depth: np.ndarray, above: np.ndarray) -> bool:
     if len(depth) < 3 or not np.ptp(depth) or not np.ptp(above):
         return False
     return bool(np.corrcoef(depth, above)[0, 1] > SAME)
-
-
-def _dives(depth: np.ndarray, above: np.ndarray) -> bool:
-    """Whether the altitude falls by what the depth rises, above a ground that is not flat."""
-    if np.ptp(depth + above) < VARIED * np.ptp(depth):
-        return False
-    for lag in LAGS:
-        if len(depth) < FEWEST * lag:
-            break
-        down, up = depth[lag:] - depth[:-lag], above[lag:] - above[:-lag]
-        if not np.ptp(down) or not np.ptp(up):
-            continue
-        opposite = np.corrcoef(down, up)[0, 1] < OPPOSITE
-        if opposite and RATIO[0] <= np.std(up) / np.std(down) <= RATIO[1]:
-            return True
-    return False

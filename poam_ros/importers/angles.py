@@ -1,22 +1,22 @@
-"""How a table writes latitude and longitude: degrees, degrees and minutes, integers, N and S."""
+"""How a table writes latitude and longitude: degrees, integers, sides (N, S, E, W)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .cells import angle
+from .cells import angle, is_nothing
 
 #: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
 O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
 SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
 #: Words in a header or a unit by which latitudes are south, or longitudes west.
 OPPOSITE = ({"s", "south"}, {"w", "west"})
+INTEGER = 1e7
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,14 @@ class Angles:
     """How a table writes latitude and longitude.
 
     Attributes:
-        form: a key of ``FORMS``.
+        scale: of the values, per degree.
         columns: by index, of N or S and of E or W; None without one.
         opposite: whether the header says that latitudes are south, and longitudes west.
     """
 
-    form: str = ""
+    scale: float = 1.0
     columns: tuple[int | None, int | None] = (None, None)
     opposite: tuple[bool, bool] = (False, False)
-
-    #: What a value counts, as text.
-    FORMS: ClassVar = {
-        "": "degrees",
-        "radians": "radians",
-        "minutes": "degrees and minutes, as 5223.4567",
-        "1e6": "millionths of a degree",
-        "1e7": "degrees times 10,000,000",
-    }
 
     @classmethod
     def of(
@@ -58,31 +49,35 @@ class Angles:
             units: of each column, from a row of units; empty without one.
 
         Raises:
-            InputError: two forms are possible, or an O may be east or west.
+            InputError: the unit is another one, or an O may be east or west.
         """
-        rows = [row for row in rows if len(row) >= len(header)]
-        texts = [[row[i].strip() for row in rows] for i in range(len(header))]
-        north, east = (_sides_beside(texts, k, n) for k, n in zip(at, ("NS", "EWO"), strict=True))
-        longitude = [text for i in (at[1], east) if i is not None for text in texts[i]]
+        width = max((len(row) for row in rows), default=0)
+        texts = [
+            [row[i].strip() for row in rows if i < len(row) and not is_nothing(row[i])]
+            for i in range(width)
+        ]
+        sides = [_sides_beside(texts, k, n) for k, n in zip(at, ("NS", "EWO"), strict=True)]
+        longitude = [text for i in (at[1], sides[1]) if i is not None and i < width
+                     for text in texts[i]]  # fmt: skip
         if any(map(O_SIDE.fullmatch, longitude)):
             raise InputError(
                 f"{where}: column {shown(header[at[1]])}: O is east in German (Ost), and west in "
                 "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"
             )
-        written = [
-            set(re.findall(r"[a-z]+", f"{header[k]} {units[k] if units else ''}".lower()))
-            for k in at
-        ]
-        columns = north, east
+        names = [f"{header[k]} {units[k] if k < len(units) else ''}".lower() for k in at]
+        written = [set(re.findall(r"[a-z]+", name)) for name in names]
+        if any(words & {"rad", "radians"} for words in written):
+            raise InputError(
+                f"{where}: columns {shown(header[at[0]])}, {shown(header[at[1]])} are in radians; "
+                "expected degrees"
+            )
         south, west = (
             column is None and bool(words & opposite)
-            for column, words, opposite in zip(columns, written, OPPOSITE, strict=True)
+            for column, words, opposite in zip(sides, written, OPPOSITE, strict=True)
         )
-        sides = columns, (south, west)
-        if all(words & {"rad", "radians"} for words in written):
-            return cls("radians", *sides)
-        size = np.abs([[angle(text, comma) for text in texts[k]] for k in at])
-        return cls(_form(size, [header[k] for k in at], where), *sides)
+        values = [[angle(text, comma) for text in texts[k]] if k < width else [] for k in at]
+        columns = sides[0], sides[1]
+        return cls(_scale(values, names, where), columns, (south, west))
 
     @property
     def description(self) -> str:
@@ -96,21 +91,17 @@ class Angles:
         words = [word for word, its in zip(("south", "west"), self.opposite, strict=True) if its]
         if words:
             sides += f", {' and '.join(words)} by the header"
-        return f", places in {self.FORMS[self.form]}{sides}" if self.form or sides else ""
+        form = "degrees" if self.scale == 1 else "degrees times 10,000,000"
+        return f", places in {form}{sides}" if self.scale != 1 or sides else ""
 
     def degrees(self, values: np.ndarray, rows: Sequence[Sequence[str]]) -> np.ndarray:
         """Latitude and longitude [N, 2] from the values of these rows; NaN without a side."""
-        if self.form == "minutes":
-            size = np.abs(values)
-            values = np.copysign(size // 100 + size % 100 / 60, values)
-        elif self.form == "radians":
-            values = np.degrees(values)
-        elif self.form:
-            values = values / float(self.form)
+        values = values / self.scale
         for axis, at in enumerate(self.columns):
             if at is not None:
-                side = [row[at].strip()[:1].upper() if row else "" for row in rows]
+                side = [row[at].strip()[:1].upper() if at < len(row) else "" for row in rows]
                 sign = np.array([SIGNS.get(one, np.nan) for one in side])
+                sign[values[:, axis] == 0] = 1.0  # of no position
                 values[:, axis] = sign * np.abs(values[:, axis])
             elif self.opposite[axis]:
                 values[:, axis] = -np.abs(values[:, axis])
@@ -122,31 +113,30 @@ def _sides_beside(texts: Sequence[Sequence[str]], of: int, names: str) -> int | 
     for i in (of + 1, of - 1):
         cells = texts[i] if 0 <= i < len(texts) else ()
         initials = {cell[:1].upper() for cell in cells}
-        if any(cells) and initials <= set(names) and max(map(len, cells)) <= 5:
+        if cells and initials <= set(names) and max(map(len, cells)) <= 5:
             return i
     return None
 
 
-def _form(size: np.ndarray, names: Sequence[str], where: str) -> str:
-    """The form of absolute latitudes and longitudes [2, N], of the columns of these names.
+def _scale(values: Sequence[Sequence[float]], names: Sequence[str], where: str) -> float:
+    """The values per degree: 1, or 10,000,000 where all are integers beyond any angle.
 
     Raises:
-        InputError: two forms are possible.
+        InputError: they may be millions.
     """
-    size = size[:, np.isfinite(size).all(0) & (size > 0).all(0)]
-    if not size.size or (size.max(1) <= (90, 360)).all():
-        return ""
-    limits, largest = np.array([90.0, 180.0]), size.max(1)
-    if (largest <= 100 * limits + 60).all() and (size % 100 < 60).all():
-        return "minutes"
-    if (size != np.round(size)).any() or largest.max() <= 1e7:
-        return ""
-    named = re.search(r"e-?([67])\b", names[0].lower())
-    fits = [n for n in "67" if (largest <= float(f"1e{n}") * limits).all()]
-    fits = [n for n in fits if not named or n == named[1]]
-    if len(fits) > 1:
-        raise InputError(
-            f"{where}: columns {shown(names[0])}, {shown(names[1])} may be "
-            "degrees times 1e6 or 1e7: write lat_e6,lon_e6 or lat_e7,lon_e7 in the header"
-        )
-    return f"1e{fits[0]}" if fits else ""
+    known = [np.abs([v for v in each if v == v and v != 0]) for each in values]
+    if not all(len(each) for each in known):
+        return 1.0
+    if (known[0].max() <= 90 and known[1].max() <= 360) or any((v % 1 != 0).any() for v in known):
+        return 1.0
+    if (known[0] <= 90 * INTEGER).all() and (known[1] <= 180 * INTEGER).all():
+        said = any("e7" in name for name in names)
+        least = min(each.max() for each in known)
+        if not said and (known[0] <= 90e6).all() and (known[1] <= 180e6).all() and least > 1e4:
+            raise InputError(
+                f"{where}: latitudes and longitudes such as {known[0][0]:.0f}, {known[1][0]:.0f} "
+                "may be degrees times 10,000,000 (write lat_e7, lon_e7 in the header) or times "
+                "another number (write decimal degrees)"
+            )
+        return INTEGER if said or least > 1e4 else 1.0
+    return 1.0

@@ -1,10 +1,10 @@
-"""What the cells of a table hold: numbers, values with a unit, angles, times."""
+"""What the cells of a table hold: numbers, values with a unit, angles, times, nothing."""
 
 from __future__ import annotations
 
 import re
+from calendar import timegm
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
@@ -18,20 +18,23 @@ UNITS = {
 }  # fmt: skip
 #: Spellings of units.
 SPELLINGS = {
-    "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
-    "feet": "ft", "foot": "ft", "ftus": "ft", "usft": "ft", "fathom": "fathom",
-    "fathoms": "fathom", "fm": "fathom", "ftm": "fathom", "cm": "cm", "centimeters": "cm",
-    "centimetres": "cm", "mm": "mm", "millimeters": "mm", "millimetres": "mm", "dm": "dm",
-    "decimeters": "dm", "decimetres": "dm", "in": "in", "inch": "in", "inches": "in", "yd": "yd",
-    "yds": "yd", "yard": "yd", "yards": "yd", "km": "km", "deg": "deg", "degrees": "deg",
-    "dd": "deg", "rad": "rad", "radians": "rad",
-    "°": "deg", "utc": "", "wgs84": "",
+    spelling: unit
+    for unit, spellings in {
+        "m": "m meter meters metre metres mtr", "ft": "ft feet foot ftus usft",
+        "fathom": "fathom fathoms fm ftm", "cm": "cm centimeters centimetres",
+        "mm": "mm millimeters millimetres", "dm": "dm decimeters decimetres",
+        "in": "in inch inches", "yd": "yd yds yard yards", "km": "km",
+        "deg": "deg degrees dd °", "rad": "rad radians", "": "utc wgs84",
+    }.items()
+    for spelling in spellings.split()
 }  # fmt: skip
 #: Values that instruments write where they have no reading, of either sign.
 NO_READING = (
     0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
     65535.0, 6553.5,
 )  # fmt: skip
+#: A cell without a value: --.--, NA, null.
+_NOTHING = re.compile(r"[-.\s]*|n/?a|-?nan|null|none|nil", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
 _ANGLE = re.compile(
@@ -39,8 +42,22 @@ _ANGLE = re.compile(
     r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEWO]?)",
     re.IGNORECASE,
 )
+_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?![\d.])")
+_CLOCK = re.compile(
+    r"(\d{1,2}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE,
+)
+#: hhmmss, as receivers write times of day.
+_PACKED = re.compile(r"([01]\d|2[0-3])([0-5]\d)([0-5]\d(?:\.\d+)?)")
 #: Seconds in a day; 1970 in days of a spreadsheet.
 DAY_S, EPOCH_DAY = 86_400.0, 25_569.0
+NAN = float("nan")
+FLAGS = {"true": 1.0, "false": 0.0}
+
+
+def is_nothing(cell: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return len(cell) < 20 and bool(_NOTHING.fullmatch(cell.strip()))
 
 
 def value_with_unit(cell: str) -> tuple[str, str] | None:
@@ -50,12 +67,15 @@ def value_with_unit(cell: str) -> tuple[str, str] | None:
     return (found[1], unit) if found and unit in UNITS else None
 
 
-def number(cell: str, comma: bool = False) -> float:
-    """The number in a cell; NaN if there is none."""
+def number(cell: str, comma: bool = False, unit: str = "") -> float:
+    """The number in a cell, alone or with this unit beside it (empty: any); NaN without one."""
     try:
         return float(cell.replace(",", ".") if comma else cell)
     except ValueError:
-        return float("nan")
+        found = value_with_unit(cell)
+        if found is None or unit not in ("", found[1]):
+            return FLAGS.get(cell.strip().lower(), NAN)
+        return number(found[0], comma)
 
 
 def matched_angle(cell: str, comma: bool) -> re.Match[str] | None:
@@ -66,47 +86,38 @@ def matched_angle(cell: str, comma: bool) -> re.Match[str] | None:
 def angle(cell: str, comma: bool = False) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
     NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
-    plain = number(cell, comma)
-    if plain == plain:
-        return plain
-    found = matched_angle(cell, comma)
+    try:
+        return float(cell.replace(",", ".") if comma else cell)
+    except ValueError:
+        found = matched_angle(cell, comma)
     if found is None:
-        return float("nan")
+        return NAN
     before, degrees, minutes, seconds, after = found.groups()
     side = (before or after).upper()
     if (before and after) or side == "O" or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
-        return float("nan")
+        return NAN
     size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
     return -size if degrees.startswith("-") or side in ("S", "W") else size
 
 
 class Times:
-    """Parser of times, by the first order of day and month that all texts of a table allow."""
-
-    ORDERS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%m/%d/%y")
-    CLOCKS = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+    """Parser of times, by the order of day and month that all texts of a table allow."""
 
     def __init__(self, sample: Iterable[str]) -> None:
-        texts = [text for text in map(_tidy, sample) if text]
+        texts = [text.strip() for text in sample if not is_nothing(text)]
         self._first = texts[0] if texts else ""
         #: Whether plain numbers are a spreadsheet's: days since 1899-12-30.
         self.days = _are_days([number(text, "," in text) for text in texts])
-        self.formats = [
-            order + clock
-            for order in self.ORDERS
-            for clock in self.CLOCKS
-            if any(_parsed(text, order + clock) is not None for text in texts)
-        ]
-        # 1/2/2025 alone does not say which is the month; 17/1 or 1/17 further on does.
-        for order in self.ORDERS:
-            ours = [f for f in self.formats if f.startswith(order)]
-            if ours and not all(any(_parsed(t, f) is not None for f in ours) for t in texts):
-                self.formats = [f for f in self.formats if f not in ours]
-
-    @property
-    def ambiguous(self) -> bool:
-        """Whether both day/month and month/day fit."""
-        return {f[:5] for f in self.formats} >= {"%m/%d", "%d/%m"}
+        packed = [_PACKED.fullmatch(text) for text in texts]
+        #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
+        self.packed = len(texts) >= 20 and all(packed) and len({p[3] for p in packed if p}) > 1
+        first = [int(date[1]) for text in texts if (date := _DATE.match(text)) and date[2] == "/"]
+        second = [int(date[3]) for text in texts if (date := _DATE.match(text)) and date[2] == "/"]
+        years_first = any(value > 31 for value in first)
+        day_first, month_first = (any(v > 12 for v in values) for values in (first, second))
+        #: Whether both day/month and month/day fit.
+        self.ambiguous = bool(first) and not (years_first or day_first or month_first)
+        self._day_first = day_first
 
     def decided(self, where: str) -> Times:
         """These, if they are of one order.
@@ -130,25 +141,57 @@ class Times:
     def seconds(self, cell: str) -> float:
         """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
         own begin; of a time without a date, since midnight; NaN if it is no time."""
-        plain = number(cell, self.days)
-        if plain == plain:
+        text = cell.strip()
+        if self.packed and (parts := _PACKED.fullmatch(text)):
+            return 3600 * float(parts[1]) + 60 * float(parts[2]) + float(parts[3])
+        date = _DATE.match(text)
+        if date is None or (date[5] and " " not in text and ":" not in text):
+            try:
+                plain = float(text.replace(",", ".") if self.days else text)
+            except ValueError:
+                return _clock(text)
             if self.days:
                 return DAY_S * (plain - EPOCH_DAY)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        text = _tidy(cell)
-        clock = re.fullmatch(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?", text)
-        if clock:
-            hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-            return 3600 * hours + 60 * minutes + seconds
-        try:
-            return _stamp(datetime.fromisoformat(text.replace("Z", "+00:00")))
-        except ValueError:
-            pass
-        for form in self.formats:
-            if (when := _parsed(text, form)) is not None:
-                return _stamp(when)
-        return float("nan")
+        rest = text[date.end() :].lstrip("T, ")
+        if parts := _PACKED.fullmatch(rest):
+            rest = ":".join(parts.groups())
+        return self._day(date) + (_clock(rest) if rest else 0.0)
+
+    def _day(self, date: re.Match[str]) -> float:
+        """Seconds of a date since 1970; NaN if there is no such day."""
+        if date[5]:
+            year, month, day = int(date[5]), int(date[6]), int(date[7])
+        else:
+            first, mark, second, third = int(date[1]), date[2], int(date[3]), int(date[4])
+            year, month, day = first, second, third
+            if len(date[1]) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
+                swapped = mark != "/" or self._day_first
+                year, month, day = third, *((second, first) if swapped else (first, second))
+                year += 2000 if len(date[4]) == 2 else 0
+        if not (1 <= month <= 12 and 1 <= day <= 31 and 1800 <= year <= 2200):
+            return NAN
+        return float(timegm((year, month, day, 0, 0, 0)))
+
+
+def _clock(text: str) -> float:
+    """Seconds since midnight (UTC, if the text says its zone); NaN if a text is no time of day."""
+    found = _CLOCK.fullmatch(text.strip())
+    if found is None:
+        return NAN
+    hours, minutes = int(found[1]), int(found[2])
+    seconds = float((found[3] or "0").replace(",", "."))
+    if half := (found[4] or "").upper():
+        hours = hours % 12 + 12 * (half == "PM")
+    if hours > 24 or minutes > 59 or seconds >= 61:
+        return NAN
+    zone = found[5] or "Z"
+    east = 0.0
+    if zone[0] in "+-":
+        digits = zone[1:].replace(":", "")
+        east = float(zone[0] + "1") * (3600 * int(digits[:2]) + 60 * int(digits[2:]))
+    return 3600 * hours + 60 * minutes + seconds - east
 
 
 def _are_days(values: Sequence[float]) -> bool:
@@ -163,25 +206,10 @@ def _are_days(values: Sequence[float]) -> bool:
 
 def is_date(cell: str) -> bool:
     """Whether a cell is a date, with or without a time."""
-    return bool(re.match(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}", cell.strip()))
+    date = _DATE.match(cell.strip())
+    return date is not None and not date[5]
 
 
 def is_clock(cell: str) -> bool:
     """Whether a cell is a time of day alone."""
-    return bool(re.fullmatch(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M)?", cell.strip(), re.I))
-
-
-def _stamp(when: datetime) -> float:
-    when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
-    return (when - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(seconds=1)
-
-
-def _parsed(text: str, form: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, form)
-    except ValueError:
-        return None
-
-
-def _tidy(text: str) -> str:
-    return " ".join(text.replace("T", " ").split()) if is_date(text) else text.strip()
+    return bool(_CLOCK.fullmatch(cell.strip()))

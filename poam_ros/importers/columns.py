@@ -8,53 +8,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
-import numpy as np
-
 from ..core.errors import InputError, shown
-from .cells import SPELLINGS, UNITS, angle, is_clock, is_date
-from .dialect import Dialect
+from .cells import SPELLINGS, UNITS, value_with_unit
 
-#: Meanings of columns, and the names that they are found by if no option names them: in lower
-#: case, without accents, units, underscores and blanks.
+#: Meanings of columns, and the words that name them: in lower case, without accents and units.
 MEANINGS = {
-    "x": ("x", "easting", "east", "eastings", "xcoord", "utme", "utmeasting", "rechtswert",
-          "este"),
-    "y": ("y", "northing", "north", "northings", "ycoord", "utmn", "utmnorthing", "hochwert",
-          "norte"),
-    "latitude": ("latitude", "lat", "gpslat", "gpslatitude", "breite", "breitengrad", "latitud",
-                 "latwgs84", "latdd", "positionlat", "latitudine", "breedtegraad", "breddegrad",
-                 "bredde", "leveysaste", "szerokosc"),
-    "longitude": ("longitude", "lon", "lng", "long", "gpslon", "gpslong", "gpslongitude", "lange",
-                  "laenge", "langengrad", "longitud", "lonwgs84", "londd", "positionlon",
-                  "positionlong", "gpslng", "longitudine", "lengtegraad", "lengdegrad", "lengde",
-                  "pituusaste", "dlugosc"),
-    "z": ("z", "elevation", "elev", "bottomelevation", "bedelevation"),
-    "depth": ("depth", "waterdepth", "depthbelowsurface", "sounding", "tiefe", "wassertiefe",
-              "profundidad", "profondeur", "diepte", "djup", "dybde", "dpt", "dbs", "dbt",
-              "sonardepth", "profundidade", "profondita", "dybd", "dyp", "syvyys", "glebokosc",
-              "correcteddepth", "bottomdepth"),
-    "time": ("time", "timestamp", "datetime", "zeit", "zeitstempel", "utc", "utctime", "gpstime",
-             "timeutc", "hora", "heure", "uhrzeit", "ora", "tijd", "tid", "aika", "czas"),
-    "date": ("date", "day", "fecha", "datumzeit", "utcdate", "data", "datum", "dato", "paiva"),
-    "altitude": ("altitude", "alt", "vehiclealtitude", "auvaltitude", "rovaltitude"),
+    meaning: tuple(names.split())
+    for meaning, names in {
+        "x": "x easting east eastings xcoord utme rechtswert este",
+        "y": "y northing north northings ycoord utmn hochwert norte",
+        "latitude": "latitude lat breite breitengrad latitud latitudine breedtegraad breddegrad "
+        "bredde leveysaste szerokosc",
+        "longitude": "longitude lon lng long lange laenge langengrad longitud longitudine "
+        "lengtegraad lengdegrad lengde pituusaste dlugosc",
+        "z": "z elevation elev bedelevation",
+        "depth": "depth sounding tiefe wassertiefe profundidad profondeur diepte djup dybde dpt "
+        "dbs dbt dbk profundidade profondita dybd dyp syvyys glebokosc",
+        "time": "time timestamp datetime zeit zeitstempel utc timeutc hora heure uhrzeit ora tijd "
+        "tid aika czas",
+        "date": "date day fecha datumzeit data datum dato paiva",
+        "altitude": "altitude alt altimeter agl dvlalt",
+        "confidence": "confidence quality valid",
+    }.items()
+}
+#: Words that may stand beside those without changing what they mean.
+OF_PLACES = {
+    "gps", "gnss", "wgs84", "wgs", "utm", "position", "pos", "dd", "decimal", "coord", "coordinate",
+    "e6", "e7", "1e6", "1e7", "n", "s", "e", "w", "north", "south", "east", "west", "point",
 }  # fmt: skip
+OF_DEPTHS = {
+    "water", "sonar", "sounder", "echo", "bottom", "bed", "lake", "river", "sea", "corrected",
+    "total", "measured", "below", "surface", "transducer", "keel", "smoothed", "mean", "average",
+}  # fmt: skip
+WORDS = {
+    "x": OF_PLACES, "y": OF_PLACES, "latitude": OF_PLACES, "longitude": OF_PLACES,
+    "z": OF_DEPTHS, "depth": OF_DEPTHS,
+    "time": {"gps", "utc", "unix", "date", "stamp", "epoch", "sounding", "local", "log", "system"},
+    "date": {"gps", "utc", "local", "time"},
+    "altitude": {"vehicle", "auv", "rov", "dvl", "above", "the", "ground", "bottom", "bed", "sea",
+                 "seabed", "lake", "river", "floor"},
+    "confidence": {"sonar", "depth", "ping", "echo", "percent"},
+}  # fmt: skip
+#: The same joined to a name of a place, as in gpslat, late7.
+_BESIDE = re.compile(r"^(?:gps|utm|position|pos)|(?:e[67]|wgs84|dd|[nsew])$")
 #: Characters of a column's name that say what it is.
 LONGEST_NAME = 200
-#: Names of latitude and longitude with a side, or a power of ten, that is not part of them.
-_SIDED = re.compile(
-    r"^(?:north|south)?(lat|latitude)(?:e[67]|[ns]|north|south)?$"
-    r"|^(?:east|west)?(lon|lng|long|longitude)(?:e[67]|[ew]|east|west)?$"
-)
 #: Names of altitudes that can only be above the ground, and of depths that can only be a vehicle's.
 ABOVE_GROUND = re.compile(
     r"above(?:the)?(?:sea|lake|river)?(?:ground|bottom|bed|floor)|dvlalt|altitudedvl|altimeter|agl$"
 )
 VEHICLE_DEPTHS = ("vehicledepth", "depthvehicle", "auvdepth", "rovdepth", "subdepth")
+#: What depths count from, the preferred first; depths named otherwise are between the first two.
+FROM = (("surface", "dbs"), ("transducer", "dbt"), ("keel", "dbk"))
+KEEL = 3  # rank of depths below the keel
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
 UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
-#: Least value (s) of a column of Unix times: 1980.
-UNIX_TIME = 3.2e8
 
 
 @dataclass(frozen=True)
@@ -69,10 +78,11 @@ class Columns:
         place_unit: of x and y, a key of ``UNITS``.
         time, date: columns of the times; empty if there are none.
         unit: of ``height``, a key of ``UNITS``.
-        given: meanings that options named; these are not questioned.
-        depth_beside: a column of depths beside ``height``, a column of elevations; empty without.
         altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
-        altitude_unit: of ``altitude``, a key of ``UNITS``; empty: as of ``height``.
+        altitude_unit: of ``altitude``, a key of ``UNITS``.
+        confidence: a column by which readings are left out; empty without one.
+        given: meanings that options named.
+        note: what was chosen, and why, as text.
     """
 
     first: str
@@ -84,90 +94,30 @@ class Columns:
     date: str = ""
     unit: str = "m"
     place_unit: str = "m"
-    given: tuple[str, ...] = field(default=(), compare=False)
-    depth_beside: str = field(default="", compare=False)
     altitude: str = field(default="", compare=False)
-    altitude_unit: str = field(default="", compare=False)
-
-    @classmethod
-    def of(
-        cls,
-        header: Sequence[str],
-        given: Mapping[str, str],
-        where: str,
-        units: Sequence[str] = (),
-        unit: str = "",
-    ) -> Columns:
-        """Find the columns in a header.
-
-        Args:
-            header: the names of the columns.
-            given: names by meaning; they take precedence over what is found.
-            where: start of error messages.
-            units: of each column, from a row of units; empty without one.
-            unit: of elevation or depth; it takes precedence over the header. Empty: as the header.
-
-        Raises:
-            InputError: a column is missing, or a meaning is unknown.
-        """
-        _check_given(given, header, where)
-        plain = [plain_column_name(name) for name in header]
-        found = {
-            meaning: header[plain_index]
-            for meaning, names in MEANINGS.items()
-            if (plain_index := _index(plain, names)) is not None
-        }
-        sure = [name for name, each in zip(header, plain, strict=True) if ABOVE_GROUND.search(each)]
-        decided = "z" in given or "depth" in given
-        likely = "" if decided else sure[0] if sure else found.get("altitude", "")
-        altitude = given.get("altitude", likely)
-        vehicle = _index(plain, VEHICLE_DEPTHS)
-        if altitude and vehicle is not None:
-            found["depth"] = header[vehicle]
-        known = {**found, **given}
-        # A column named by an option decides between metres and degrees, elevation and depth.
-        place = _first([p for p in PLACES if all(m in known for m in p)], given)
-        height = _first([(m,) for m in HEIGHTS if m in known], given)
-        if place is None or height is None:
-            names = header[0], header[min(1, len(header) - 1)], header[-1]
-            example = dict(zip(("latitude", "longitude", "depth"), names, strict=True))
-            raise InputError(
-                f"{where}: expected columns x,y,z or latitude,longitude,depth; got "
-                f"{_named(header)}. Name them, as in --columns {as_option(**example)}"
-            )
-        name = known[height[0]]
-        beside, own = (_unit_beside(name, header, units), unit_of(name))
-        if not unit and own and beside and beside != own:
-            raise InputError(
-                f"{where}: column {shown(name)} has values in {beside}: give --units {own} or "
-                f"--units {beside}"
-            )
-        degrees = place == PLACES[1]
-        of_place = "m" if degrees else _place_unit(known["x"], known["y"], header, units, where)
-        above = unit_of(altitude) or (altitude and _unit_beside(altitude, header, units))
-        return cls(
-            known[place[0]], known[place[1]], name, degrees, height == ("depth",),
-            known.get("time", ""), known.get("date", ""), unit or own or beside or "m",
-            of_place, tuple(given),
-            known.get("depth", "") if height == ("z",) and not decided else "",
-            altitude, above,
-        )  # fmt: skip
+    altitude_unit: str = field(default="m", compare=False)
+    confidence: str = field(default="", compare=False)
+    given: tuple[str, ...] = field(default=(), compare=False)
+    note: str = field(default="", compare=False)
 
     @property
-    def names(self) -> tuple[str, str, str]:
-        """The columns of the place and of elevation or depth."""
-        return self.first, self.second, self.height
+    def names(self) -> tuple[str, ...]:
+        """The columns of numbers: of the place, the height, altitude and confidence if there are
+        any."""
+        every = self.first, self.second, self.height, self.altitude, self.confidence
+        return tuple(filter(None, every))
 
     @property
-    def place_option(self) -> str:
-        """The words of --columns that confirm the columns of places."""
-        places = self.first, self.second
-        return as_option(**dict(zip(PLACES[self.degrees], places, strict=True)))
+    def units(self) -> tuple[str, ...]:
+        """Of the columns after those of the place."""
+        altitude = (self.altitude_unit,) * bool(self.altitude)
+        return (self.unit, *altitude, *[""] * bool(self.confidence))
 
     @property
-    def height_option(self) -> str:
-        """The word of --columns that confirms the column of depths or elevations."""
-        return as_option(**{HEIGHTS[self.down]: self.height})
+    def meanings(self) -> dict[str, str]:
+        """The columns of place and height by meaning."""
+        place = dict(zip(PLACES[self.degrees], (self.first, self.second), strict=True))
+        return {**place, HEIGHTS[self.down]: self.height}
 
     @property
     def description(self) -> str:
@@ -182,130 +132,208 @@ class Columns:
         if self.altitude:
             height = "ground"
             column += f" {'+' if self.down else '-'} {self.altitude}"
-        return f"{where}, {height} = {column} ({self.unit}){when}"
+        return f"{where}, {height} = {column} ({self.unit}){when}{self.note}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The columns of a table by what their names can mean.
+
+    Attributes:
+        header: names of the columns.
+        found: the columns of each meaning of ``MEANINGS``; where an option names one, that alone.
+        units: of each column's lengths, by name; empty where nothing says it.
+        given: names by meaning, as options say.
+    """
+
+    header: tuple[str, ...]
+    found: Mapping[str, tuple[str, ...]]
+    units: Mapping[str, str]
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, header: Sequence[str], given: Mapping[str, str], where: str, units: Sequence[str] = ()
+    ) -> Names:
+        """Find the meanings of a header.
+
+        Args:
+            header: the names of the columns.
+            given: names by meaning; they take precedence over what is found.
+            where: start of error messages.
+            units: of each column, from a row of units; empty without one.
+
+        Raises:
+            InputError: an option names no column, or no meaning.
+        """
+        for meaning, name in given.items():
+            if meaning not in MEANINGS:
+                raise InputError(
+                    f"--columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
+                )
+            if name not in header:
+                raise InputError(f"{where}: --columns: expected a column '{name}', got "
+                                 f"{shown(','.join(header), 120)}")  # fmt: skip
+        found: dict[str, list[str]] = {meaning: [] for meaning in MEANINGS}
+        for name in header:
+            for meaning in _meanings(name):
+                found[meaning].append(name)
+        for name in given.values():
+            found = {m: [n for n in names if n != name] for m, names in found.items()}
+        found |= {meaning: [name] for meaning, name in given.items()}
+        for pair in (PLACES, (("z",), ("depth",))):  # an option of one kind decides against others
+            if said := [kind for kind in pair if any(m in given for m in kind)]:
+                for meaning in {m for kind in pair if kind != said[0] for m in kind}:
+                    found[meaning] = []
+        beside = [SPELLINGS.get(unit, "") for unit in units] or [""] * len(header)
+        own = {
+            name: unit_of(name) or (unit if unit in UNITS else "")
+            for name, unit in zip(header, beside, strict=False)
+        }
+        return cls(tuple(header), {m: tuple(n) for m, n in found.items()}, own, given)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the table has no header: columns are called 1, 2, 3 ..."""
+        return all(name == str(i + 1) for i, name in enumerate(self.header))
+
+    @property
+    def places(self) -> list[tuple[str, str, bool]]:
+        """Pairs of columns that may be the place, and whether they are degrees."""
+        return [
+            (self.found[a][0], self.found[b][0], a == "latitude")
+            for a, b in PLACES
+            if self.found[a] and self.found[b]
+        ]
+
+    @property
+    def heights(self) -> list[tuple[str, bool]]:
+        """Columns that may be the elevation or depth, and whether they are depths; those that count
+        from the surface first."""
+        return [(name, False) for name in self.found["z"]] + [
+            (name, True) for name in sorted(self.found["depth"], key=counts_from)
+        ]
+
+    def columns(self, place: tuple[str, str, bool], height: tuple[str, bool]) -> Columns:
+        """The columns with this place and height.
+
+        Raises:
+            InputError: x and y are in different units.
+        """
+        first, second, degrees = place
+        of_place = {self.units.get(name) or "m" for name in (first, second)}
+        if not degrees and len(of_place) > 1:
+            raise InputError(
+                f"columns {shown(first)} and {shown(second)} are in different units "
+                f"({' and '.join(sorted(of_place))}): write both in one"
+            )
+        once = {m: (self.found[m] or ("",))[0] for m in ("time", "date", "altitude", "confidence")}
+        altitude = "" if set(self.given) & set(HEIGHTS) and "altitude" not in self.given else (
+            once["altitude"]
+        )  # fmt: skip
+        unit = self.units.get(height[0]) or "m"
+        return Columns(
+            first, second, height[0], degrees, height[1], once["time"], once["date"], unit,
+            "m" if degrees else of_place.pop(), altitude, self.units.get(altitude) or unit,
+            once["confidence"], tuple(self.given),
+        )  # fmt: skip
+
+
+def _meanings(name: str) -> list[str]:
+    """What a column's name can mean, of ``MEANINGS``."""
+    words, plain = words_of(name), plain_column_name(name)
+    found = []
+    for meaning, names in MEANINGS.items():
+        rest = [word for word in words if word not in WORDS[meaning]] or words
+        joined = {"".join(rest), "".join(words), plain}
+        if meaning in ("x", "y", "latitude", "longitude"):
+            joined |= {_BESIDE.sub("", text) for text in joined if len(text) > 3}
+        elif meaning in ("depth", "z", "time", "altitude"):
+            joined |= {n for n in names for j in joined if _compound(j, n, WORDS[meaning])}
+        if joined & set(names):
+            found.append(meaning)
+    if ABOVE_GROUND.search(plain):
+        found = ["altitude"]
+    if plain in VEHICLE_DEPTHS:
+        found = ["depth"]
+    if "altitude" in found and {"gps", "gnss"} & set(words):
+        found.remove("altitude")  # an antenna's
+    if "time" in found and "date" in found:
+        found.remove("date")
+    return found
+
+
+def _compound(text: str, name: str, words: set[str]) -> bool:
+    """Whether a text is ``name`` and one of these words joined, as in waterdepth, gpstime."""
+    return any(text in (word + name, name + word) for word in words)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a column's name, in lower case, without accents, brackets and units."""
+    letters = unicodedata.normalize("NFKD", name[:LONGEST_NAME].replace("ł", "l"))
+    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    letters = re.sub(r"[\[(].*?[\])]", " ", letters)
+    letters = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", letters).lower()
+    words = [word for word in re.split(r"[\s_.:,/°'#-]+", letters) if word and word != "in"]
+    while len(words) > 1 and words[-1] in SPELLINGS:
+        words.pop()
+    return words
+
+
+def plain_column_name(name: str) -> str:
+    """A column's name without accents, units, underscores and blanks, in lower case."""
+    return "".join(words_of(name))
+
+
+def counts_from(name: str) -> int:
+    """The rank of what a depth's name counts from: 0 the surface, 1 it does not say, 2 ..."""
+    words = {*words_of(name)}
+    ranks = [rank for rank, names in enumerate(FROM) if words & {*names}]
+    return 1 if not ranks else ranks[0] and ranks[0] + 1
+
+
+def unit_of(name: str) -> str:
+    """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``, ``depthFt``."""
+    cut = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:LONGEST_NAME])
+    lower = cut.lower()
+    bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
+    parts = re.split(r"[\s_.:/-]+", bracket.group(1) if bracket else lower)[0 if bracket else 1 :]
+    return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
+
+
+def unit_in_column(
+    header: Sequence[str], rows: Sequence[Sequence[str]], height: str, where: str
+) -> str:
+    """The unit of depths where a column of its own names it in every row, or each value has it
+    beside it; empty without one.
+
+    Raises:
+        InputError: there are several, or another one than the header of ``height`` says.
+    """
+    plain = [plain_column_name(name) for name in header]
+    at = next((plain.index(name) for name in UNIT_NAMES if name in plain), None)
+    found = {SPELLINGS.get(row[at].strip().lower(), "") for row in rows if at is not None
+             and at < len(row)}  # fmt: skip
+    its = list(header).index(height)
+    texts = [row[its] for row in rows if its < len(row) and row[its].strip()]
+    beside = [value_with_unit(text) for text in texts]
+    if texts and all(beside):
+        at, found = its, {each[1] for each in beside if each}
+    if not found or not found <= set(UNITS):
+        return ""
+    own = unit_of(height)
+    if len(found | ({own} if own else set())) > 1:
+        raise InputError(
+            f"{where}: column {shown(header[at or 0])} has {' and '.join(sorted(found))} for depths"
+            + (f" in {own} by their header" if own else "")
+            + "; write all of them in one unit"
+        )
+    return found.pop()
 
 
 def as_option(**names: str) -> str:
     """The words of --columns for columns of these names by meaning, as a shell takes them."""
     return " ".join(quote(f"{meaning}={name}") for meaning, name in names.items())
-
-
-def _check_given(given: Mapping[str, str], header: Sequence[str], where: str) -> None:
-    for meaning, name in given.items():
-        if meaning not in MEANINGS:
-            raise InputError(
-                f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
-            )
-        if name not in header:
-            raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
-
-
-def _place_unit(x: str, y: str, header: Sequence[str], units: Sequence[str], where: str) -> str:
-    """The unit of the columns of x and y, which must be the same."""
-    found = {unit_of(name) or _unit_beside(name, header, units) or "m" for name in (x, y)}
-    if len(found) > 1:
-        raise InputError(
-            f"{where}: columns {shown(x)} and {shown(y)} are in different "
-            f"units ({' and '.join(sorted(found))}): write both in one"
-        )
-    return found.pop()
-
-
-def guess(
-    dialect: Dialect,
-    rows: Sequence[Sequence[str]],
-    where: str,
-    near: tuple[float, float] | None = None,
-    places: bool = True,
-) -> dict[str, str]:
-    """Meanings of the columns of a table without a header, from the values of its first rows.
-
-    Args:
-        dialect: of the table.
-        rows: its first rows.
-        where: start of error messages.
-        near: latitude and longitude of the other files of the survey; None: unknown.
-        places: find places and depths, too, not times alone.
-
-    Raises:
-        InputError: the values allow more than one meaning; the message gives the options to decide.
-    """
-    found, values = _times_and_numbers(dialect, rows)
-    if not places:
-        return found
-    digits = dict(zip(dialect.header, dialect.decimals, strict=True))
-    fine = [
-        name
-        for name, v in values.items()
-        if digits[name] >= 4 and np.abs(v).max() <= 180 and np.ptp(v) < 5
-    ]
-    others = [name for name in values if name not in fine]
-    if len(fine) == 2:
-        first, second = fine
-        straight = _is_latitude_first(values[first], values[second], near)
-        if straight is not None:
-            latitude, longitude = (first, second) if straight else (second, first)
-            found |= {"latitude": latitude, "longitude": longitude}
-        below = {n: (values[n] > 0).mean() for n in others if digits[n] > 0}
-        heights = [n for n, share in below.items() if not 0.1 <= share <= 0.9]
-        if "latitude" in found and len(heights) == 1:
-            return {**found, ("depth" if below[heights[0]] > 0.9 else "z"): heights[0]}
-        fewer = heights or others or fine
-        raise InputError(
-            f"{where}: no header, and the values do not say which column is what. Columns {first} "
-            f"and {second} look like a place in degrees. If the first is the latitude: --columns "
-            f"{as_option(latitude=first, longitude=second, depth=fewer[0])}; if not: --columns "
-            f"{as_option(latitude=second, longitude=first, depth=fewer[0])}"
-            + (f" (or depth={', '.join(fewer[1:])})" if fewer[1:] else "")
-        )
-    if not fine and len(values) == 3 and len(dialect.header) == 3:
-        x, y, z = values
-        return {**found, "x": x, "y": y, ("z" if (values[z] <= 0).mean() > 0.5 else "depth"): z}
-    raise InputError(
-        f"{where}: no header, and the values do not say which of the {len(dialect.header)} columns "
-        "is what. Name them by their numbers, as in --columns latitude=1 longitude=2 depth=3"
-    )
-
-
-def _times_and_numbers(
-    dialect: Dialect, rows: Sequence[Sequence[str]]
-) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The columns of times by their meaning, and the values of columns of other numbers."""
-    found, values = dict[str, str](), dict[str, np.ndarray]()
-    for i, name in enumerate(dialect.header):
-        cells = [row[i] for row in rows if i < len(row)]
-        if all(map(is_clock, cells)):
-            found.setdefault("time", name)
-        elif all(map(is_date, cells)):
-            found.setdefault("date", name)
-        else:
-            numbers = np.array([angle(cell, dialect.comma) for cell in cells])
-            if np.isfinite(numbers).mean() > 0.9 and np.ptp(numbers[np.isfinite(numbers)]) > 0:
-                known = numbers[np.isfinite(numbers)]
-                if known.min() > UNIX_TIME and (np.diff(known) >= 0).all():
-                    found.setdefault("time", name)
-                else:
-                    values[name] = known
-    if "date" in found and "time" not in found:
-        found["time"] = found.pop("date")
-    return found, values
-
-
-def _is_latitude_first(
-    first: np.ndarray, second: np.ndarray, near: tuple[float, float] | None
-) -> bool | None:
-    """Whether degrees in two columns are latitude, longitude; None if they may be either."""
-    if np.abs(first).max() > 90:
-        return False
-    if np.abs(second).max() > 90:
-        return True
-    if near is None:
-        return None
-    middle = np.median(first), np.median(second)
-    straight, swapped = (
-        bool((np.abs(np.subtract(place, near)) < 1).all()) for place in (middle, middle[::-1])
-    )
-    return straight if straight != swapped else None
 
 
 def read_mapping(words: Sequence[str]) -> dict[str, str]:
@@ -319,70 +347,7 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
     for meaning, equals, name in pairs:
         if not (meaning and equals and name):
             raise InputError(
-                "columns: expected MEANING=NAME, as in latitude=LAT longitude=LON depth=D, "
+                "--columns: expected MEANING=NAME, as in latitude=LAT longitude=LON depth=D, "
                 f"got '{shown(meaning + equals + name)}'"
             )
     return {meaning: name for meaning, _, name in pairs}
-
-
-def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
-    """Index of the first of these names that is there."""
-    return next((plain.index(name) for name in names if name in plain), None)
-
-
-def plain_column_name(name: str) -> str:
-    """A column's name without accents, units, sides (N, S, E, W), underscores and blanks, in lower
-    case."""
-    letters = unicodedata.normalize("NFKD", name[:LONGEST_NAME].lower().replace("ł", "l"))
-    name = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    name = re.sub(r"[\[(].*?[\])]", "", name)
-    parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
-    while len(parts) > 1 and (parts[-1] in SPELLINGS or parts[-1] in ("e6", "e7", "1e6", "1e7")):
-        parts.pop()
-    return _SIDED.sub(r"\1\2", "".join(parts))
-
-
-def unit_of(name: str) -> str:
-    """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
-    lower = name[:LONGEST_NAME].lower()
-    bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
-    parts = bracket.group(1).split() if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
-    return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
-
-
-def unit_in_column(
-    header: Sequence[str], rows: Sequence[Sequence[str]], height: str, where: str
-) -> str:
-    """The unit of depths where a column of its own names it in every row; empty without one.
-
-    Raises:
-        InputError: it names several, or another one than the header of ``height``.
-    """
-    at = _index([plain_column_name(name) for name in header], UNIT_NAMES)
-    cells = {row[at].strip().lower() for row in rows if at is not None and at < len(row)}
-    found = {SPELLINGS.get(cell, "") for cell in cells}
-    if not found or not found <= set(UNITS):
-        return ""
-    own = unit_of(height)
-    if len(found | ({own} if own else set())) > 1:
-        raise InputError(
-            f"{where}: column {shown(header[at or 0])} has {' and '.join(sorted(found))} for depths"
-            + (f" in {own} by their header" if own else "")
-            + "; write all of them in one unit"
-        )
-    return found.pop()
-
-
-def _unit_beside(name: str, header: Sequence[str], units: Sequence[str]) -> str:
-    """The unit of a column's lengths in a row of units; empty without one."""
-    unit = SPELLINGS.get(units[list(header).index(name)], "") if units else ""
-    return unit if unit in UNITS else ""
-
-
-def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple[str, ...] | None:
-    named = [c for c in candidates if any(meaning in given for meaning in c)]
-    return next(iter(named or candidates), None)
-
-
-def _named(header: Sequence[str]) -> str:
-    return shown(",".join(header), 120)

@@ -15,17 +15,26 @@ from ..frontend.settings import MAX_LEVEL
 from ..mapping.exclusions import DATES
 from .cells import NO_READING as WRITTEN
 from .cells import UNITS, Times, is_clock, is_date, number
-from .columns import plain_column_name, unit_of
+from .columns import plain_column_name, unit_of, words_of
 from .dialect import Dialect, sniff
+from .tables import sampled
 
 log = logging.getLogger(__name__)
 
 DAY = 86_400 * SECOND
+#: The parameter of gage heights, in ft, in the header of a file of the USGS.
+USGS = "00065"
 #: Names of the column of levels, without units, underscores and blanks.
-NAMES = (
-    "level", "waterlevel", "stage", "gauge", "gaugeheight", "height", "elevation", "value", "pegel",
-    "wasserstand", "nivel", "niveau",
-)  # fmt: skip
+NAMES = {
+    "level", "waterlevel", "stage", "gauge", "gage", "height", "elevation", "value", "pegel",
+    "wasserstand", "nivel", "niveau", USGS,
+}  # fmt: skip
+#: Of the time zone of such files, and hours of the zones ahead of UTC.
+ZONE_COLUMN = "tz_cd"
+ZONES = {
+    "UTC": 0, "GMT": 0, "AST": -4, "EDT": -4, "EST": -5, "CDT": -5, "CST": -6, "MDT": -6,
+    "MST": -7, "PDT": -7, "PST": -8, "AKDT": -8, "AKST": -9, "HST": -10,
+}  # fmt: skip
 #: Values of either sign that are not levels if they are this far from the median, in m.
 NO_READING, FAR = [value for value in WRITTEN if value >= 99], 20.0
 #: Readings farther apart than this say little about the level between them, in ns.
@@ -68,21 +77,21 @@ class WaterLevels:
         expected = f"{path}: expected rows of time and level (m)"
         if not head:
             raise InputError(f"{expected}, got none")
-        first = head[0]
-        when = [i for i, cell in enumerate(first) if is_date(cell) or is_clock(cell)]
-        others = [i for i in range(len(first)) if i not in when and i >= len(when)]
-        if not when:  # plain numbers: s, or the Unix time
-            when, others = [0], list(range(1, len(first)))
+        sample, header = sampled(dialect, head), list(dialect.header)
+        when = [header.index(name) for name in reversed(sample.times.values())] or [0]
+        others = [i for i, name in enumerate(header)
+                  if i not in when and np.isfinite(sample.values[name]).mean() > 0.5]  # fmt: skip
         if not others:
-            raise InputError(f"{expected}, got {shown(','.join(first))}")
+            raise InputError(f"{expected}, got {shown(','.join(head[0]))}")
         texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
         stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
+        stamp_ns -= _zone(dialect, rows, expected)
         column, scale = _column(dialect, others, expected)
         cells = (row[column] if column < len(row) else "" for row in rows)
         level = scale * np.array([number(cell, dialect.comma) for cell in cells])
         kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
-            raise InputError(f"{expected}, got {shown(','.join(first))}")
+            raise InputError(f"{expected}, got {shown(','.join(head[0]))}")
         none = kept & np.isin(np.abs(level), NO_READING)
         none &= np.abs(level - np.median(level[kept])) > FAR
         if none.any():
@@ -126,14 +135,27 @@ class WaterLevels:
 
 
 def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:
-    """The column of levels, and m per its unit. ``others``: columns without times."""
-    header = dialect.header if dialect.named else ("",) * (max(others) + 1)
-    named = [i for i in others if i < len(header) and plain_column_name(header[i]) in NAMES]
+    """The column of levels, and m per its unit. ``others``: columns of numbers."""
+    header = dialect.header if dialect.named else ("",) * len(dialect.header)
+    named = [i for i in others if {*words_of(header[i]), plain_column_name(header[i])} & NAMES]
     found = named or others
     if len(found) > 1:
-        names = ", ".join(header[i] or str(i + 1) for i in found if i < len(header))
+        names = ", ".join(header[i] or str(i + 1) for i in found)
         raise InputError(f"{expected}, got several columns: {shown(names)}; name one of them level")
     [column] = found
-    name = header[column] if column < len(header) else ""
-    unit = unit_of(name) or (dialect.units[column] if column < len(dialect.units) else "")
+    unit = unit_of(header[column]) or (dialect.units[column : column + 1] or ("",))[0]
+    if USGS in words_of(header[column]):
+        unit = "ft"
     return column, UNITS.get(unit, 1.0)
+
+
+def _zone(dialect: Dialect, rows: list[list[str]], expected: str) -> int:
+    """What the times of a file of the USGS are ahead of UTC, in ns; 0 for other files."""
+    if ZONE_COLUMN not in dialect.header:
+        return 0
+    at = dialect.header.index(ZONE_COLUMN)
+    named = {row[at].strip() for row in rows if at < len(row)} & set(ZONES)
+    if len(named) != 1:
+        raise InputError(f"{expected} in one of the zones {', '.join(ZONES)} ({ZONE_COLUMN}), got "
+                         f"{', '.join(sorted(named)) or 'none'}")  # fmt: skip
+    return ZONES[named.pop()] * 3600 * SECOND

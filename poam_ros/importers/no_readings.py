@@ -12,6 +12,8 @@ from .cells import NO_READING, UNITS
 
 #: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 FAR_TIMES, FAR_M = 20.0, 50_000.0
+#: A percentage of confidence below this is no reading, as on a vehicle.
+UNSURE = 50.0
 #: The deepest value is the sonar's limit if it is repeated this often, and this many times the next
 #: one.
 LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
@@ -68,3 +70,22 @@ def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[st
         reach = np.quantile(away[kept], 0.9)
         refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
     return wrong
+
+
+def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, str]:
+    """Which readings their instrument is not sure of [N], boolean; and which those are, as text.
+
+    Args:
+        confidence: as the instrument writes it: a percentage, or a flag [N]; NaN: unknown.
+        least: that is accepted; None: ``UNSURE`` of a percentage, and any flag but 0.
+    """
+    known = confidence[np.isfinite(confidence)]
+    if not len(known):
+        return np.zeros(len(confidence), dtype=bool), ""
+    if least is None and known.max() > 10 and known.max() <= 100 and known.min() >= 0:
+        least = UNSURE
+    if least is not None:
+        return confidence < least, f", {{}} of at least {least:g}"
+    if (known == 0).mean() > 0.5:  # 0 is what most have, and says that all is well
+        return np.zeros(len(confidence), dtype=bool), ""
+    return confidence == 0, ", {} other than 0"

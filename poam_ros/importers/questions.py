@@ -1,311 +1,303 @@
-"""Questions where the values of a table contradict the names of its columns."""
+"""Questions about a file: what its names or values leave open, and the options that answer.
+
+An answer is printed only if the file becomes a map with it (``readers``), and names only columns
+that can be what it says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
+from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.geodesy import in_area_of_use, is_in_feet, rough_metres
+from ..core.errors import InputError, shown
+from ..core.geodesy import is_in_feet, rough_metres
 from .cells import UNITS
-from .columns import PLACES, Columns, as_option
+from .columns import KEEL, Columns, Names, as_option, counts_from
+from .options import ReadOptions
 
-#: A survey longer than this (m) and this many times longer than wide may have swapped columns.
-LONG_M, NARROW = 50_000.0, 300.0
-#: More than any easting or northing on the Earth, in m.
-EARTH = 1e8
-#: Different places that a survey of 20 soundings has at least.
-FEWEST_PLACES = 5
-#: So many times deeper than the next is no sounding; nothing below so many m counts.
-PARTED, LEAST = 5.0, 0.1
-#: A change of unit is looked for among so many soundings before and after a step by more than this
-#: (of the logarithm), where there are at most so many such steps.
-AROUND, GREAT_STEP, FEW_STEPS = 3, 0.8, 3
-#: Median slope above which depths may be in another unit.
-STEEPEST = 1.0
-#: Correlation of elevations with depths above which they are not of the same bottom.
-OPPOSITE = -0.8
+#: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
+FINE, WIDE = 4, 5.0
+#: Least value (s) of a column of Unix times: 1980.
+UNIX_TIME = 3.2e8
+#: Columns that may be the depth are named up to this number.
+NAMED = 3
+#: Two columns are the same where they differ by this (m, or share of the spread) at most; lengths
+#: and units by this share.
+SAME, SHARE = 0.06, 0.015
+DEEPEST = 12_000.0
 
 
-def check_heights(columns: Columns, both: np.ndarray, where: str) -> None:
-    """Raise an ``InputError`` where elevations and depths [N, 2] of one table are not of the same
-    bottom: the elevations may be the antenna's or the water's. NaN where unknown."""
-    both = both[np.isfinite(both).all(1)]
-    if len(both) < 3:
-        return
-    level = not np.ptp(both, axis=0).all()
-    if level or np.corrcoef(both.T)[0, 1] > OPPOSITE:
-        name, beside = columns.height, columns.depth_beside
-        raise InputError(
-            f"{where}: column {name} does not fall where column {beside} rises. If {name} is the "
-            f"antenna's or the water's: --columns {as_option(depth=beside)}; if it is the "
-            f"bottom's: --columns {as_option(z=name)}{_altitude_too(columns)}"
+@dataclass(frozen=True)
+class Answer:
+    """Fields of ``ReadOptions`` that decide; ``columns`` are added to those given."""
+
+    when: str
+    fields: Mapping[str, Any]
+
+    def applied(self, options: ReadOptions) -> ReadOptions:
+        """The options with this answer."""
+        columns = {**options.columns, **self.fields.get("columns", {})}
+        return replace(options, **{**self.fields, "columns": columns})
+
+
+class Unclear(InputError):
+    """A question, before its answers were tried: ``answers``, the likeliest first."""
+
+    def __init__(self, text: str, answers: Iterable[Answer] = ()) -> None:
+        super().__init__(text)
+        self.text, self.answers = text, tuple(answers)
+
+
+def as_words(options: ReadOptions) -> str:
+    """The words of a command line that say what a file means."""
+    words = [f"--columns {as_option(**options.columns)}"] if options.columns else []
+    words += [f"--{name} {quote(value)}" for name in ("units", "crs")
+              if (value := getattr(options, name))]  # fmt: skip
+    return " ".join(words + ["--trust-columns"] * options.trusted)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a table.
+
+    Attributes:
+        values: of each column, by name [N]; NaN where a cell is no number.
+        decimals: largest number of decimals of each.
+        times: columns of times and dates by meaning, as their values say.
+        near: latitude and longitude of the survey's other files; None: unknown.
+    """
+
+    values: Mapping[str, np.ndarray]
+    decimals: Mapping[str, int]
+    times: Mapping[str, str] = field(default_factory=dict)
+    near: tuple[float, float] | None = None
+
+    def known(self, name: str) -> np.ndarray:
+        """The numbers of a column, without those that are exactly 0."""
+        values = self.values[name]
+        return values[np.isfinite(values) & (values != 0)]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers that vary and neither are times nor count rows."""
+        kept = []
+        for name, values in self.values.items():
+            known = self.known(name)
+            steps = np.diff(values[np.isfinite(values)])
+            if name in self.times.values() or len(known) < 0.02 * len(values) or len(known) < 2:
+                continue
+            counts = len(steps) > 3 and (steps > 0).all() and np.ptp(steps) == 0
+            if np.ptp(known) > 0 and not (counts and float(steps[0]).is_integer()):
+                kept.append(name)
+        return kept
+
+    def fine(self) -> list[str]:
+        """The columns that look like degrees."""
+        return [
+            name for name in self.numbers
+            if self.decimals[name] >= FINE and np.abs(known := self.known(name)).max() <= 180
+            and np.ptp(known) < WIDE
+        ]  # fmt: skip
+
+
+def is_time(values: np.ndarray) -> bool:
+    """Whether values [N] are Unix times."""
+    known = values[np.isfinite(values)]
+    return len(known) > 0.9 * len(values) > 0 and known.min() > UNIX_TIME and (
+        np.diff(known) >= 0
+    ).mean() > 0.9  # fmt: skip
+
+
+def chosen(names: Names, sample: Sample, where: str) -> Columns:
+    """The columns of a table.
+
+    Raises:
+        Unclear: names and values leave open which are the place, or the depth.
+    """
+    places, heights = names.places, names.heights
+    if not places or not heights:
+        raise _missing(names, sample, where)
+    place, of_place = _one_place(places, sample, where)
+    height, of_height = _one_height(names, heights, sample, where)
+    return replace(names.columns(place, height), note=of_place + of_height)
+
+
+def _missing(names: Names, sample: Sample, where: str) -> Unclear:
+    """The question which columns are the place, and which is the depth."""
+    known = {name for found in names.found.values() for name in found}
+    free = [name for name in sample.numbers if name not in known or not names.given]
+    pairs = [{}] if names.places else _pairs(sample)
+    taken = {name for pair in pairs for name in pair.values()} | {
+        name for meaning in ("latitude", "longitude", "x", "y", "time", "confidence")
+        for name in names.found[meaning]
+    }  # fmt: skip
+    depths = [name for name in free if name not in taken
+              and np.abs(sample.known(name)).max() < DEEPEST]  # fmt: skip
+    heights = [{}] if names.heights else [
+        {("depth" if (sample.known(name) > 0).mean() > 0.5 else "z"): name}
+        for name in sorted(depths, key=lambda name: sample.decimals[name] == 0)[:NAMED]
+    ]  # fmt: skip
+    asked = []
+    if not names.places:
+        asked.append("which columns are latitude and longitude, or x and y?")
+    if not names.heights:
+        asked.append("which column is the depth? candidates: " + (", ".join(depths) or "none"))
+    answers = [
+        Answer(
+            "if " + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items()),
+            {"columns": {**pair, **height, **(sample.times if names.plain else {})}},
         )
+        for height in heights
+        for pair in pairs
+    ]
+    header = shown(",".join(names.header), 120)
+    return Unclear(
+        f"{where}: expected columns latitude, longitude, depth or x, y, z, got {header}: "
+        f"{' '.join(asked)}", answers,
+    )  # fmt: skip
+
+
+def _pairs(sample: Sample) -> list[dict[str, str]]:
+    """Pairs of columns that may be the place."""
+    fine = sample.fine()
+    if len(fine) >= 2:
+        first, second = fine[:2]
+        both = [
+            {"latitude": a, "longitude": b}
+            for a, b in ((first, second), (second, first))
+            if np.abs(sample.known(a)).max() <= 90
+        ]
+        if sample.near is not None:
+            close = [pair for pair in both if all(
+                abs(np.median(sample.known(name)) - at) < 1
+                for name, at in zip(pair.values(), sample.near, strict=True)
+            )]  # fmt: skip
+            both = close if len(close) == 1 else both
+        return both
+    flat = [name for name in sample.numbers if name not in fine]
+    if len(flat) == len(sample.values) == 3 or (
+        len(flat) >= 2 and min(np.ptp(sample.known(name)) for name in flat[:2]) > 10
+    ):
+        return [{"x": flat[0], "y": flat[1]}]
+    return []
+
+
+def guessed(sample: Sample) -> dict[str, str]:
+    """The columns of a table without a header, if there is one way to understand them: x, y, z in
+    metres, or degrees of which one is beyond 90, or lie where other files do, and one depth."""
+    pairs = _pairs(sample)
+    if len(pairs) != 1:
+        return dict(sample.times)
+    rest = [
+        name for name in sample.numbers
+        if name not in pairs[0].values() and (sample.decimals[name] > 0 or "x" in pairs[0])
+    ]  # fmt: skip
+    if len(rest) != 1 or ("x" in pairs[0] and len(sample.values) != 3):
+        return dict(sample.times)
+    above = (sample.known(rest[0]) > 0).mean() > 0.5
+    return {**sample.times, **pairs[0], "depth" if above else "z": rest[0]}
+
+
+def _one_place(
+    places: Sequence[tuple[str, str, bool]], sample: Sample, where: str
+) -> tuple[tuple[str, str, bool], str]:
+    """The columns of the place, and what was chosen, as text."""
+    if len(places) == 1:
+        return places[0], ""
+    x_y, degrees = places if not places[0][2] else places[::-1]
+    flat, round_ = (np.column_stack([sample.values[n] for n in p[:2]]) for p in (x_y, degrees))
+    both = np.isfinite(flat).all(1) & np.isfinite(round_).all(1) & (round_ != 0).any(1)
+    if both.sum() < 3 or (np.abs(round_[both]) > (90, 360)).any():
+        return (degrees if np.isfinite(round_).all(1).sum() > np.isfinite(flat).all(1).sum()
+                else x_y), ""  # fmt: skip
+    sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], rough_metres(round_[both]))]
+    if not sides[1] or abs(sides[0] / sides[1] - 1) < SHARE:
+        return x_y, ""
+    ratio = sides[0] / sides[1]
+    if abs(ratio * np.cos(np.radians(np.median(round_[both, 0]))) - 1) < SHARE:
+        return degrees, f"; {x_y[0]}, {x_y[1]} are of Mercator's projection"
+    raise Unclear(
+        f"{where}: by columns {x_y[0]}, {x_y[1]} the survey is {ratio:.3g} times as long as by "
+        f"{degrees[0]}, {degrees[1]}",
+        [
+            Answer("if the degrees are right",
+                   {"columns": {"latitude": degrees[0], "longitude": degrees[1]}}),
+            Answer("if x and y are right", {"columns": {"x": x_y[0], "y": x_y[1]}}),
+        ],
+    )  # fmt: skip
+
+
+def _one_height(
+    names: Names, heights: Sequence[tuple[str, bool]], sample: Sample, where: str
+) -> tuple[tuple[str, bool], str]:
+    """The column of depths or elevations, and what was chosen, as text."""
+    filled = [h for h in heights if len(sample.known(h[0])) > 0.2 * len(sample.values[h[0]])]
+    best, notes = (filled or list(heights))[0], ""
+    for other in filled[1:]:
+        best, note = _compared(names, best, other, sample, where)
+        notes += note
+    if (rank := counts_from(best[0])) > 1 and best[1]:
+        notes += (
+            f" below the {'keel; --keel' if rank == KEEL else 'transducer; --draught'} adds its"
+        )
+        notes += " depth"
+    return best, notes
+
+
+def _compared(
+    names: Names, one: tuple[str, bool], other: tuple[str, bool], sample: Sample, where: str
+) -> tuple[tuple[str, bool], str]:
+    """Which of two columns of one quantity is read, and why, as text.
+
+    Raises:
+        Unclear: their values differ by nothing that is known.
+    """
+    raw = [np.abs(sample.values[n]) if down else -sample.values[n] for n, down in (one, other)]
+    said = [names.units.get(name, "") for name, _ in (one, other)]
+    a, b = (values * UNITS[unit or "m"] for values, unit in zip(raw, said, strict=True))
+    both = np.isfinite(a) & np.isfinite(b)
+    a, b = a[both], b[both]
+    spread = max(SAME, SHARE * float(np.ptp(a))) if len(a) else np.inf
+    if len(a) < 3 or np.abs(a - b).max() <= spread:
+        return one, ""
+    ratio = np.median(a / np.where(b == 0, np.nan, b)) if (b != 0).any() else np.nan
+    if np.abs(a - ratio * b).max() <= max(spread, SHARE * np.abs(a).max()) and ratio > 0:
+        both_ways = ((one, other, said, 1 / ratio), (other, one, said[::-1], ratio))
+        for this, that, (its, others), factor in both_ways:
+            unit = [u for u, size in UNITS.items() if u != "m" and abs(factor / size - 1) < SHARE]
+            if unit and others and not its:
+                return that, f"; {this[0]} is the same in {unit[0]}"
+    off = float(np.median(a - b))
+    if np.abs(a - b - off).max() <= spread:
+        if one[1] != other[1]:  # the elevation of the water
+            depth, z = (one, other) if one[1] else (other, one)
+            return depth, f"; {z[0]} is the same above a datum"
+        ranks = [counts_from(name) for name, _ in (one, other)]
+        if ranks[0] != ranks[1] and (off > 0) == (ranks[0] < ranks[1]):
+            first, second = (one, other) if off > 0 else (other, one)
+            return first, f"; {second[0]} is {abs(off):.2g} m less throughout"
+    raise Unclear(
+        f"{where}: columns {one[0]} and {other[0]} may both be the depth, and differ (by "
+        f"{off:.2g} m in the median)",
+        [Answer(f"if it is {name}", {"columns": {"depth" if down else "z": name}})
+         for name, down in (one, other)],
+    )  # fmt: skip
 
 
 def check_unit(where: str, crs: str, column: str, unit: str) -> bool:
     """Whether a coordinate system counts feet; empty: none.
 
     Raises:
-        InputError: it does, and nothing says what the depths are in (``unit`` is empty).
+        Unclear: it does, and nothing says what the depths are in (``unit`` is empty).
     """
     in_feet = bool(crs) and is_in_feet("--crs", crs)
     if in_feet and not unit:
-        raise InputError(
-            f"{where}: {crs} is in feet, and column {column} does not say its unit. "
-            "If it is in feet, too: --units ft; if not: --units m"
+        raise Unclear(
+            f"{where}: {crs} is in feet, and column {column} does not say its unit",
+            [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
         )
     return in_feet
-
-
-def question(
-    columns: Columns,
-    place: np.ndarray,
-    height: np.ndarray,
-    decimals: Sequence[int],
-    crs: str = "",
-) -> str:
-    """How values contradict the names of the columns, with the option that decides; empty if they
-    do not.
-
-    Args:
-        columns: as understood.
-        place: values of the table [N, 2].
-        height: values of the table [N], finite.
-        decimals: usual number of digits after the decimal mark in the three columns.
-        crs: of x and y, as pyproj takes it; empty: none.
-    """
-    if len(height) < 20:
-        return ""
-    asked = (
-        _of_metres(columns, place, decimals, crs)
-        or _of_degrees(columns, place)
-        or _of_units(columns, place, height)
-        or _of_signs(columns, height)
-        or _of_rounding(columns, place)
-        or _of_depths(columns, height)
-        or _of_shape(columns, place, height)
-    )
-    return asked + _altitude_too(columns) if asked else ""
-
-
-def _altitude_too(columns: Columns) -> str:
-    """What an answer that names depths or elevations needs besides, so that altitudes count."""
-    if not columns.altitude:
-        return ""
-    word = as_option(altitude=columns.altitude)
-    return f" (and {word}, if that is a vehicle's above the ground)"
-
-
-def _of_metres(columns: Columns, place: np.ndarray, decimals: Sequence[int], crs: str) -> str:
-    """Whether places in metres look like degrees, or like x and y swapped."""
-    if columns.degrees or {"x", "y"} & set(columns.given):
-        return ""
-    first, second, _ = columns.names
-    around = np.abs(place).max(0)
-    small = (around <= 180).all() and around.min() <= 90 and np.ptp(place, axis=0).max() < 3
-    if small and min(decimals[:2]) >= 4:
-        return (
-            f"columns {first}, {second} look like degrees, not metres. If so: --columns "
-            f"{as_option(longitude=first, latitude=second)} (or the other way round); if they are "
-            f"metres: --columns {columns.place_option}"
-        )
-    if around.max() > EARTH:
-        return (
-            f"columns {first}, {second} reach {around.max():.3g} m, farther than any place "
-            f"on the Earth. If they are degrees times 10,000,000: --columns "
-            f"{as_option(longitude=first, latitude=second)} (or the other way round)"
-        )
-    if crs:
-        middle = np.median(place, axis=0)
-        if in_area_of_use(crs, middle[::-1]) and not in_area_of_use(crs, middle):
-            return (
-                f"columns {first}, {second} lie outside the area that {crs} is for, and inside it "
-                f"if they are swapped. If so: --columns {as_option(x=second, y=first)}; if not: "
-                f"--columns {columns.place_option}"
-            )
-    return ""
-
-
-def _of_degrees(columns: Columns, place: np.ndarray) -> str:
-    """Whether places in degrees are in two groups, or on two sides of the Earth."""
-    if not columns.degrees or {"latitude", "longitude"} & set(columns.given):
-        return ""
-    first, second, _ = columns.names
-    north = np.sort(np.abs(place[:, 0]))  # of either side: those are asked about below
-    steps = np.diff(north)
-    gap = int(steps.argmax())
-    if steps[gap] > max(1.0, 10 * (np.ptp(north) - steps[gap])):
-        return (
-            f"column {first} has two groups of places, up to {north[gap]:g} and from "
-            f"{north[gap + 1]:g} on: part of the rows may have {first} and {second} swapped. "
-            f"Correct these; if all are right: --columns {columns.place_option}"
-        )
-    for values, column in zip(place.T, (first, second), strict=True):
-        size = np.abs(values)
-        mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
-        if mirrored and values.min() < 0 < values.max() and size.max() < 179:
-            return (
-                f"column {column} has both signs ({values.min():g} to {values.max():g}): "
-                "places on two sides of the Earth. Remove the rows that are wrong; if all are "
-                f"right: --columns {columns.place_option}"
-            )
-    return ""
-
-
-def _of_units(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
-    """Whether part of the elevations or depths may be in another unit."""
-    if {"z", "depth"} & set(columns.given):
-        return ""
-    name = columns.names[2]
-    option = f"--columns {columns.height_option}"
-    if parted := _parted(np.abs(height) * UNITS[columns.unit]):
-        return (
-            f"column {name} has two groups of values, up to {parted[0]:g} m and from "
-            f"{parted[1]:g} m on: part of the rows may be in another unit. Correct these; if all "
-            f"are right: {option}"
-        )
-    changes = _unit_changes(place, np.abs(height))
-    if changes is None:
-        return ""
-    return f"column {name} {_jump(height, changes)}. Correct these; if all are right: {option}"
-
-
-def question_of_depths(units: str, place: np.ndarray, height: np.ndarray) -> str:
-    """Whether part of a log's depths [N], in m, may be in feet, as where a sounder was set to
-    another unit; empty if not, or where the user gave ``units``. ``place``: [N, 2]."""
-    changes = None if units else _unit_changes(place, height) or _alternates(height)
-    if changes is None:
-        return ""
-    return (
-        f"the depth {_jump(height, changes)}. Leave out the wrong ones; if all are right: --units m"
-    )
-
-
-def _alternates(size: np.ndarray) -> int | None:
-    """The first sounding in another unit where depths [N] jump from m to feet and back more than
-    ``FEW_STEPS`` times, and jump by little else; None where they do not."""
-    if len(size) < 20 or not (size > 0).all():
-        return None
-    step = np.diff(np.log(size))
-    great = np.abs(step) > GREAT_STEP
-    as_feet = great & (np.abs(np.abs(step) + np.log(UNITS["ft"])) < 0.15)
-    often = min((step[as_feet] > 0).sum(), (step[as_feet] < 0).sum()) > FEW_STEPS
-    return int(as_feet.argmax()) + 1 if often and as_feet.sum() > 0.8 * great.sum() else None
-
-
-def _jump(height: np.ndarray, at: int) -> str:
-    """A step by the factor of feet to metres, in words."""
-    ratio = height[at] / height[at - 1]
-    return (
-        f"jumps from {height[at - 1]:g} to {height[at]:g} (sounding {at}), "
-        f"{max(ratio, 1 / ratio):.3g} times, as from feet to m: part of the rows may be in another "
-        "unit"
-    )
-
-
-def _of_signs(columns: Columns, height: np.ndarray) -> str:
-    """Whether elevations may be depths, or depths elevations."""
-    name = columns.names[2]
-    if not columns.down and "z" not in columns.given and (height > 0).mean() > 0.95:
-        return (
-            f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
-            f"is a depth: --columns {as_option(depth=name)}; if it is ground above the datum: "
-            f"--columns {as_option(z=name)} and --water-level, the elevation of the water (in "
-            "feet: also --units ft)"
-        )
-    if columns.down and "depth" not in columns.given and (height < 0).mean() > 0.95:
-        return (
-            f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
-            f"is an elevation: --columns {as_option(z=name)}; if it is a depth with a minus: "
-            f"--columns {as_option(depth=name)}"
-        )
-    return ""
-
-
-def _of_rounding(columns: Columns, place: np.ndarray) -> str:
-    """Whether places may be rounded."""
-    count = len(np.unique(place, axis=0))
-    if count >= FEWEST_PLACES or set(columns.given) & set(sum(PLACES, ())):
-        return ""
-    first, second, _ = columns.names
-    return (
-        f"columns {first}, {second} have {count} different places for {len(place)} soundings: "
-        f"they may be rounded. If they are right: --columns {columns.place_option}"
-    )
-
-
-def _of_depths(columns: Columns, height: np.ndarray) -> str:
-    """Whether depths are deeper than any sea."""
-    deepest = float(np.median(np.abs(height)) * UNITS[columns.unit])
-    if deepest <= 12_000:
-        return ""
-    return (
-        f"column {columns.names[2]} has depths of {deepest:g} m, deeper than any sea. Give its "
-        "unit: --units cm, or another of m, ft, fathom, mm"
-    )
-
-
-def _parted(size: np.ndarray) -> tuple[float, float] | None:
-    """The ends of a gap between small and large depths [N], in m, that no bottom has; None where
-    there is none."""
-    ordered = np.sort(size)
-    few = max(1, len(ordered) // 20)
-    ratio = ordered[few:-few] / np.maximum(ordered[few - 1 : -few - 1], LEAST)
-    gap = int(ratio.argmax()) + few
-    if ratio.max() < PARTED:
-        return None
-    return float(ordered[gap - 1]), float(ordered[gap])
-
-
-def _unit_changes(place: np.ndarray, size: np.ndarray) -> int | None:
-    """The sounding from which on depths [N] may be in m, not in feet, or the other way round: the
-    one great step of a record otherwise without. None where there is none, or several."""
-    if len(size) < 20 or not (size > 0).all():
-        return None
-    step = np.diff(np.log(size))
-    great = np.flatnonzero(np.abs(step) > GREAT_STEP) + 1
-    if not 1 <= len(great) <= FEW_STEPS:
-        return None
-    apart = np.hypot(*np.diff(place, axis=0).T)
-    for at in great.tolist():
-        before, after = size[max(0, at - AROUND) : at], size[at : at + AROUND]
-        if min(len(before), len(after)) < AROUND or apart[at - 1] > 5 * np.median(apart):
-            continue
-        ratios = np.array([np.median(after) / np.median(before), size[at] / size[at - 1]])
-        if (np.abs(np.abs(np.log(ratios)) + np.log(UNITS["ft"])) < (0.2, 0.15)).all():
-            return at
-    return None
-
-
-def _of_shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
-    """A question if the survey's shape suggests swapped columns or depths in another unit; else
-    empty. Arguments as in ``question``."""
-    first, second, name = columns.names
-    xy = rough_metres(place) if columns.degrees else place
-    sides = np.ptp(xy, axis=0)
-    size = np.abs(height) * UNITS[columns.unit]
-    swapped = sides.max() > LONG_M and sides.max() > NARROW * sides.min()
-    if not set(columns.given) & set(sum(PLACES, ())) and swapped and np.ptp(size) < size.max() / 20:
-        return (
-            f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
-            f"the same height ({height.min():g} to {height.max():g}): columns {first}, {second}, "
-            f"{name} may be swapped. Name them, as in --columns {columns.place_option} "
-            f"{as_option(depth=name)}"
-        )
-    if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
-        return ""
-    # Compared at a distance along the track, so that noise and repeated positions do not count.
-    steps = np.hypot(*np.diff(xy, axis=0).T)
-    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
-    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
-    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-    deep = float(np.median(size))
-    if columns.down and (slope > STEEPEST or deep > sides.max()):
-        return (
-            f"column {name} has depths of {deep:g} m (median) on {sides[0]:.0f} x {sides[1]:.0f} "
-            f"m, with slopes of {100 * slope:.0f} %. If they are in another unit: --units cm, or "
-            f"another of {', '.join(UNITS)}; if they are in m: --columns {columns.height_option}"
-        )
-    return ""

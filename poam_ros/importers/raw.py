@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,62 +23,12 @@ from ..frontend.refused_pings import RefusedPings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import LINE, Labels, Soundings, line_names
 from .cells import UNITS
+from .frozen import FROZEN, frozen
 from .jumps import POSITION_JUMP, impossible_positions, seconds_of
+from .look import look
 from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
+from .options import ReadOptions
 from .repeats import without_repeats
-
-if TYPE_CHECKING:
-    from .levels import WaterLevels
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How a file is read, as the user says.
-
-    Attributes:
-        columns: names of columns by what they mean (``columns.MEANINGS``), where they are other
-            ones.
-        by: the column whose values are the soundings' groups, such as lines; where there is none
-            of the name ``line`` they are found in the track.
-        water_level: elevation of the water's surface, from which depths are counted, in m.
-        levels: the same over time; goes before ``water_level``.
-        draught: depth of the sonar, which is added to depths, in m.
-        keel: depth of the keel, for depths that count from it, in m.
-        sound_scale: true metres per recorded metre of depth, which corrects for sound speed.
-        start, stop: as of ``Soundings.between``, in s.
-        units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
-        crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of
-            no known place.
-        settings: of a recording's front end and topics, and of a mission, by name.
-        labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
-        times: read the times even if nothing here needs them.
-        near: latitude and longitude of the survey's other files; None: unknown.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    by: str | None = None
-    water_level: float = 0.0
-    levels: WaterLevels | None = None
-    draught: float = 0.0
-    sound_scale: float = 1.0
-    start: float = 0.0
-    stop: float = 0.0
-    units: str = ""
-    crs: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    labels: frozenset[str] = frozenset()
-    times: bool = False
-    keel: float = 0.0
-    near: tuple[float, float] | None = None
-
-    @property
-    def timed(self) -> bool:
-        """Whether a sounding without a time is left out."""
-        return bool(self.start or self.stop or self.times or self.levels or "time" in self.columns)
-
-
-def _nothing(place: np.ndarray, height: np.ndarray) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -102,8 +52,7 @@ class RawSoundings:
         layout: of the file, in some words.
         refused: how many rows or messages are no soundings, by reason.
         left_out: those of them that are soundings, with place and height as above for ``xyz``.
-        question: of places and heights, as above: what contradicts the file's names, with the
-            option that answers it; empty where nothing does.
+        columns: of a table, by their meanings.
         source: for the record, as plain values.
         fixed: whether places are interpolated between positions that were judged themselves.
     """
@@ -123,7 +72,7 @@ class RawSoundings:
     layout: str = ""
     refused: Counter[str] = field(default_factory=Counter)
     left_out: tuple[LeftOut, ...] = ()
-    question: Callable[[np.ndarray, np.ndarray], str] = field(default=_nothing, compare=False)
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False)
     source: Mapping[str, Any] = field(default_factory=dict)
     fixed: bool = False
 
@@ -175,16 +124,28 @@ class RawSoundings:
         begins warnings, ``crs`` goes before its own. None without times."""
         if self.fixed or self.stamp_ns is None:
             return np.zeros(len(self), dtype=bool)
-        code = "" if self.degrees else crs or self.crs
-        xy = rough_metres(_degrees(self.place, code)) if self.degrees or code else self.place
-        return impossible_positions(where, seconds_of(self.stamp_ns), xy)
+        return impossible_positions(where, seconds_of(self.stamp_ns), self.metres(crs))
 
-    def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
+    def metres(self, crs: str = "") -> np.ndarray:
+        """Rough places in m, of any origin [N, 2]; ``crs`` goes before its own."""
+        code = "" if self.degrees else crs or self.crs
+        return rough_metres(_degrees(self.place, code)) if self.degrees or code else self.place
+
+    def looked_at(self, where: str, options: ReadOptions) -> None:
+        """Raise an ``Unclear`` if these cannot be the soundings of one survey (``look``)."""
+        level = 0.0 if options.levels is not None else options.water_level
+        look(
+            where, self.metres(options.crs), level - _elevation(self.height, level, self, options),
+            columns=self.columns, place=self.place, stamp_ns=self.stamp_ns,
+            crs="degrees" if self.degrees else options.crs or self.crs, units=options.units,
+        )  # fmt: skip
+
+    def checked(self, path: Path, options: ReadOptions) -> Checked:
         """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
 
         Raises:
-            InputError: none is left, the values contradict the file's names, or --water-level or
-                --by asks for what the file has not.
+            Unclear: they cannot be the soundings of one survey.
+            InputError: none is left, or --water-level or --by asks for what the file has not.
         """
         if options.by not in (None, LINE) and not self.names:
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
@@ -205,8 +166,9 @@ class RawSoundings:
             raise InputError(
                 f"{path}: --draught: applies to depths only, got elevations ({kept.understood})"
             )
-        if asked := self.question(kept.place, kept.height):
-            raise InputError(f"{path}: {asked}")
+        kept = kept.without({FROZEN: frozen(str(path), kept.metres(options.crs), kept.height)})
+        if not options.trusted:
+            kept.looked_at(str(path), options)
         if options.levels is None:
             return kept, options.water_level
         if not kept.down:
@@ -226,16 +188,19 @@ class RawSoundings:
         return kept.without({"no_water_level": ~known}), level[known]
 
 
-def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings:
+#: Soundings that are readings, and the elevation of the water's surface: of each [N], or of all.
+Checked = tuple[RawSoundings, "np.ndarray | float"]
+
+
+def place(checked: Mapping[Path, Checked], options: ReadOptions) -> Soundings:
     """Soundings of one or more files as one record, in m, in the order of the files.
 
     Raises:
-        InputError: a file has none, contradicts itself, or does not go with the others.
+        InputError: a file does not go with the others.
     """
-    checked = {path: raw.checked(path, options) for path, raw in files.items()}
     raws = [raw for raw, _ in checked.values()]
     crs = ["" if raw.degrees else options.crs or raw.crs for raw in raws]
-    places, projection = _in_metres(tuple(files), raws, crs)
+    places, projection = _in_metres(tuple(checked), raws, crs)
     z, depth, refused = [], [], Counter[str]()
     for raw, level in checked.values():
         z.append(_elevation(raw.height, level, raw, options))
@@ -259,7 +224,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     if len(raws) > 1:
         source = {
             "files": [
-                {"file": str(path), **each} for path, each in zip(files, described, strict=True)
+                {"file": str(path), **each} for path, each in zip(checked, described, strict=True)
             ]
         }
     if projection is not None:
@@ -272,10 +237,10 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         row, np.concatenate(places), np.concatenate(z), group, names, refused, pings, source,
         projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,
         depth=None if options.levels is None else np.concatenate(depth),
-        files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
+        files=tuple(zip(map(str, checked), begins, strict=True)) if len(raws) > 1 else (),
         labels=_labels(raws), left_out=left_out,
     )  # fmt: skip
-    found = without_repeats(found, tuple(files)).between(options.start, options.stop)
+    found = without_repeats(found, tuple(checked)).between(options.start, options.stop)
     return found.grouped_by_line() if options.by == LINE and not names else found
 
 

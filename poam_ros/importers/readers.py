@@ -10,20 +10,22 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import InputError, PoamError
+from ..core.errors import InputError, PoamError, Question
 from ..core.extensions import Table
 from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bag_files import is_bag
 from .bags import read_recording
+from .dialect import is_table
 from .features import is_features, read_features
 from .gpx import is_gpx, read_gpx
 from .journals import read_journal
 from .mavlink import read_mavlink
 from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
-from .raw import RawSoundings, ReadOptions, place
-from .tables import is_table, read_table
+from .questions import Unclear, as_words
+from .raw import Checked, RawSoundings, ReadOptions, place
+from .tables import read_table
 
 log = logging.getLogger(__name__)
 
@@ -157,25 +159,63 @@ def read_soundings(
         reader: name of a row of ``READERS``, or module:name; empty: as each file is recognised.
 
     Raises:
+        Question: names or values of a file leave open what they mean, or cannot be right.
         InputError: a file cannot be read, has no soundings, or does not go with the others.
     """
     paths = [paths] if isinstance(paths, Path) else paths
-    found: dict[Path, RawSoundings] = {}
+    found: dict[Path, Checked] = {}
     for path in paths:
         name = find_reader(path, reader)
         if path in found:
             raise InputError(f"{path}: this file was given twice")
-        degrees = [raw.place for raw in found.values() if raw.degrees]
+        degrees = [raw.place for raw, _ in found.values() if raw.degrees]
         if degrees:
             latitude, longitude = np.median(degrees[0], axis=0).tolist()
             options = replace(options, near=(latitude, longitude))
-        soundings = _read_by(path, options, name)
+        soundings = _understood(path, options, name)
         if isinstance(soundings, Soundings):
             if len(paths) > 1:
                 raise InputError(f"{path}: a {READERS[name].kind} is mapped alone")
             return soundings
         found[path] = soundings
     return place(found, options)
+
+
+def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundings:
+    """The soundings of a file, if they can be right. Raises a ``Question`` with those answers by
+    which the file becomes a map."""
+    try:
+        return _checked(path, options, name)
+    except Unclear as asked:
+        tried = {
+            answer.when: found
+            for answer in asked.answers
+            if (found := _working(path, answer.applied(options), name)) is not None
+        }
+        answers = {when: as_words(found) for when, found in tried.items()}
+        raise Question(asked.text, answers) from None
+
+
+def _checked(path: Path, options: ReadOptions, name: str) -> Checked | Soundings:
+    found = _read_by(path, options, name)
+    return found.checked(path, options) if isinstance(found, RawSoundings) else found
+
+
+def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
+    """The options by which a file becomes soundings, with the only answer to each further question
+    that they raise; None if there are none, or several."""
+    try:
+        _checked(path, options, name)
+        return options
+    except Unclear as asked:
+        further = [each.applied(options) for each in asked.answers]
+        further = [each for each in further if not each.trusted and more]
+        if len(further) > 1 and "units" in asked.answers[0].fields:
+            return None  # one of many units is no answer
+        tried = (_working(path, each, name, more - 1) for each in further)
+        return next((found for found in tried if found is not None), None)
+    except InputError:
+        return None
 
 
 def _read_by(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:

@@ -20,6 +20,8 @@ DAY = 86_400.0
 GAP_ROWS = 5.0
 #: Farther than this (m) from a place, x = 0 and y = 0 are no position of the same survey.
 FAR_M = 50_000.0
+#: More than any easting or northing on the Earth, in m.
+EARTH_M = 1e8
 BEFORE, AFTER, BETWEEN = "before_first_fix", "after_last_fix", "position_gap"
 
 
@@ -29,7 +31,7 @@ def no_position(place: np.ndarray, degrees: bool = True) -> np.ndarray:
     unknown, null = ~np.isfinite(place).all(1), (place == 0).all(1)
     if degrees or not null.any():
         return unknown | null
-    others = place[~unknown & ~null]
+    others = place[~unknown & ~null & (np.abs(place) < EARTH_M).all(1)]
     far = len(others) > 0 and np.hypot(*np.median(others, axis=0)) > FAR_M
     return unknown | (null & far)
 

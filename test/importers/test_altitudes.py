@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
@@ -14,6 +14,7 @@ COUNT = 300
 T = np.arange(COUNT)
 LATITUDE, LONGITUDE = 47.6 + 1e-5 * T, -122.4 + 4e-5 * np.sin(T / 9)
 GROUND = 20 + 3 * np.sin(T / 40)
+SURE = ("depth", "dvl_altitude")
 RNG = np.random.default_rng(5)
 #: Depths of a vehicle that dives and rises, and of one that holds its depth.
 DIVES, HOLDS = 8 + 4 * np.sin(T / 6), 10 + 0.02 * RNG.normal(size=COUNT)
@@ -46,11 +47,11 @@ def check(found, ground=GROUND, atol=0.011):
     np.testing.assert_allclose(-found.z, ground[found.row], atol=atol)
 
 
-def test_a_diving_vehicles_altitude_is_understood_and_said(read):
-    found = read(table(DIVES, GROUND - DIVES))
+def test_a_vehicles_altitude_is_understood_and_said(read):
+    found = read(table(DIVES, GROUND - DIVES, SURE))
     check(found)
     assert len(found) == COUNT
-    assert "ground = depth + altitude (m)" in found.source["understood"]
+    assert "ground = depth + dvl_altitude (m)" in found.source["understood"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_names_that_leave_no_doubt(names, read):
 
 def test_a_vehicle_at_one_depth_is_asked_about_and_both_answers_work(read):
     text = table(HOLDS, GROUND - HOLDS)
-    with pytest.raises(InputError, match=r"--columns depth=depth altitude=altitude; if.*depth=d"):
+    with pytest.raises(Question, match=r"--columns depth=depth altitude=altitude; if.*depth=d"):
         read(text)
     check(read(text, {"depth": "depth", "altitude": "altitude"}))
     check(read(text, {"altitude": "altitude"}))
@@ -88,7 +89,7 @@ def test_heights_about_the_sea_or_all_zero_need_no_question(about, read):
 
 
 def test_the_grounds_elevation_is_no_altitude(read):
-    with pytest.raises(InputError, match="if depth is that of the ground: --columns depth=depth"):
+    with pytest.raises(Question, match="if depth is that of the ground: --columns depth=depth"):
         read(table(GROUND, 46.9 - GROUND))
 
 
@@ -100,35 +101,29 @@ def test_a_sure_name_whose_values_are_the_depths_is_asked_about(read):
 def test_rows_without_an_altitude_are_refused_not_mapped_at_the_vehicle(read):
     altitude = np.array([f"{value:.2f}" for value in GROUND - DIVES], dtype=object)
     altitude[[3, 4, 50]], altitude[70:80], altitude[90:95] = ["", "nan", "0.00"], "-1", "999"
-    found = read(table(DIVES, altitude))
+    found = read(table(DIVES, altitude, SURE))
     check(found)
     assert len(found) == COUNT - 18 and found.refused == {"no_reading": 18}
 
 
 def test_units_elevations_and_sound_speed(read):
     feet = (GROUND - DIVES) / 0.3048
-    check(read(table(DIVES, feet, ("Depth (m)", "Altitude (ft)"))), atol=0.02)
-    found = read(table(-DIVES, GROUND - DIVES, ("z", "altitude")))
+    check(read(table(DIVES, feet, ("Depth (m)", "DVL altitude (ft)"))), atol=0.02)
+    found = read(table(-DIVES, GROUND - DIVES, ("z", "dvl_altitude")))
     check(found)
-    assert "ground = z - altitude" in found.source["understood"]
+    assert "ground = z - dvl_altitude" in found.source["understood"]
     with pytest.raises(InputError, match="--columns z=depth altitude=altitude"):
         read(table(-DIVES, GROUND - DIVES))
     check(read(table(-DIVES, GROUND - DIVES), {"z": "depth", "altitude": "altitude"}))
     with pytest.raises(InputError, match="sound-speed"):
-        read(table(DIVES, GROUND - DIVES), sound_scale=0.98)
-
-
-def test_an_answer_about_depths_keeps_the_altitude(read):
-    part = np.where(T < COUNT // 2, 1.0, 100.0)
-    with pytest.raises(InputError, match=r"and altitude=dvl_altitude"):
-        read(table(HOLDS * part, GROUND - HOLDS, ("depth", "dvl_altitude")))
+        read(table(DIVES, GROUND - DIVES, SURE), sound_scale=0.98)
 
 
 def test_points_of_a_gis(tmp_path):
     pytest.importorskip("pyogrio")
     path = tmp_path / "points.geojson"
     features = [
-        {"type": "Feature", "properties": {"depth": d, "altitude": g - d},
+        {"type": "Feature", "properties": {"depth": d, "dvl_altitude": g - d},
          "geometry": {"type": "Point", "coordinates": [b, a]}}
         for a, b, d, g in zip(*map(np.ndarray.tolist, (LATITUDE, LONGITUDE, DIVES, GROUND)),
                               strict=True)

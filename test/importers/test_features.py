@@ -63,5 +63,5 @@ def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp
     times = [f"03/04/2025 10:00:{k:02d}" for k in range(COUNT)]
     path = points(tmp_path / "log.gpkg", "EPSG:4326", depth=DEPTH, time=times)
     assert read_soundings(path).stamp_ns is None
-    with pytest.raises(InputError, match=r"attribute time: 03/04/2025 .* may be day/month"):
+    with pytest.raises(InputError, match=r"column time: 03/04/2025 .* may be day/month"):
         read_soundings(path, ReadOptions(times=True))

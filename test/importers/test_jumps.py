@@ -177,7 +177,7 @@ def test_rows_without_a_time_stay_where_nothing_needs_it(tmp_path):
 
 def test_times_of_two_meanings_stop_no_map_that_needs_none(tmp_path):
     path = tmp_path / "a.csv"
-    rows = "".join(f"1/2/2025 10:00:{i:02},{i},0,{1 + i % 3}\n" for i in range(30))
+    rows = "".join(f"1/2/2025 10:00:{i:02},{i},{i % 4},{1 + i % 3}\n" for i in range(30))
     path.write_text(f"time,x,y,depth\n{rows}")
     assert len(read_soundings(path)) == 30
 

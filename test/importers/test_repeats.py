@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
 COUNT = 200
@@ -98,7 +97,6 @@ def test_without_times_only_a_copy_or_a_part_repeats(tmp_path):
     for name in ("first", "second"):
         away, depth = rng.random((2, COUNT))
         rows = np.column_stack((53 + 1e-5 * (T + away), 5 + 0.1 * depth)).tolist()
-        text = "".join(f"{a:.5f},8.00001,{d:.1f}\n" for a, d in rows)
+        text = "".join(f"{a:.5f},8.0000{k % 3},{d:.1f}\n" for k, (a, d) in enumerate(rows))
         (tmp_path / name).write_text("latitude,longitude,depth\n" + text)
-    options = ReadOptions({"latitude": "latitude", "longitude": "longitude"})
-    assert not read_soundings([tmp_path / "first", tmp_path / "second"], options).refused
+    assert not read_soundings([tmp_path / "first", tmp_path / "second"]).refused

@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
-from poam_ros.importers.columns import Columns, read_mapping
+from poam_ros.importers.columns import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
@@ -88,35 +88,31 @@ def test_chunks_make_no_difference(write, monkeypatch):
     assert parts.names == whole.names
 
 
-def test_columns_that_are_said_decide():
-    header = ("x", "y", "z", "latitude", "longitude", "depth", "H")
-    assert Columns.of(header, {}, "f") == Columns("x", "y", "z", False, False)
-    given = read_mapping(["latitude=latitude,depth=H"])
-    assert Columns.of(header, given, "f") == Columns("latitude", "longitude", "H", True, True)
+def test_columns_that_are_said_decide(write):
+    header = "x,y,z,latitude,longitude,depth,H"
+    path = write(f"{header}\n1,2,-3,50,10,3,4\n5,2,-3,50.00001,10.00005,3,4\n")
+    found = read_soundings(path, ReadOptions(read_mapping(["latitude=latitude,depth=H"])))
+    assert found.z.tolist() == [-4, -4] and found.projection is not None
+    assert read_soundings(path, ReadOptions({"x": "x"})).projection is None
 
 
-@pytest.mark.parametrize(
-    ("header", "answer"),
-    [
-        ("Lat [deg];Long, deg;It's (m)", "latitude longitude depth"),
-        ("Lat [deg];Longitude (deg);Depth (m)", "depth"),  # of negative depths, or elevations
-    ],
-)
-def test_an_answer_can_be_pasted_into_a_shell(write, header, answer):
-    rows = "".join(f"{52 + i / 1e4};{13 + i % 7 / 1e4};{-3 - i % 5}\n" for i in range(60))
+@pytest.mark.parametrize("header", ["Northwards;Eastwards;It's (m)", "Lat [deg];Lon;Bottom (m)"])
+def test_an_answer_can_be_pasted_into_a_shell(write, header):
+    """It names what the command did not find, and the file becomes a map with it."""
+    rows = "".join(f"{52 + i / 1e5:.5f};{130 + i % 7 / 1e5:.5f};{3.5 + i % 5}\n" for i in range(60))
     path = write(f"{header}\n{rows}")
-    with pytest.raises(InputError, match="--columns") as asked:
+    with pytest.raises(Question) as asked:
         read_soundings(path)
-    given = read_mapping(shlex.split(str(asked.value).rpartition("--columns ")[2]))
-    names = header.split(";")
-    assert given == dict(zip(answer.split(), names[-len(given) :], strict=True))
-    assert read_soundings(path, ReadOptions(given)).z[0] == 3
+    (words,) = asked.value.answers.values()
+    given = read_mapping(shlex.split(words.removeprefix("--columns ")))
+    assert set(given.values()) == set(header.split(";")[-len(given) :]) and "depth" in given
+    assert read_soundings(path, ReadOptions(given)).z[0] == -3.5
 
 
 @pytest.mark.parametrize(
     ("text", "columns", "words"),
     [
-        ("a,b,c\n1,2,3\n", {}, r"log\.csv: expected columns x,y,z or latitude,longitude,depth"),
+        ("a,b,c\n1,2,3\n", {}, r"log\.csv: expected columns latitude, longitude, depth or x, y, z"),
         ("x,y\n1,2\n", {}, "expected columns"),
         ("x,y,z\n1,2,3\n", {"z": "h"}, "expected a column 'h', got x,y,z"),
         ("x,y,z\n1,2,3\n", {"height": "z"}, "expected meanings x, y, latitude"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.cells import Times, angle
 from poam_ros.importers.dialect import sniff
 from poam_ros.importers.levels import WaterLevels
@@ -55,22 +55,13 @@ def test_layouts_mean_the_same(lake, write):
         assert len(found) == COUNT
 
 
-def minutes(degrees):
-    """As NMEA writes angles: 5306.0000."""
-    return 100 * np.trunc(degrees) + 60 * (degrees - np.trunc(degrees))
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_numbers_as_people_write_them(encoding, lake, write):
     lat, lon, depth = lake
-    packed = minutes(lat), minutes(lon), depth
     feet = "lat,lon,depth\n" + rows((lat, lon, depth / 0.3048), "{:.6f},{:.6f},{:.3f} ft")
     semicolons, head = "{:.6f};{:.6f};{:.2f}", "lat;lon;depth\n"
     layouts = {
-        "degrees and minutes": head + rows(packed, "{:.5f};{:010.5f};{:.2f}"),
         "degrees times 1e7": head + rows((1e7 * lat, 1e7 * lon, depth), "{:.0f};{:.0f};{:.2f}"),
-        "degrees times 1e6, as named": "lat_e6;lon_e6;depth\n"
-        + rows((1e6 * lat, 1e6 * lon, depth), "{:.0f};{:.0f};{:.2f}"),
         "N and E beside": "lat,N/S,lon,E/W,depth\n" + rows(lake, "{:.6f},N,{:.6f},E,{:.2f}"),
         "a separator for spreadsheets": "sep=;\n" + head + rows(lake, semicolons),
         "metres beside": head + rows(lake, semicolons + " m"),
@@ -84,9 +75,9 @@ def test_numbers_as_people_write_them(encoding, lake, write):
         np.testing.assert_allclose(found.xy, reference.xy, atol=0.1, err_msg=name)
         np.testing.assert_allclose(found.z, reference.z, atol=0.01, err_msg=name)
     path = write(feet.replace("ft", "m", 1))
-    with pytest.raises(InputError, match="values in ft and m"):
+    with pytest.raises(InputError, match="has ft and m for depths"):
         read_soundings(path)
-    with pytest.raises(InputError, match="--units m or --units ft"):
+    with pytest.raises(InputError, match="has ft for depths in m by their header"):
         read_soundings(write(feet.replace("depth", "depth (m)")))
 
 
@@ -98,15 +89,6 @@ def test_sides_of_the_equator_are_those_beside_the_values(lake, write):
     )
 
 
-@pytest.mark.parametrize("elevation", ["1.5", "{0:.3f}"], ids=["the water's", "a receiver's"])
-def test_an_elevation_beside_a_depth_is_the_bottoms_or_questioned(lake, write, elevation):
-    head, form = "lat,lon,elevation,depth\n", f"{{0:.6f}},{{1:.6f}},{elevation},{{2:.2f}}"
-    with pytest.raises(InputError, match="--columns depth=depth; if it is the bottom's"):
-        read_soundings(write(head + rows(lake, form)))
-    both = "{0:.6f},{1:.6f},-{2:.2f},{2:.2f}"
-    assert (read_soundings(write(head + rows(lake, both))).z < 0).all()
-
-
 @pytest.mark.parametrize("row", ["{:.6f},N,{:.6f},O,{:.2f}", "{:.6f}N,,{:.6f}°O,,{:.2f}"])
 def test_an_o_may_be_east_or_west(lake, write, row):
     """Ost, ouest, oeste: a lake in France would be mapped in Germany."""
@@ -114,42 +96,15 @@ def test_an_o_may_be_east_or_west(lake, write, row):
         read_soundings(write("lat,ns,lon,ew,depth\n" + rows(lake, row)))
 
 
-def test_integers_that_may_be_two_places_are_questioned(lake, write):
-    packed = 1e6 * lake[0], 1e6 * lake[1], lake[2]
-    path = write("lat,lon,depth\n" + rows(packed, "{:.0f},{:.0f},{:.2f}"))
-    with pytest.raises(InputError, match="lat_e6,lon_e6 or lat_e7,lon_e7"):
-        read_soundings(path)
-
-
-@pytest.mark.parametrize(
-    ("form", "comma"),
-    [
-        ("\"{:,.2f}\";\"{:,.2f}\";{:.2f}", False), ("{:,.0f};{:,.0f};{:.2f}", False),
-        ("{:_.2f};{:_.2f};{:.2f}", False), ("{:_.1f};{:_.1f};{:.2f}", True),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("mark", [" ", "'", "\u00a0"])
-def test_marks_of_thousands_are_left_out(mark, form, comma, lake, write):
-    t = np.arange(COUNT)
-    x, y, z = 480_000.0 + 10 * t, 5_969_100.0 + 10 * np.round(20 * np.sin(t / 9)), -lake[2]
-    path = write("x;y;z\n" + rows((x, y, z), form, comma=comma).replace("_", mark))
-    found = read_soundings(path)
-    reference = read_soundings(write("x;y;z\n" + rows((x, y, z), "{:.2f};{:.2f};{:.2f}")))
-    np.testing.assert_allclose(found.xy, reference.xy, atol=1)
-    np.testing.assert_allclose(found.z, reference.z, atol=0.01)
-
-
-def test_a_comma_that_may_be_either_mark_is_questioned(write):
-    lines = (
-        f"{i},5;{2 * (i % 7)},5;{z}" for i, z in enumerate(["987", "1,002", "995", "1,013"] * 9)
-    )
-    with pytest.raises(InputError, match="depth: 1,002 beside 987 may be 1002 or"):
-        sniff(write("x;y;depth\n" + "\n".join(lines)))
-    lines = (f"{i}.5;{2 * (i % 7)}.5;{z}" for i, z in enumerate(["987", "1,002"] * 9))
-    _, sample = sniff(write("x;y;depth\n" + "\n".join(lines)))
-    assert sample[1][2] == "1002"
-    lines = (f"{i},5;{2 * (i % 7)},5;{z}" for i, z in enumerate(["8", "8,213", "9,002"] * 9))
-    assert sniff(write("x;y;depth\n" + "\n".join(lines)))[0].comma
+def test_integers_and_packed_minutes_are_no_degrees(lake, write):
+    lat, lon, depth = lake
+    millions = rows((1e6 * lat, 1e6 * lon, depth), "{:.0f},{:.0f},{:.2f}")
+    with pytest.raises(InputError, match=r"lat_e7, lon_e7.*write decimal degrees"):
+        read_soundings(write("lat,lon,depth\n" + millions))
+    packed = 100 * np.trunc(lat) + 60 * (lat % 1), 100 * np.trunc(lon) + 60 * (lon % 1), depth
+    with pytest.raises(Question, match=r"60 impossible_place.*degrees, minutes and") as asked:
+        read_soundings(write("lat,lon,depth\n" + rows(packed, "{:.5f},{:.5f},{:.2f}")))
+    assert not asked.value.answers
 
 
 @pytest.mark.parametrize(
@@ -195,8 +150,11 @@ def test_a_table_without_a_header(lake, write):
                                          enumerate(rows(east).split()))))  # fmt: skip
     assert len(found) == COUNT and found.source["columns"]["first"] == "2"
     path = write(rows(lake))
-    with pytest.raises(InputError, match="--columns latitude=1 longitude=2 depth=3"):
+    with pytest.raises(Question) as asked:
         read_soundings(path)
+    assert list(asked.value.answers.values()) == [
+        "--columns latitude=1 longitude=2 depth=3", "--columns latitude=2 longitude=1 depth=3",
+    ]  # fmt: skip
     said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
     np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
     dated = "".join(
@@ -219,7 +177,6 @@ def test_a_table_without_a_header_is_understood_beside_one_of_the_same_water(lak
     [
         ("x,y,depth", (0, 1, 2), "--columns longitude=x latitude=y"),
         ("latitude,longitude,z", (0, 1, 2), "--columns depth=z"),
-        ("latitude,longitude,depth", (0, 1, -2), "--columns z=depth"),
     ],
 )
 def test_values_that_contradict_their_names_are_asked_about(lake, write, header, columns, answer):
@@ -231,7 +188,9 @@ def test_values_that_contradict_their_names_are_asked_about(lake, write, header,
 
 def test_what_the_user_says_is_not_questioned(lake, write):
     path = write("latitude,longitude,z\n" + rows(lake))
-    assert (read_soundings(path, ReadOptions({"z": "z"})).z > 0).all()
+    assert (read_soundings(path, ReadOptions(trusted=True)).z > 0).all()
+    with pytest.raises(Question, match="100 % of the soundings above the water"):  # only named
+        read_soundings(path, ReadOptions({"z": "z"}))
     assert (read_soundings(path, ReadOptions({"depth": "z"})).z < 0).all()
 
 
@@ -251,13 +210,12 @@ def test_places_in_two_groups_or_rounded_are_questioned(lake, write):
     latitude, longitude, depth = lake
     half = np.arange(COUNT) < COUNT // 2
     turned = np.where(half, latitude, longitude), np.where(half, longitude, latitude), depth
-    with pytest.raises(InputError, match=r"two groups of places.*--columns latitude=lat"):
+    with pytest.raises(Question, match=r"two groups of places, 42.. km apart.*--trust-columns"):
         read_soundings(write("lat,lon,depth\n" + rows(turned)))
     coarse = write("lat,lon,depth\n" + rows((latitude.round(2), longitude.round(2), depth)))
-    with pytest.raises(InputError, match=r"different places.*rounded.*--columns latitude=lat"):
+    with pytest.raises(Question, match=r"at 1 places.*rounded.*--trust-columns"):
         read_soundings(coarse)
-    said = ReadOptions({"latitude": "lat", "longitude": "lon"})
-    assert len(read_soundings(coarse, said)) == COUNT
+    assert len(read_soundings(coarse, ReadOptions(trusted=True))) == COUNT
 
 
 def test_a_reading_that_is_none_may_be_the_shallowest(lake, write):
@@ -362,7 +320,7 @@ def test_eastings_become_degrees_by_their_crs(write):
     assert true == pytest.approx(1 / 0.9998, abs=3e-4) and local.projection is None
     with pytest.raises(InputError, match="expected a code such as"):
         read_soundings(path, ReadOptions(crs="EPSG:nonsense"))
-    feet = write(path.read_text().replace("3634", "62584").replace("58011", "19705"), "feet.csv")
+    feet = write(path.read_text().replace("3634", "62584").replace("5801", "1970"), "feet.csv")
     with pytest.raises(InputError, match=r"depth does not say its unit.*--units ft"):
         read_soundings(feet, ReadOptions(crs="EPSG:2229"))
     assert -read_soundings(feet, ReadOptions(crs="EPSG:2229", units="ft")).z[0] < 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...core.errors import InputError
 from ...core.settings import Setting
-from ..command import Parser, exit_on_interrupt, figures, reader, text_of
+from ..command import Parser, exit_on_interrupt, figures, log_name, reader, text_of
 from . import map as map_command
 
 OFFSET = Setting("offset", 0.0, "Offset", "m", minimum=-1e4, maximum=1e4)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         from ...outputs.folder import make_folder
         from ..progress import work_progress
 
-    own = "diff-" + "-".join(path.resolve().stem for path in (args.before, args.after))
+    own = "diff-" + "-".join(map(log_name, (args.before, args.after)))
     folder = make_folder(args.output or Path("runs") / own)
     before, after = (
         Survey.read(_mapped(path, folder / name, args))

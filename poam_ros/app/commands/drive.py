@@ -98,12 +98,12 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     values |= file | given
     degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
     if degrees and "workspace" in given:
-        raise InputError("workspace: expected it in metres or in degrees, got both")
+        raise InputError("--workspace: expected it in metres or in degrees, got both")
     areas = instance(AreaSettings, values).has_polygon
     if not (degrees or metres or (args.practice is not None and not areas)):
         if not areas:
             raise InputError(
-                "workspace: expected --workspace XMIN XMAX YMIN YMAX in metres from the first fix, "
+                "expected --workspace XMIN XMAX YMIN YMAX in metres from the first fix, "
                 "--workspace-degrees SOUTH WEST NORTH EAST, --set areas.file=FILE or "
                 "areas.polygon_degrees"
             )

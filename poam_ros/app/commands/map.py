@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +31,11 @@ from ..command import (
     add_setting,
     exit_on_interrupt,
     figures,
+    log_name,
     print_wrapped,
     reader,
 )
-from ..map_input import FRONT_END, MODEL, SCREENING, MappingJob, read
+from ..map_input import CONFIDENCE, FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ...mapping.outline import Outline
@@ -86,6 +88,8 @@ def _add_input(group: Any) -> None:
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Columns of a table: x, y (m) or latitude, longitude; z (up) or depth; time; "
         "altitude (default: by names or values).")  # fmt: skip
+    add("--trust-columns", dest="trusted", action="store_true",
+        help="Ask nothing: columns and values are right.")  # fmt: skip
     add("--units", metavar="UNIT",
         help="Unit of depths, such as ft (default: as named, or m).")  # fmt: skip
     add("--crs", default="", metavar="EPSG:N",
@@ -97,6 +101,11 @@ def _add_input(group: Any) -> None:
         help="Water surface: level (m) or gauge file (default: 0).")  # fmt: skip
     add("--draught", type=float, default=0.0, metavar="M",
         help="Depth of the transducer, added (m; default: 0).")  # fmt: skip
+    add("--keel", type=float, default=0.0, metavar="M",
+        help="Depth of the keel, added to depths below it (m).")  # fmt: skip
+    (confidence,) = (row for row in FRONT_END if row.name == CONFIDENCE)
+    add_setting(group, confidence, "--min-confidence", metavar="X",
+        text="Least confidence (default: tables: 50 % or not 0).")  # fmt: skip
     add("--calibrate", action="store_true",
         help="Correct constant errors that crossings show.")  # fmt: skip
     for row in (*SCREENING, *rows(BagSettings)):
@@ -166,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     announce()
     args.log = args.logs[0]
-    folder = args.folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
+    folder = args.folder = args.output or Path("runs") / f"map-{log_name(args.log)}"
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
@@ -196,7 +205,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.by and not (args.hold_out or args.folds):
         raise InputError("--by needs --hold-out or --folds")
     if args.workspace and args.workspace_degrees:
-        raise InputError("workspace: expected it in metres or in degrees, got both")
+        raise InputError("--workspace: expected it in metres or in degrees, got both")
     if (args.workspace or args.workspace_degrees) and args.map_margin is not None:
         raise InputError("--margin cannot be combined with --workspace")
     if args.folds is not None and args.folds < 2:
@@ -371,8 +380,8 @@ def print_summary(run: Run, chart: Chart | None = None) -> None:
     print(f"results: {folder}")
     ending = "gpkg" if chart.place is None else "geojson"
     # A command has a line of its own, and no line break in it, so that it can be copied.
-    print(f"next:    poam view {folder}")
-    print(f"or:      poam export {folder} --to contours.{ending} --depth")
+    print(f"next:    poam view {quote(str(folder))}")
+    print(f"or:      poam export {quote(str(folder))} --to contours.{ending} --depth")
 
 
 def print_suspected(errors: Sequence[str], command: str) -> None:

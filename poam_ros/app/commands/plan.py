@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Seconds.
 DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
+#: Standard deviation of a ping where nothing is known, in m.
+NOISE = 0.1
 
 
 def add_arguments(parser: Parser) -> None:
@@ -36,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
         help="How uncertain the depth is 1 m from a ping: the ends of the 90 %% interval of its "
         "standard deviation (m).")  # fmt: skip
     add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
-    add("--noise", type=float, default=0.1, metavar="M",
+    add("--noise", type=float, metavar="M",
         help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
@@ -73,12 +75,16 @@ def run(args: argparse.Namespace) -> int:
     from ...planning.situation import Situation
 
     if args.pilot not in PILOTS:
-        raise InputError(f"pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
+        raise InputError(f"--pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
     order, share = (vars(args)[f"target.{name}"] for name in ("tvu", "share"))
     limits = ("target.share", 0, 1), ("speed", 0, 1e3), ("max_duration", 0, 1e4)
     for name, low, high in (*limits, ("turning_radius", -1e-9, 1e5)):
         if not low < vars(args)[name] <= high:
-            raise InputError(f"{name}: expected more than {max(low, 0)}, at most {high:g}")
+            option = "--" + name.replace(".", "-").replace("_", "-")
+            raise InputError(f"{option}: expected more than {max(low, 0)}, at most {high:g}")
+    for name in ("depth", "noise"):
+        if args.like is not None and vars(args)[name] is not None:
+            raise InputError(f"--{name}: only with --deviation; --like knows it")
     current = Current(args.current[0], args.current[1], args.speed)
     bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
@@ -130,7 +136,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     from ...planning.forecast import Bottom
 
     if args.workspace and args.workspace_degrees:
-        raise InputError("workspace: expected it in metres or in degrees, got both")
+        raise InputError("--workspace: expected it in metres or in degrees, got both")
     run = None if args.like is None else Run.open(args.like)
     known = {} if run is None else run.recorded
     values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
@@ -146,7 +152,8 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
                 "with --deviation"
             )
         low, high = args.deviation
-        bottom = Bottom.stated(low, high, args.depth, args.noise)
+        noise = NOISE if args.noise is None else args.noise
+        bottom = Bottom.stated(low, high, args.depth, noise)
     else:
         given = vars(args)["water.level"]
         level = known.get("water_level", 0.0) if given is None else given

@@ -59,10 +59,12 @@ def run(args: argparse.Namespace) -> int:
 
     path: Path = args.file
     if path.suffix not in FORMATS:
-        raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
+        raise InputError(f"{path}: expected a name that ends with {ENDINGS}")
     folder = Path(vars(args)[AFTER.name]) if AFTER.name in vars(args) else None
     if folder is not None and SURVEY.name in vars(args):
-        raise InputError("survey: not with --after, which writes where the planner would drive")
+        raise InputError("--survey: not with --after, which writes where the planner would drive")
+    if folder is None and DURATION.name in vars(args):
+        raise InputError("--duration: only with --after")
     run = None if folder is None else Run.open(folder)
     values = _values(args, run)
     frame, workspace = _place(values)
@@ -88,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         with atomic_write(path) as file:
             file.write(FORMATS[path.suffix](plan).encode())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        raise InputError(f"FILE: cannot write {path} ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
     length = path_length(driven)
     hours = length / values["max_speed"] / 3600
     print(f"{path}: {len(driven)} waypoints, {length:.0f} m, {hours:.2f} h")

@@ -78,7 +78,7 @@ def test_a_survey_of_days_is_refused_by_default(capsys, tmp_path):
         days * 1440, rel=0.05
     )
     assert main([*far, "--max-duration", "0"]) == 2
-    assert "max_duration: expected more than 0" in capsys.readouterr().err
+    assert "--max-duration: expected more than 0" in capsys.readouterr().err
 
 
 def test_a_workspace_in_degrees(capsys):
@@ -176,7 +176,7 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
         (STATED[:4], "expected --depth and --workspace (or"),
         ([*STATED, "--workspace-degrees", *"0011"], "metres or in degrees, got both"),
         ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
-        ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
+        ([*STATED, "--target-share", "1.5"], "--target-share: expected more than 0, at most 1"),
         ([*STATED, "--speed", "0"], "speed: expected more than 0"),
         ([*STATED, "--noise", "2"], "standard deviation of 2 m"),
         (["plan", "--like", "nowhere"], "RUN: expected the folder of a run"),

@@ -185,7 +185,7 @@ def test_parameters_that_do_not_suit_a_mission_are_reported(mission, capsys, wor
         (["lake.txt", "--workspace-degrees", *degrees()], "expected a name that ends with .plan"),
         (["lake.plan"], "expected --workspace-degrees"),
         (["lake.plan", "--origin", "47", "8"], "expected --workspace, --workspace-degrees"),
-        (["no/lake.plan", "--workspace-degrees", *degrees()], "cannot write"),
+        (["no/lake.plan", "--workspace-degrees", *degrees()], "cannot be written"),
     ],
 )
 def test_missing_arguments_are_reported(tmp_path, monkeypatch, capsys, words, expected):

@@ -1,0 +1,210 @@
+"""One look at the soundings of any file, as they will be mapped: what cannot be is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.geodesy import in_area_of_use
+from .questions import Answer, Unclear
+
+#: Fewer soundings than this say nothing about a survey.
+FEWEST = 20
+#: Different places that a survey has at least.
+FEWEST_PLACES = 5
+#: Within this (m) of 0 N, 0 E lies nothing but a buoy; a survey is not longer than the next.
+NOWHERE, LONGEST = 60_000.0, 1_500_000.0
+#: A gap between two groups of places, at least so long (m) and so many times the rest.
+APART, TIMES = 20_000.0, 10.0
+#: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
+EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
+#: So many times deeper than the next is no sounding; nothing below so many m counts.
+PARTED, LEAST = 5.0, 0.1
+#: Deeper than any sea (m); median slope above which depths may be in another unit; speed of no boat
+#: that sounds (m/s).
+DEEPEST, STEEPEST, FASTEST = 11_500.0, 1.0, 40.0
+#: Survey lines longer than this (m) and so many times longer than wide, over level ground.
+LONG_M, NARROW = 50_000.0, 300.0
+UNITS_ASKED = ("ft", "cm", "mm", "dm", "m")
+
+
+def look(
+    where: str,
+    xy: np.ndarray,
+    depth: np.ndarray,
+    *,
+    columns: Mapping[str, str] | None = None,
+    place: np.ndarray | None = None,
+    crs: str = "",
+    units: str = "",
+    stamp_ns: np.ndarray | None = None,
+) -> None:
+    """Raise an ``Unclear`` if soundings cannot be those of one survey.
+
+    Args:
+        where: start of the message.
+        xy: places in m [N, 2], of any origin.
+        depth: below the water's surface, in m [N].
+        columns: of a table, by their meanings.
+        place: as the file has them [N, 2]: latitude, longitude, or x, y.
+        crs: of x and y; ``degrees`` for latitude and longitude; empty: unknown.
+        units: of depths, if an option says it.
+        stamp_ns: times [N] in ns; 0: unknown. None: the file has none.
+    """
+    if len(depth) < FEWEST:
+        return
+    columns = columns or {}
+    found = (
+        _of_metres(columns, place, crs)
+        or _of_places(columns, xy, place, crs)
+        or _of_depths(columns, depth, units)
+        or _of_slopes(columns, xy, depth, units)
+        or _of_speed(xy, stamp_ns)
+    )
+    if found:
+        text, answers = found
+        right = Answer("if all of this is right", {"trusted": True})
+        raise Unclear(f"{where}: {text}", (*answers, right))
+
+
+Found = tuple[str, list[Answer]] | None
+
+
+def _swap(columns: Mapping[str, str], *meanings: str, when: str) -> list[Answer]:
+    """The answer that two columns of places mean these; none without columns."""
+    names = [columns[m] for m in ("x", "y", "latitude", "longitude") if m in columns]
+    chosen = dict(zip(meanings, names, strict=False))
+    return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
+
+
+def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -> Found:
+    """Whether x and y are degrees, or of Mercator's projection, or swapped."""
+    if place is None or crs == "degrees":
+        return None
+    around, middle = np.abs(place).max(0), np.median(place, axis=0)
+    small = (around <= 180).all() and around.min() <= 90 and np.ptp(place, axis=0).max() < 3
+    written = np.abs(place - np.round(place, 3)).max() > 1e-9  # more than millimetres
+    degrees = _swap(columns, "longitude", "latitude", when="if x is the longitude") + _swap(
+        columns, "latitude", "longitude", when="if x is the latitude"
+    )
+    if small and written:
+        return "x and y look like degrees, not metres", degrees
+    if around.max() > MERCATOR:
+        return f"x and y reach {around.max():.3g} m, farther than any place on the Earth", degrees
+    if crs:
+        inside, turned = in_area_of_use(crs, middle), in_area_of_use(crs, middle[::-1])
+        if turned and not inside:
+            text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
+            return text, _swap(columns, "y", "x", when="if they are swapped")
+        return None
+    stretched = float(np.cosh(middle[1] / EARTH))
+    if not (around.max() > 1e5 and (around[0] >= EASTING or middle[0] < 0) and stretched > 1.02):
+        return None
+    return (
+        f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
+        f"would be {stretched:.3g} times as long as the water. For another system: --crs EPSG:N",
+        [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})],
+    )
+
+
+def _of_places(
+    columns: Mapping[str, str], xy: np.ndarray, place: np.ndarray | None, crs: str
+) -> Found:
+    """Whether places are where nobody sounds, in two groups, or too few."""
+    sides = np.ptp(xy, axis=0)
+    if place is not None and crs == "degrees":
+        away = np.abs(np.median(place, axis=0)).max() * 111_320
+        if away < NOWHERE:
+            return "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
+        signs = [(v > 0).any() and (v < 0).any() and np.abs(v).min() > 1e-3 for v in place.T]
+        if any(signs) and np.abs(place).max() < 179:
+            return "the soundings lie on two sides of the equator, or of Greenwich", []
+    for axis in xy.T:
+        steps = np.diff(np.sort(axis))
+        gap = float(steps.max())
+        if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
+            return f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart", []
+    if sides.max() > LONGEST:
+        return f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
+    count = len(np.unique(xy, axis=0))
+    if count < FEWEST_PLACES:
+        return f"{len(xy)} soundings lie at {count} places, which may be rounded", []
+    if not sides.all():
+        return f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
+    return None
+
+
+def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Found:
+    """Whether depths lie above the water, below any sea, or in two groups of sizes."""
+    above = float((depth < 0).mean())
+    if above > 0.5:
+        name = columns.get("z", columns.get("depth", ""))
+        depths = {"columns": {"depth": name}}
+        answers = [Answer("if it is a depth", depths)] if "z" in columns else []
+        its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
+        return (
+            f"{its} {100 * above:.0f} % of the soundings above the water, up to "
+            f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation of "
+            "the water", answers,
+        )  # fmt: skip
+    deep = float(np.median(np.abs(depth)))
+    if deep > DEEPEST:
+        return f"depths of {deep:g} m (median) are deeper than any sea", _in_units(units)
+    size = np.sort(np.abs(depth))
+    few = max(1, len(size) // 20)
+    ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
+    at = int(ratio.argmax()) + few
+    if ratio.max() >= PARTED:
+        return (
+            f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: part "
+            "of them may be in another unit", [],
+        )  # fmt: skip
+    return None
+
+
+def _in_units(units: str) -> list[Answer]:
+    if units:
+        return []
+    return [Answer(f"if they are in {unit}", {"units": unit}) for unit in UNITS_ASKED]
+
+
+def _of_slopes(columns: Mapping[str, str], xy: np.ndarray, depth: np.ndarray, units: str) -> Found:
+    """Whether depths do not go with the extent: in another unit, or another column."""
+    sides, size = np.ptp(xy, axis=0), np.abs(depth)
+    level = np.ptp(size) < size.max() / 20
+    if level and sides.max() > LONG_M and sides.max() > NARROW * sides.min():
+        return (
+            f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
+            "the same depth: columns may be swapped", [],
+        )  # fmt: skip
+    # Compared at a distance along the track, so that noise and repeated positions do not count.
+    steps = np.hypot(*np.diff(xy, axis=0).T)
+    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
+    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
+    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
+    deep = float(np.median(size))
+    if slope > STEEPEST or deep > sides.max():
+        return (
+            f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
+            f"{100 * slope:.0f} %", _in_units(units),
+        )  # fmt: skip
+    return None
+
+
+def _of_speed(xy: np.ndarray, stamp_ns: np.ndarray | None) -> Found:
+    """Whether the vehicle moves as no boat does, for half of the time."""
+    if stamp_ns is None:
+        return None
+    known = np.flatnonzero((stamp_ns != 0) & np.isfinite(xy).all(1))
+    first = known[np.r_[True, np.diff(stamp_ns[known]) != 0]] if len(known) else known
+    speeds = [
+        np.hypot(*(xy[b] - xy[a])) / seconds
+        for a, b in pairwise(first[:: max(1, len(first) // 500)].tolist())
+        if (seconds := (stamp_ns[b] - stamp_ns[a]) / SECOND) > 0
+    ]
+    if len(speeds) < FEWEST or (fast := float(np.median(speeds))) <= FASTEST:
+        return None
+    return f"the soundings move at {fast:.0f} m/s: places or times may be in another unit", []
