@@ -17,7 +17,6 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from ..core.errors import InputError
-from ..core.renames import refuse_old
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import TABLES
 
@@ -99,7 +98,6 @@ class LaunchArguments:
 
     def _remember(self, context: LaunchContext) -> None:
         known = context.launch_configurations
-        refuse_old(known, self._rows, "launch argument ")
         self._given = {name for name in self._rows if name in known}
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 

@@ -89,11 +89,11 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     try:
         arrays = read_arrays(path)
         facts = parse_json_text(str(arrays.pop(_FACTS)))
-        given = facts.pop("checksum", None)  # older versions have none
-        if given not in (None, _checksum(facts, arrays)):
+        if (layout := facts.get("schema")) != SCHEMA:
+            raise ValueError(f"layout {layout} of another version, not {SCHEMA}")
+        if facts.pop("checksum") != _checksum(facts, arrays):
             raise ValueError("damaged: the checksum differs")
-        if facts.pop("schema") != SCHEMA:
-            raise ValueError(f"a layout other than {SCHEMA}")
+        del facts["schema"]
         return Checkpoint(**facts, arrays=arrays)
     except UNREADABLE as error:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None

@@ -12,7 +12,6 @@ from .. import __version__
 from ..core.errors import InputError, pasted, quantity, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
-from ..core.renames import renamed
 from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
 from .checkpoint import NAME, steps_at_checkpoint
@@ -183,7 +182,7 @@ class MissionFolder:
             "mapper": self._given,
         }  # fmt: skip
         journal = JournalDatabase(folder / DATABASE, facts, self._salvage)
-        recorded = renamed(journal.facts.get("settings", {}))
+        recorded = journal.facts.get("settings", {})
         other = [
             f"{name} {recorded[name]!r}, not {value!r}"
             for name, value in self._settings.items()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, shown
-from ..core.renames import renamed
 from ..core.samples import Samples
 from .folder import DATABASE, folder_after, is_journal
 from .interface import JournalContents
@@ -32,7 +31,7 @@ class RecordedMission:
     Attributes:
         path: the file of tables.
         settings: of the model, with ``seed`` and ``workspace``: see ``folder.identity``.
-        mapper: all settings of the mapper when the journal was created; empty in older journals.
+        mapper: all settings of the mapper when the journal was created.
         logged: pings and steps.
         successor: the folder that continues the mission after a reset; None: no reset.
         previous: the newest journal with pings before the last reset; None: no such journal.
@@ -78,7 +77,7 @@ def _read(path: Path) -> RecordedMission:
         for text in found.damage:
             log.warning("%s: %s", path.parent, text)
         facts, after, logged = facts_of(db, path), successor_of(db), load(db, path)
-    settings, mapper = (renamed(facts.get(name, {})) for name in ("settings", "mapper"))
+    settings, mapper = (dict(facts.get(name, {})) for name in ("settings", "mapper"))
     for values in (settings, mapper):
         values.pop("model", None)  # a file's path: what it said is among the settings
     if missing := [name for name in NEEDED if name not in settings]:

@@ -341,7 +341,7 @@ class Budget:
         """Restore the values of ``to_dict``."""
         self.start_time_s, self.samples = values["began"], values["samples"]
         self.samples_at_start = values["first"]
-        self.driven_at_start = values.get("driven", 0.0)  # older missions do not say it
+        self.driven_at_start = values["driven"]
 
     def begin(self, now: float, driven: float) -> None:
         """A mission begins at ``now`` (s) after ``driven`` m; the samples so far do not count."""

@@ -103,7 +103,7 @@ class MissionStore:
             if values["schema"] != SCHEMA:
                 raise ValueError(f"layout {values['schema']} of another version, not {SCHEMA}")
             mission.restore(values, self._resumes)
-            if self._draws is not None and values.get("draws"):
+            if self._draws is not None and values["draws"]:
                 self._draws.bit_generator.state = values["draws"]
             boot, ahead = values.get("clock", ("", 0.0))
             if not math.isfinite(ahead):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
 from ..core.extensions import Table
-from ..core.renames import RENAMED, refuse_old
-from ..core.settings import Setting, Settings, flat, instance, rows, setting, values_of
+from ..core.settings import Setting, Settings, flat, instance, rows, setting, unknown, values_of
 from .nngp.options import NeighbourOptions
 from .sparse.methods import METHODS, SparseOptions
 
@@ -109,12 +108,10 @@ class ModelSettings(Settings):
         The file ``model`` overrides the defaults.
 
         Raises:
-            InputError: as the settings do, the file is wrong, or an option has its old name.
+            InputError: as the settings do, or the file is wrong.
         """
         settings = instance(cls, values)
         kind = type(settings.options)
-        known = {row.name for row in rows(kind)}
-        refuse_old((name for name in values if known.intersection(RENAMED.get(name, ()))), known)
         inner = read_model(values.get(MODEL_FILE.name, ""), kind) | dict(values)
         return replace(settings, options=instance(kind, inner))
 
@@ -163,8 +160,7 @@ def read_model(path: str, options: type) -> dict[str, Any]:
         raise InputError(f"model: expected a mapping in {path}, as in config/model.yaml")
     known = {row.name for row in (*option_rows(), *rows(options))}
     values = flat(content)
-    refuse_old(values, known, f"model: {path}: ")
     for name in values:
         if name not in known:
-            raise InputError(f"model: {path}: {name}: expected an option of a model")
+            raise InputError(f"model: {path}: {unknown(name, known)}")
     return values

@@ -84,15 +84,13 @@ class CrossingTable:
 
     @classmethod
     def read(cls, path: Path) -> CrossingTable:
-        """Read what ``write`` wrote; of an older version, depths are NaN. Empty without a file.
+        """Read what ``write`` wrote. Empty without a file.
 
         Raises:
             InputError: it is broken.
         """
-        rows = read_records(path, COLUMNS[:6]) if path.exists() else []
+        rows = read_records(path, COLUMNS) if path.exists() else []
         names = ("x", "y", "difference", "depth", "other_depth", "left_out")
-        older = {"depth": "nan", "other_depth": "nan", "left_out": "0", "other_day": ""}
-        rows = [{**older, **row} for row in rows]
         try:
             numbers = np.array([[float(row[name]) for name in names] for row in rows])
             numbers = numbers.reshape(-1, len(names))

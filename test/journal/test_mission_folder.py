@@ -12,7 +12,6 @@ from kept import SMALL, Kept, rebuilt, rows, settings
 from read_only import read_only
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.renames import renamed
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import MissionFolder, identity
 from poam_ros.journal.reader import read_mission
@@ -220,13 +219,6 @@ def test_a_mission_with_the_former_setting_names_is_recovered(tmp_path):
         MissionFolder(tmp_path, {**new, "nngp.hidden": 9})
 
 
-def test_former_lengthscales_of_half_the_workspace_are_in_metres():
-    old = {"workspace": [0.0, 60.0, 0.0, 40.0], "min_lengthscale": 0.1, "max_lengthscale": 0.5}
-    found = renamed(old)
-    assert found["sparse.shortest_lengthscale"] == 3.0 and not found["sparse.longest_lengthscale"]
-    assert renamed(found) == found
-
-
 def test_names_in_a_journal_load_no_file_and_no_module(tmp_path, monkeypatch, capsys):
     from poam_ros.app.cli import main
 
@@ -253,9 +245,3 @@ def test_a_recording_s_own_list_of_files_is_not_read(tmp_path):
     (bag / "metadata.yaml").write_text(listed)
     with pytest.raises(InputError, match=r"expected a rosbag2 folder with \.mcap or \.db3 files"):
         list(bag_messages(bag, frozenset({"/odom"}), ReadProgress()))
-
-
-def test_a_record_with_old_and_new_name_of_a_setting_is_refused():
-    for values in ({"batch_size": 9, "batch.size": 8}, {"batch.size": 8, "batch_size": 9}):
-        with pytest.raises(InputError, match=r"batch_size and batch\.size"):
-            renamed(values)

@@ -1,7 +1,6 @@
 """One table for descriptors, checks, YAML and docs."""
 
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import yaml
 from parameter_files import generated_files, render_markdown
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.renames import RENAMED
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.common.parameters import (
@@ -81,25 +79,6 @@ def test_the_tables_contain_the_settings_of_lower_packages():
     assert "sonar_rate" in simulator  # a promise
 
 
-def test_no_parameter_has_an_old_name_and_every_new_name_is_one():
-    known = {row.name for table in (*TABLES.values(), *INNER.values()) for row in table}
-    assert not known & set(RENAMED)
-    others = {"batch.first", "training.rate"}  # of `poam map` and `poam run`
-    assert {new for names in RENAMED.values() for new in names} <= known | others
-
-
-def test_the_changelog_has_every_rename():
-    found = {}
-    for line in (ROOT / "CHANGELOG.md").read_text().partition("### Renamed")[2].splitlines():
-        cells = [re.findall("`([^`]+)`", cell) for cell in line.strip("|").split("|")]
-        if len(cells) == 2:  # a group, and the names that it got
-            found |= {name: {f"{group}.{name}"} for group in cells[0] for name in cells[1]}
-        elif len(cells) == 4:
-            for old, new in zip(cells[::2], cells[1::2], strict=True):
-                found |= {name: found.get(name, set()) | set(new) for name in old}
-    assert found == {old: set(new) for old, new in RENAMED.items()}
-
-
 def test_a_model_file_gives_defaults(tmp_path):
     file = tmp_path / "model.yaml"
     file.write_text("nngp: {neighbours: 9}\nsparse: {kernel: rbf}\n")
@@ -107,8 +86,8 @@ def test_a_model_file_gives_defaults(tmp_path):
     assert found["nngp.neighbours"].default == 9 and "sparse.kernel" not in found
     settings = ModelSettings.of({"model": str(file), "sparse.steps": 3})
     assert (settings.options.kernel, settings.options.steps) == ("rbf", 3)
-    for text, words in (("neighbours: 9", "neighbours is now nngp.neighbours"),
-                        ("nngp: {what: 9}", "nngp.what: expected an option"),
+    for text, words in (("neighbours: 9", "the nearest is nngp.neighbours"),
+                        ("nngp: {what: 9}", "nngp.what: no such setting"),
                         ("- 1", "expected a mapping")):  # fmt: skip
         file.write_text(text)
         with pytest.raises(InputError, match=words):
@@ -243,34 +222,34 @@ def test_wrong_override_is_refused_at_start(ros):
 
 
 @pytest.mark.ros
-def test_an_override_that_no_parameter_takes_is_a_warning(ros, monkeypatch):
-    from rclpy.impl.rcutils_logger import RcutilsLogger
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gian", "the nearest is gain"), ("zzz\n", "zzz.n: no such setting"), ("sparse.steps", None),
+     ("qos_overrides./odom.depth", None), ("use_sim_time", None)],
+)  # fmt: skip
+def test_an_override_that_no_parameter_takes_is_refused(ros, name, words):
     from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
 
-    from poam_ros.ros.common.node import declare_parameters, warn_undeclared
+    from poam_ros.ros.common.node import declare_parameters, refuse_unknown
 
-    warned = []
-    monkeypatch.setattr(RcutilsLogger, "warning", lambda self, text, **_: warned.append(text))
-    names = "gain", "gian", "sparse.steps", "qos_overrides./odom.depth", "use_sim_time", "zzz\n"
-    overrides = [Given(name, value=name == "use_sim_time" or 2) for name in names]
+    overrides = [Given(name, value=True if name == "use_sim_time" else 2)]
     node = ros(Node, node_name="undeclared", parameter_overrides=overrides)
     declare_parameters(node, TABLE)
-    warn_undeclared(node, ["sparse.steps"])
-    unknown = "has no effect: this node does not declare it"
-    assert warned == [
-        f"parameter gian {unknown}; the nearest name is gain", f"parameter zzz\\n {unknown}",
-    ]  # fmt: skip
+    if words is None:
+        refuse_unknown(node, ["sparse.steps"])
+        return
+    with pytest.raises(InputError, match=words):
+        refuse_unknown(node, ["sparse.steps"])
 
 
 @pytest.mark.ros
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-p", "batch_size:=0"], "parameter batch_size is now batch.size"),
         (
-            ["-p", "screening.echo_deviations:=1.0"],
-            "parameter screening.echo_deviations is now screening.map_sigmas",
+            ["-p", "batch_size:=0"],
+            "parameter batch_size: no such setting; the nearest is batch.size",
         ),
         (
             ["-p", "nngp.neighbours:=99", "-p", "method:=nngp"],

@@ -19,8 +19,7 @@ import numpy as np
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity, shown
-from ...core.renames import refuse_old
-from ...core.settings import Setting, instance, rows
+from ...core.settings import Setting, instance, rows, unknown
 from ...frontend.events import DONE
 from ...mavlink.link import NOT_READ
 from ...mavlink.settings import LinkSettings, PlaceSettings
@@ -123,12 +122,11 @@ def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
         raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
     found: dict[str, Any] = {}
     for key, values in given:
-        refuse_old(values, known, f"{path}: ")
         for name, value in values.items():
             if name in FOR_NODES or name == "use_sim_time":
                 continue
             if name not in known:
-                raise InputError(f"{path}: {key} has no parameter {name}")
+                raise InputError(f"{path}: {key}: {unknown(name, known)}")
             converted = known[name].convert(value)
             if found.setdefault(name, converted) != converted:
                 raise InputError(f"{path}: expected one value of {name} for mapper and planner")

@@ -18,8 +18,7 @@ import numpy as np
 from ...core.errors import InputError, TerrainError
 from ...core.files import shipped
 from ...core.reading import read_yaml
-from ...core.renames import refuse_old
-from ...core.settings import Setting, Value, at, declared, flat, instance, rows
+from ...core.settings import Setting, Value, at, declared, flat, instance, nearest, rows
 from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...simulation.settings import MissionSettings
@@ -291,7 +290,6 @@ def _parse(content: Any, path: Path) -> SweepSettings:
     groups = {row.name.partition(".")[0] for row in COMMON}
     lists = ("environments", "methods", *LISTS)
     given = _mapping("", content)
-    refuse_old(given, groups)
     given = _mapping("", given, (*lists, *groups, "model", "planning", "sonar"))
     shared = flat({name: value for name, value in given.items() if name in groups})
     for name in ("environments", "methods"):
@@ -345,7 +343,9 @@ def _mapping(where: str, value: Any, known: Sequence[str] | None = None) -> dict
     unknown = [key for key in value if known is not None and key not in known]
     if unknown:
         place = f"{where}.{unknown[0]}" if where else str(unknown[0])
-        raise InputError(f"{place}: unknown, expected one of {', '.join(known or ())}")
+        near = nearest(str(unknown[0]), known or ())
+        names = ", ".join(known or ())
+        raise InputError(f"{place}: unknown; the nearest is {near}, of {names}")
     return value
 
 
@@ -367,7 +367,6 @@ def _values(
     """The values of a mapping, converted by their rows; ``strict``: every key must have a row."""
     known = {row.name: row for row in table}
     values = flat(_mapping(where, given))
-    refuse_old(values, known, f"{where}.")
     return {
         name: _value(f"{where}.{name}", known[name], value) if name in known else value
         for name, value in _mapping(where, values, list(known) if strict else None).items()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
-from difflib import get_close_matches
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -28,10 +27,9 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from ...core.clock import SECOND, Moment, UnadjustedClock
 from ...core.errors import InputError, shown
 from ...core.log_throttle import LogThrottle
-from ...core.renames import refuse_old
-from ...core.settings import Setting, Value
+from ...core.settings import Setting, Value, unknown
 from .messages import write_diagnostics
-from .parameters import INNER, inner_rows
+from .parameters import inner_rows, known_names
 
 
 def _owned(kind: str) -> Callable[..., Any]:
@@ -87,7 +85,7 @@ class ManagedNode(Node):
         self.values = declare_parameters(
             self, table, self._parameters_changed, partial(inner_rows, name)
         )
-        warn_undeclared(self, [row.name for row in INNER.get(name, ())])
+        refuse_unknown(self, known_names())
         if getattr(self.values, "managed", False):
             from .lifecycle import Lifecycle  # needs lifecycle_msgs
 
@@ -222,12 +220,10 @@ def declare_parameters(
     ``changed`` is called with the names.
 
     Raises:
-        InputError: an override (command line, parameter file) is wrong or has an old name.
+        InputError: an override (command line, parameter file) is wrong.
     """
     rows = {row.name: row for row in table}
     values = SimpleNamespace()
-    # rclpy ignores overrides of undeclared parameters and offers no public access to them.
-    refuse_old(node._parameter_overrides, rows, "parameter ")
     _declare(node, rows.values(), values)
     further = {row.name: row for row in inner(vars(values))}
     _declare(node, further.values(), values)
@@ -235,19 +231,19 @@ def declare_parameters(
     return values
 
 
-def warn_undeclared(node: Node, others: Sequence[str] = ()) -> None:
-    """Log a warning for every override that no declared parameter takes.
+def refuse_unknown(node: Node, others: Collection[str] = ()) -> None:
+    """Refuse an override (command line, parameter file) that no parameter takes.
 
-    ``others``: further names that a parameter file may hold, such as options of other models.
+    ``others``: names that a parameter file may hold for other nodes, models or planners.
+
+    Raises:
+        InputError: there is one; it names the nearest parameter.
     """
+    # rclpy ignores overrides of undeclared parameters and offers no public access to them.
     declared = list(node._parameters)
     for name in node._parameter_overrides:
-        if name in declared or name in others or name.startswith("qos_overrides."):
-            continue
-        nearest = get_close_matches(name, declared, n=1)
-        hint = f"; the nearest name is {nearest[0]}" if nearest else ""
-        text = f"parameter {shown(name)} has no effect: this node does not declare it{hint}"
-        node.get_logger().warning(text)
+        if not (name in declared or name in others or name.startswith("qos_overrides.")):
+            raise InputError(f"parameter {unknown(shown(name), declared)}")
 
 
 def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> None:

@@ -218,6 +218,12 @@ TABLES = NODES | LINKS
 INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": planner_rows()}
 
 
+def known_names() -> frozenset[str]:
+    """The names of all parameters of all nodes, models and planners of this package."""
+    tables = (*TABLES.values(), *INNER.values())
+    return frozenset(row.name for table in tables for row in table)
+
+
 def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
     """The options of the model or planner that a node uses, with defaults from the model file.
 

@@ -70,7 +70,7 @@ def test_each_argument_of_robot_launch_is_a_setting_with_its_default():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("/**/mapper:\n  ros__parameters: {resolutoin: 1.0}\n", "has no parameter resolutoin"),
+        ("/**/mapper:\n  ros__parameters: {resolutoin: 1.0}\n", "resolutoin: no such setting"),
         ("/**/mapper:\n  ros__parameters: {resolution: [1]}\n", "resolution: expected a number"),
         (
             "/**/mapper: {ros__parameters: {seed: 1}}\n/**/planner: {ros__parameters: {seed: 2}}\n",
