@@ -99,7 +99,7 @@ class Validation:
             return None
         try:
             content = parse_json(path)
-            every = ValidationScores(**content.pop("all", content))  # one set in older files
+            every = ValidationScores(**content.pop("all"))
             return cls(ValidationScores(**content) if content["count"] else None, every)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(f"{path}: expected scores ({error})") from None

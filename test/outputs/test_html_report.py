@@ -19,6 +19,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.crossings import COLUMNS as CROSSING_COLUMNS
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
@@ -495,11 +496,10 @@ def test_the_outline_is_drawn_as_it_is(run):
     assert not np.allclose(turned, corners)
 
 
-def test_crossings_of_an_older_version_are_read(run):
-    (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,10,0.25\n")
-    assert "0.250 m" in write_report(Run.open(run)).read_text(encoding="utf-8")
-    assert np.isnan(CrossingTable.read(run / "crossings.csv").depth).all()
-    (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,ten,0.25\n")
+def test_broken_crossings_are_refused(run):
+    broken = ["ten" if name == "y" else "1" for name in CROSSING_COLUMNS]
+    text = "\n".join(map(",".join, (CROSSING_COLUMNS, broken)))
+    (run / "crossings.csv").write_text(text + "\n")
     with pytest.raises(InputError, match="expected numbers"):
         write_report(Run.open(run))
 
