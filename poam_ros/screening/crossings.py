@@ -3,8 +3,7 @@
 A sounder that hears an echo twice records a line as smooth as the bottom, at twice its depth. Along
 the line nothing shows it, but the other lines do. So all hypotheses of a line's soundings
 (``hypotheses``) are weighed by what the other lines predict (``evidence``), again and again until
-nothing changes. At first lines that are twice or three times as deep as one that they cross predict
-nothing: no echo is early at a constant ratio, so of two such lines the deeper is false.
+nothing changes.
 """
 
 from __future__ import annotations
@@ -14,20 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .densities import MIN_RANGE_M
-from .evidence import PASS_RATIO, OtherLines, medians
-from .hypotheses import OTHER_ECHO, Forecast, likeliest
-from .lines import JUMP, join_lines, steps_scatter, usual_slope, usual_step
-from .paths import MULTIPLES, NO_READING, RUN, Rates
+from .evidence import PASS_RATIO, medians
+from .hypotheses import OTHER_ECHO, Judge, Suspicious
+from .lines import usual_step
+from .paths import MIN_RANGE_M, NO_READING
 
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of
-MAX_ITERATIONS = 4
-CONFIRMED = 0.25  # relative difference from the other lines' prediction that confirms a sounding
-DEEPEST = 0.995  # quantile of the confirmed ranges that counts as the deepest
-LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
-FIRST_RATES = Rates(0.1, 1e-3, 1e-4, *(np.empty(0) for _ in range(3)))
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,7 @@ class Crossings:
     Attributes:
         multiple: 2 or 3 if a sounding is a double or triple echo, 0 if it is another false echo,
             else 1 [N].
+        suspicious: runs that would be false echoes if another pass contradicted them, and stay.
         row, other: index of a sounding beside the crossing, on each of the two lines [C].
         xy: place of the crossing [C, 2], in m.
         difference: elevation on the line of ``row`` minus that on the other [C], in m.
@@ -45,6 +39,7 @@ class Crossings:
     """
 
     multiple: np.ndarray
+    suspicious: tuple[Suspicious, ...]
     row: np.ndarray
     other: np.ndarray
     xy: np.ndarray
@@ -74,74 +69,17 @@ def find_crossings(
     multiple = np.ones(len(z), dtype=np.int64)
     if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
-        return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0), 0.0)
+        return Crossings(multiple, (), none, none, np.empty((0, 2)), np.empty(0), np.empty(0), 0.0)
     step = np.hypot(*np.diff(xy, axis=0).T)
     distance = np.r_[0.0, np.cumsum(step)] if distance is None else distance
     ranges = np.maximum(ranges, MIN_RANGE_M)
     block = max(float(np.median(ranges)) / 4, 3 * usual_step(step))
     line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
+    suspicious: tuple[Suspicious, ...] = ()
     if screened and float(np.median(ranges)) > NO_READING:
-        multiple = _screen(xy, z, line, ranges, distance, block)
-    return Crossings(multiple, *_crossings(xy, z, line, multiple, distance, block), block)
-
-
-def _screen(
-    xy: np.ndarray,
-    z: np.ndarray,
-    line: np.ndarray,
-    ranges: np.ndarray,
-    distance: np.ndarray,
-    block: float,
-) -> np.ndarray:
-    """The factor of each sounding [N]; see ``Crossings.multiple``."""
-    others = OtherLines(xy, line, distance, block)
-    surface = z + ranges
-    used = ~_deeper(others, ranges)[others.of]
-    joined = join_lines(xy, ranges, line)
-    multiple, rates = np.ones(len(z), dtype=np.int64), FIRST_RATES
-    step = np.hypot(*np.diff(xy, axis=0).T)
-    share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
-    for _ in range(MAX_ITERATIONS):
-        mean, std, bank, away = (values[others.of] for values in others.predict(z, used))
-        known = np.isfinite(mean) & np.isfinite(away)
-        weight = np.where(known, np.minimum(share / (2 * np.where(known, away, 0.0) + block), 1), 0)
-        forecast = Forecast(
-            np.where(known, np.maximum(surface - mean, MIN_RANGE_M), 1.0),
-            np.where(known, std, 1.0),
-            np.where(known, bank, 0.0),
-            weight,
-        )
-        scatter = steps_scatter(ranges, multiple == 1)
-        slope = usual_slope(xy, ranges, line, multiple == 1)
-        agrees = used & known & (np.abs(ranges - forecast.mean) <= CONFIRMED * ranges)
-        deepest = np.quantile(ranges[agrees], DEEPEST) if agrees.sum() >= MIN_SOUNDINGS else np.inf
-        found, rates = likeliest(
-            xy, ranges, joined, forecast, scatter, slope, rates, float(deepest)
-        )
-        before, multiple = multiple, np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
-        used = multiple == 1
-        if used.sum() < LEAST_BOTTOM * (ranges > NO_READING).sum():
-            return np.ones_like(multiple)  # nothing tells what the bottom is
-        if (multiple == before).all():
-            break
-    return multiple
-
-
-def _deeper(others: OtherLines, ranges: np.ndarray) -> np.ndarray:
-    """Which nodes are in a run of a line, without a jump, that is 2 or 3 times as deep as others
-    where it meets them: at a quarter of these places at least."""
-    n, near = others.nodes, others.pool
-    depth = medians(ranges, others.of, n)
-    met = (near >= 0) & (near < n)
-    h = np.hypot(*(others.xy[np.maximum(near, 0)] - others.xy[:n, None]).transpose(2, 0, 1))
-    met &= h <= 2 * others.block
-    ratio = np.where(met, depth[:, None] / depth[np.where(met, near, 0)], 1.0)
-    times = np.array(MULTIPLES)
-    deeper = (np.abs(ratio[..., None] / times - 1) <= DEPTH_TOLERANCE).any((1, 2))
-    jumps = np.abs(np.diff(np.log(depth))) > np.log(1 + JUMP)
-    run = np.cumsum(np.r_[False, jumps | (np.diff(others.line[:n]) != 0)])
-    count = np.bincount(run, deeper)
-    return ((count > 0) & (4 * count >= np.bincount(run, met.any(1))))[run]
+        multiple, suspicious = Judge(xy, z, line, ranges, distance, block).verdicts()
+    crossings = _crossings(xy, z, line, multiple, distance, block)
+    return Crossings(multiple, suspicious, *crossings, block)
 
 
 def _crossings(

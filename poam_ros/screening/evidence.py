@@ -22,7 +22,6 @@ COARSER, TREES = 4, 4  # nodes joined into one of the next level; levels
 NEIGHBOURS = 10  # nodes that predict one
 COMMON = 0.5  # share of the noise variance that is common to all soundings of a line
 STEEP, BANK = 0.95, 0.5  # slope of the record's banks: quantile of those along lines, at least
-PRIOR = 8.0  # weight of the record's roughness in that around a node, in nodes
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
 
@@ -178,7 +177,7 @@ class OtherLines:
         bank = np.zeros(m)
         if covariance is None:
             return Prediction(mean, std, bank, away)
-        rough, slope = self._roughness(values), self._steep_slope(values)
+        slope = self._steep_slope(values)
         for begin in range(0, m, CHUNK):
             rows = np.flatnonzero(known[begin : begin + CHUNK].any(1)) + begin
             order = np.argsort(~known[rows], axis=1, kind="stable")[:, :NEIGHBOURS]
@@ -188,7 +187,7 @@ class OtherLines:
             h = np.where(use, np.hypot(delta[..., 0], delta[..., 1]), np.inf)
             away[rows] = h.min(1)
             mean[rows], q, w = self._krige(covariance, pool, use, h, values)
-            std[rows] = np.sqrt(q) * rough[rows]
+            std[rows] = np.sqrt(q)
             # A slope shifts the mean by as much as it rises to the weighted middle of the others.
             beyond = slope * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
             bank[rows] = np.hypot(self._spread(use, h, values[pool]), beyond)
@@ -248,24 +247,6 @@ class OtherLines:
         it is ``BANK`` at least."""
         _, step, h = self._steps(values)
         return max(BANK, float(np.quantile(np.abs(step) / h, STEEP))) if len(h) else BANK
-
-    def _roughness(self, values: np.ndarray) -> np.ndarray:
-        """Standard deviation of the bottom around each node relative to the whole record's [M].
-
-        From steps along lines, which are not affected by offsets or by whole lines of echoes."""
-        rows, step, h = self._steps(values)
-        if not len(rows):
-            return np.ones(self.nodes)
-        square = np.full(len(values), np.nan)
-        step = step**2 / h
-        square[rows] = step
-        usual = float(np.mean(np.sort(step)[: max(1, int(0.9 * len(step)))]))
-        about = np.where(self.pool >= 0, square[np.maximum(self.pool, 0)], np.nan)
-        count = 0.9 * np.isfinite(about).sum(1)  # trimmed: without the largest tenth
-        kept = np.arange(about.shape[1]) < np.ceil(count)[:, None]
-        total = np.where(kept, np.nan_to_num(np.sort(about, axis=1)), 0.0).sum(1)
-        ratio = (total / max(usual, 1e-12) + PRIOR) / (count + PRIOR)
-        return np.sqrt(np.clip(ratio, 0.25, 4.0))
 
 
 def medians(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:

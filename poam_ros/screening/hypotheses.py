@@ -1,4 +1,4 @@
-"""The likeliest hypothesis of each sounding of a record (Viterbi 1967), line by line.
+"""What each sounding of a record is: bottom, an echo, or nonsense (Viterbi 1967), line by line.
 
 A sounding is of the bottom; a double or triple echo; part of a smooth run of something else; or
 nonsense of any range. Hypotheses persist along a line. The bottom goes on as smoothly as it does
@@ -7,8 +7,10 @@ its range continues the bottom. What other lines predict counts in proportion to
 in distances to them, because the errors of a prediction are correlated over such a distance.
 
 So nothing is refused because it is unlikely as bottom; another hypothesis must be much likelier.
-The density of false ranges is learned from the record: a sounder that hears itself ring, or a
-layer below the boat, says the same range again and again. Metres everywhere.
+And a long run is refused only if other passes contradict it: echoes are usually few at a time, and
+along a line alone, half of a slope looks like the other's multiple. What would be refused without
+that is suspicious. The density of false ranges is learned from the record: a sounder that hears
+itself ring, or a layer below the boat, says the same range again and again. Metres everywhere.
 """
 
 from __future__ import annotations
@@ -17,18 +19,56 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .paths import CHANGES, ECHOES, FACTORS, GRAIN, NO_READING, RUN, Paths, Rates
+from .evidence import OtherLines
+from .lines import gaps, slopes_on, steps_scatter, usual_slope, usual_step
+from .paths import (
+    ECHOES,
+    END,
+    FACTORS,
+    LONG,
+    LONG_DEPTHS,
+    MIN_RANGE_M,
+    NO_READING,
+    RUN,
+    Paths,
+    Rates,
+)  # fmt: skip
 
 #: What a sounding is that is neither bottom nor a multiple.
 OTHER_ECHO = 0
 
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
+#: Log odds by other passes that contradict a run, or agree with a part of it: what one of them says
+#: at most of its bottom.
+CONTRADICTED = -np.log(UNSEEN)
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
-#: A piece of a line between gaps is none of the bottom if it is deeper by this ratio than all that
-#: other lines confirm, and shorter than this many times its depth.
-LONE_RATIO, LONE_LENGTH = 1.25, 3.0
+FIRST_RATES = Rates(0.1, 1e-3, 1e-4, *(np.empty(0) for _ in range(3)))
+MAX_ITERATIONS, MAX_ROUNDS = 4, 8  # of searching: any runs, until it settles; short ones
+LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
+AS = {2: "twice the depth beside it", 3: "three times the depth beside it",
+      OTHER_ECHO: "unlike the bottom beside it"}  # fmt: skip
+
+
+class Suspicious(NamedTuple):
+    """A run that stays, though it is false by its own line: no other pass contradicts it.
+
+    Attributes:
+        rows: of the soundings, in order [n].
+        multiple: 2 or 3 if they may be double or triple echoes, 0 if other false echoes.
+        crossed: whether another pass comes near.
+    """
+
+    rows: np.ndarray
+    multiple: int
+    crossed: bool
+
+    @property
+    def sentence(self) -> str:
+        """What is suspicious of it, in words."""
+        why = "no other pass contradicts it" if self.crossed else "nothing crosses it"
+        return f"{AS[self.multiple]}, and {why}"
 
 
 class Forecast(NamedTuple):
@@ -41,47 +81,170 @@ class Forecast(NamedTuple):
     weight: np.ndarray
 
 
-def likeliest(
-    xy: np.ndarray,
-    ranges: np.ndarray,
-    line: np.ndarray,
-    forecast: Forecast,
-    scatter: np.ndarray,
-    slope: float,
-    rates: Rates,
-    confirmed: float,
-) -> tuple[np.ndarray, Rates]:
-    """The likeliest hypothesis of each sounding, and the rates by it.
+class Judge:
+    """The soundings of a record, and what they are.
 
     Args:
-        xy: places [N, 2] in the order of the record.
-        ranges: measured there, at least ``MIN_RANGE_M`` [N].
-        line: of each, joined (``join_lines``); the soundings of a line are in one row [N].
-        forecast: by other lines.
-        scatter: standard deviation of the steps around each sounding [N].
-        slope: standard deviation of the bottom's slope.
-        rates: assumed.
-        confirmed: the depth to which other lines confirm the bottom.
-
-    Returns:
-        Index into ``FACTORS``, or -1 for nonsense [N].
+        xy: places [N, 2], in the order of the record, in m.
+        z: elevations [N], in m.
+        line: of each; the soundings of a line are in one row [N].
+        ranges: from the surface, or the sounder; at least ``MIN_RANGE_M`` [N], in m.
+        distance: along the record up to each sounding [N], in m.
+        block: length of a block along a line, in m.
     """
-    begin = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
-    length = np.diff(np.r_[begin, len(line)])
-    order = np.argsort(-length, kind="stable")
-    evidence = _across(ranges[:, None] / FACTORS, forecast)
-    paths = Paths(xy, ranges, evidence, scatter, slope, rates, begin[order], length[order])
-    found, jumped = paths.find()
-    rates = _rates(ranges, found, jumped)
-    found[_beside_object(xy, ranges, line, found, jumped)] = 0
-    step = np.hypot(*np.diff(xy, axis=0).T)
-    cuts = np.flatnonzero((np.diff(line) != 0) | (step > paths.reach[1:])) + 1
-    for piece in np.split(np.arange(len(line)), cuts):
-        bottom = piece[found[piece] == 0]
-        depth = float(np.median(ranges[bottom])) if len(bottom) else 0.0
-        if depth > LONE_RATIO * confirmed and step[piece[:-1]].sum() < LONE_LENGTH * depth:
-            found[bottom] = RUN
-    return found, rates
+
+    def __init__(
+        self,
+        xy: np.ndarray,
+        z: np.ndarray,
+        line: np.ndarray,
+        ranges: np.ndarray,
+        distance: np.ndarray,
+        block: float,
+    ) -> None:
+        self._xy, self._z, self._line, self._ranges = xy, z, line, ranges
+        self._block, self._others = block, OtherLines(xy, line, distance, block)
+        step = np.hypot(*np.diff(xy, axis=0).T)
+        self._share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
+        self._travelled = np.r_[0.0, np.cumsum(step)]
+        self._on = slopes_on(xy, ranges)
+        self._gap = np.r_[True, step > gaps(ranges, usual_step(step))[1:]]
+
+    def verdicts(self) -> tuple[np.ndarray, tuple[Suspicious, ...]]:
+        """The factor of each sounding [N], see ``Crossings.multiple``; and the runs that stay
+        without evidence.
+
+        First without regard to how long runs are; what is found so is suspected. Then with it: runs
+        that no other pass contradicts are bottom, until there are no more."""
+        suspected, rates, enough = self._suspected()
+        if enough and not suspected.any():
+            return np.ones_like(suspected), ()
+        found, kept = suspected, np.zeros(len(suspected), dtype=np.int64)
+        evidence, near = self._evidence(found == 0)
+        for _ in range(MAX_ROUNDS):
+            found, rates = self._likeliest(found == 0, evidence, rates, kept, short=True)
+            if not self._enough(found):
+                return np.ones_like(found), ()  # nothing tells what the bottom is
+            evidence, near = self._evidence(found == 0)
+            runs = self._unsupported(found, evidence)
+            if not runs:
+                break
+            for rows in runs:
+                level = 1 + int((found[rows] < 0).all())  # single echoes within a run are refused
+                kept[rows] = np.maximum(kept[rows], level)
+        else:
+            for rows in self._unsupported(found, evidence):
+                found[rows] = 0
+        multiple = np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
+        return multiple, tuple(self._suspicious(suspected, multiple, near))
+
+    def _suspected(self) -> tuple[np.ndarray, Rates, bool]:
+        """What is likeliest if false runs may be of any length, until it settles; the rates by it;
+        and whether enough is bottom. If it is not, nothing is suspected."""
+        found, rates = np.zeros(len(self._z), dtype=np.int64), FIRST_RATES
+        kept = np.zeros_like(found)
+        for _ in range(MAX_ITERATIONS):
+            evidence, _ = self._evidence(found == 0)
+            before = found
+            found, rates = self._likeliest(found == 0, evidence, rates, kept, short=False)
+            if not self._enough(found):
+                return kept, FIRST_RATES, False
+            if (found == before).all():
+                break
+        return found, rates, True
+
+    def _enough(self, found: np.ndarray) -> bool:
+        """Whether as much is bottom as is needed to tell what is not."""
+        return bool((found == 0).sum() >= LEAST_BOTTOM * (self._ranges > NO_READING).sum())
+
+    def _evidence(self, bottom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log likelihood of each hypothesis [N, S] by the bottom on other lines; and whether one of
+        them is near [N]."""
+        mean, std, bank, away = (
+            values[self._others.of] for values in self._others.predict(self._z, bottom)
+        )
+        known = np.isfinite(mean) & np.isfinite(away)
+        away = np.where(known, away, np.inf)
+        forecast = Forecast(
+            np.where(known, np.maximum(self._z + self._ranges - mean, MIN_RANGE_M), 1.0),
+            np.where(known, std, 1.0),
+            np.where(known, bank, 0.0),
+            np.minimum(self._share / (2 * away + self._block), 1),
+        )
+        return across(self._ranges[:, None] / FACTORS, forecast), away <= 2 * self._block
+
+    def _likeliest(
+        self,
+        bottom: np.ndarray,
+        evidence: np.ndarray,
+        rates: Rates,
+        kept: np.ndarray,
+        short: bool,
+    ) -> tuple[np.ndarray, Rates]:
+        """The likeliest hypothesis of each sounding, index into ``FACTORS`` or -1 for nonsense [N],
+        and the rates by it.
+
+        Args:
+            bottom: which were bottom before [N].
+            evidence: log likelihood of each hypothesis by other lines [N, S].
+            rates: assumed.
+            kept: 1 where a sounding is no part of a run, 2 where it is bottom [N].
+            short: whether false runs are short.
+        """
+        scatter = np.hypot(steps_scatter(self._ranges, bottom), self._on / 2)
+        slope = usual_slope(self._xy, self._ranges, self._line, bottom)
+        found, jumped = Paths(
+            self._xy, self._ranges, evidence, kept, scatter, slope, rates, short
+        ).find()
+        return found, _rates(self._ranges, found, jumped)
+
+    def _runs(self, found: np.ndarray) -> list[tuple[np.ndarray, bool]]:
+        """Rows of each run of soundings that are not bottom, and whether it is long.
+
+        Readings of nothing are no soundings, and no part of a run."""
+        rows = np.flatnonzero(self._ranges > NO_READING)
+        false = found[rows] != 0
+        gap = np.diff(np.cumsum(self._gap)[rows]) > 0
+        run = np.cumsum(np.r_[True, gap | (np.diff(false) != 0)])
+        bottom, runs = rows[~false], []
+        for part in np.split(rows[false], np.flatnonzero(np.diff(run[false])) + 1):
+            if not len(part):
+                continue
+            beside = np.searchsorted(bottom, part[0]) + np.array([-1, 0])
+            depth = self._ranges[bottom[np.clip(beside, 0, len(bottom) - 1)]].mean()
+            length = self._travelled[part[-1]] - self._travelled[part[0]]
+            runs.append((part, len(part) > LONG or length > LONG_DEPTHS * depth))
+        return runs
+
+    def _unsupported(self, found: np.ndarray, evidence: np.ndarray) -> list[np.ndarray]:
+        """Rows of long runs that no other pass contradicts, and of the parts of others with which
+        other passes agree."""
+        own = np.where(found < 0, 0.0, evidence[np.arange(len(found)), np.maximum(found, 0)])
+        against, unsupported = own - evidence[:, 0], []
+        for rows, long in self._runs(found):
+            odds = against[rows]
+            if not long:
+                continue
+            if odds.sum() < CONTRADICTED:
+                unsupported.append(rows)
+                continue
+            for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(odds < 0)) + 1):
+                if odds[part].sum() <= -CONTRADICTED:
+                    unsupported.append(rows[part])
+        return unsupported
+
+    def _suspicious(
+        self, suspected: np.ndarray, multiple: np.ndarray, near: np.ndarray
+    ) -> list[Suspicious]:
+        """The long runs that were suspected, and stay."""
+        runs = []
+        for rows, _ in (run for run in self._runs(suspected) if run[1]):
+            rows = rows[multiple[rows] == 1]
+            if len(rows):
+                kind = int(np.bincount(suspected[rows] + 1).argmax()) - 1
+                factor = OTHER_ECHO if kind in (-1, RUN) else kind + 1
+                runs.append(Suspicious(rows, factor, bool(near[rows].any())))
+        return runs
 
 
 def _rates(ranges: np.ndarray, found: np.ndarray, jumped: np.ndarray) -> Rates:
@@ -90,7 +253,7 @@ def _rates(ranges: np.ndarray, found: np.ndarray, jumped: np.ndarray) -> Rates:
     used, multiple = max(1, len(kept)), (kept > 0) & (kept < RUN)
     # As many begins as runs, or as runs of the usual length: the fewer, to lose no true lines.
     begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
-    begun = min(begins, np.exp(CHANGES[1, 0]) * multiple.sum())
+    begun = min(begins, END * multiple.sum())
     starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
     return Rates(
         float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
@@ -102,29 +265,7 @@ def _rates(ranges: np.ndarray, found: np.ndarray, jumped: np.ndarray) -> Rates:
     )
 
 
-def _beside_object(
-    xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, found: np.ndarray, jumped: np.ndarray
-) -> np.ndarray:
-    """Rows of nonsense between a jump of the bottom up and the next one down that is as deep as the
-    bottom before or after them: either it or the object may be false, such as a school of fish."""
-    bottom = np.flatnonzero(found == 0)
-    past, now = bottom[:-1], bottom[1:]
-    here = jumped[now] & (line[now] == line[past])
-    past, now = past[here], now[here]
-    up = np.flatnonzero(ranges[now] < ranges[past])
-    up = up[up + 1 < len(now)]
-    up = up[(ranges[now[up + 1]] > ranges[past[up + 1]]) & (line[past[up]] == line[now[up + 1]])]
-    rows = [np.empty(0, dtype=np.int64)]
-    for first, last in zip(past[up].tolist(), now[up + 1].tolist(), strict=True):
-        ends = ranges[[first, last]]
-        if np.hypot(*(xy[last] - xy[first])) < LONE_LENGTH * ends.max():
-            between = np.arange(first + 1, last)
-            as_deep = np.abs(ranges[between, None] - ends) <= GRAIN * ends
-            rows.append(between[(found[between] < 0) & as_deep.any(1)])
-    return np.concatenate(rows)
-
-
-def _across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
+def across(depth: np.ndarray, forecast: Forecast) -> np.ndarray:
     """Log likelihood of each hypothesis [N, S] by other lines, relative to a range that has nothing
     to do with the bottom; but a smooth run of something else must explain its ranges better than a
     bank that the other lines do not see."""

@@ -11,10 +11,9 @@ TURN = math.radians(45)
 #: Courses are taken over this share of the longer side of the soundings' box.
 STRIDE = 0.02
 GAP_STEPS = 6.0  # median steps beyond which a line has a gap; or half the range
-JOINED = 4000  # soundings of lines that are joined where the track goes on
-JOINED_STEP = 1 / 3  # of a gap, at most, is the step between lines that are joined
 WINDOW = 20  # steps that give the scatter around a sounding
 JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
+MIN_STEP = 0.01  # m: of soundings that are nearer, slopes are not known
 LEAST_STEP = 0.05  # m: this is added to standard deviations of steps, and to the limit of a jump
 STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
@@ -42,23 +41,10 @@ def usual_step(step: np.ndarray) -> float:
     return float(np.median(step[step > 0])) if (step > 0).any() else 1.0
 
 
-def join_lines(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray) -> np.ndarray:
-    """Lines between which the track goes on without a gap, as one: the bottom goes on in a turn.
-    Of at most ``JOINED`` soundings, unless a line is longer [N]."""
-    step = np.hypot(*np.diff(xy, axis=0).T)
-    usual = usual_step(step)
-    reach = np.maximum(np.minimum(ranges[1:], ranges[:-1]) / 2, GAP_STEPS * usual)
-    ends = np.flatnonzero(np.diff(line) != 0)
-    gap = step[ends] > reach[ends] * JOINED_STEP
-    first, cuts = 0, []
-    for i, end in enumerate(ends.tolist()):
-        following = ends[i + 1] if i + 1 < len(ends) else len(line) - 1
-        if gap[i] or following + 1 - first > JOINED:
-            cuts.append(end)
-            first = end + 1
-    found = np.zeros(len(line), dtype=np.int64)
-    found[np.array(cuts, dtype=np.int64) + 1] = 1
-    return np.cumsum(found)
+def gaps(ranges: np.ndarray, usual: float) -> np.ndarray:
+    """Distance from the sounding before each, with these ranges [N], beyond which a line has a gap
+    [N], in m: half the range, or ``GAP_STEPS`` usual steps if that is more."""
+    return np.maximum(ranges / 2, GAP_STEPS * usual)
 
 
 def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
@@ -73,6 +59,17 @@ def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     near = np.median(np.lib.stride_tricks.sliding_window_view(steps, width), axis=1) / 0.6745
     middle = np.searchsorted(rows, np.arange(len(ranges)))
     return near[np.clip(middle - width // 2, 0, len(near) - 1)]
+
+
+def slopes_on(xy: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+    """How much of the step to each sounding is a slope that goes on before or after it [N], in m.
+
+    Along a steep shore all steps are as large and go the same way. An echo goes out and back."""
+    step = np.hypot(*np.diff(xy, axis=0).T)
+    slope = np.r_[0.0, np.diff(ranges) / np.maximum(step, MIN_STEP), 0.0]
+    own, beside = slope[1:-1], np.stack((slope[:-2], slope[2:]))
+    same = np.where(np.sign(beside) == np.sign(own), np.abs(beside), 0.0).max(0)
+    return np.r_[0.0, np.minimum(np.abs(own), same) * np.maximum(step, MIN_STEP)]
 
 
 def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np.ndarray) -> float:

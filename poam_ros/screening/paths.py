@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..models.native import hypotheses as native
-from .densities import false_density, log_normal_density
-from .lines import GAP_STEPS, LEAST_STEP, usual_step
+from .lines import LEAST_STEP, gaps, usual_step
 
 #: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
 FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
@@ -21,37 +20,38 @@ RUN = 3
 #: Multiples that are recognised.
 MULTIPLES = (2, 3)
 
+#: More soundings than this, or more depths along the track, are a long run: false ones are short,
+#: and a long one needs another pass to say so. Multiples end at the rate of one in so many.
+LONG, LONG_DEPTHS = 20, 3.0
 MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
-MULTIPLE_WITHIN = 0.1  # share of a ratio's value by which that of a multiple differs, at most
 WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
-RETURNS = 0.01  # share of jumps up after which the bottom falls to where it was: a wreck, a rock
 ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
 RUNS = 1e-5  # rate at which smooth runs of something else begin
-#: Relative rate of those deeper than the bottom: echoes of something else are early, and late ones
-#: are multiples, so such a run may be a pit.
-DEEPER = 0.1
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
 NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
-#: Log rate at which a sounding begins hypothesis [to] after [from]; at the begin of a line; and
-#: after a gap in a dense line, where the sounder may have lost the bottom, and found an echo. A
+END = 1 / LONG
+#: Log rate at which a sounding begins hypothesis [to] after [from]; and at the begin of a line. A
 #: true line that is lost is worse than a false one that stays, which a person sees.
 CHANGES = np.log(
     [
         [1.0, 1e-4, 1e-4, RUNS],
-        [0.01, 1.0, 1e-4, RUNS],
-        [0.01, 1e-4, 1.0, RUNS],
-        [0.01, 1e-4, 1e-4, 1.0],
+        [END, 1 - END, 1e-4, RUNS],
+        [END, 1e-4, 1 - END, RUNS],
+        [END, 1e-4, 1e-4, 1 - END],
     ]
 )
 BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
-AFTER_GAP = np.log([1.0, 2e-3, 1e-3, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 NO_READINGS = 0.01  # rate at which a run of these begins
-OBJECT_LENGTH = 60.0  # m: a wreck or a rock is no longer
+NEVER = 1e6  # log odds of what is ruled out
 AT_ONCE = 256  # soundings that steps are weighed to at a time
+
+MIN_RANGE_M = 0.01  # shorter ranges count as this
+BIN = 0.1  # width of the classes of ranges, in their logarithm
+PRIOR = 20  # soundings for which a uniform density of false ranges stands
 
 
 class Rates(NamedTuple):
@@ -68,32 +68,26 @@ class Rates(NamedTuple):
 
 class _Steps(NamedTuple):
     """Steps to soundings [A], each from several before it [K], between hypotheses [S]: negative log
-    density, without ``Paths._add_returns``, and whether it is a jump of the bottom [A, K, S, S];
-    from bottom to bottom the log densities of a usual step, of a jump, and of no other hypothesis
-    [A, K, 3]; whether there is a gap [A, K]; the sounding's as nonsense, negative [A, K, S]."""
+    density, and whether it is a jump [A, K, S, S]; the sounding's as nonsense, negative
+    [A, K, S]."""
 
     cost: np.ndarray
     jumps: np.ndarray
-    bottom: np.ndarray
-    gap: np.ndarray
     nonsense: np.ndarray
 
 
 class Paths:
-    """The best paths through all lines.
+    """The best path through a record: the bottom goes on in a turn.
 
     Args:
         xy: places [N, 2].
         ranges: measured there [N].
         evidence: log likelihood of each hypothesis by other lines [N, S].
+        kept: 1 where a sounding is no part of a run, 2 where it is bottom [N].
         scatter: standard deviation of the steps around each sounding [N].
         slope: standard deviation of the bottom's slope.
         rates: assumed.
-        begin: first sounding of each line, the longest first.
-        length: soundings of each.
-
-    Attributes:
-        reach: distance to a sounding beyond which there is a gap [N].
+        short: whether false runs are short: to be in one costs something.
     """
 
     def __init__(
@@ -101,35 +95,36 @@ class Paths:
         xy: np.ndarray,
         ranges: np.ndarray,
         evidence: np.ndarray,
+        kept: np.ndarray,
         scatter: np.ndarray,
         slope: float,
         rates: Rates,
-        begin: np.ndarray,
-        length: np.ndarray,
+        short: bool,
     ) -> None:
         xy, ranges, evidence, scatter = (
             np.asarray(each, dtype=np.float64) for each in (xy, ranges, evidence, scatter)
         )
         self.xy, self.r, self.scatter, self.slope = xy, ranges, scatter, slope
-        self.begin, self.length, self.evidence = begin, length, evidence
+        self.begin, self.length = np.array([0]), np.array([len(xy)])
+        self.evidence = (
+            evidence - np.where(np.arange(len(FACTORS)) > 0, NEVER, 0) * (kept > 0)[:, None]
+        )
         self.depth = ranges[:, None] / FACTORS  # [N, S]
-        step = np.hypot(*np.diff(xy, axis=0).T)
-        self.usual = usual_step(step)
-        self.reach = np.maximum(ranges / 2, GAP_STEPS * self.usual)
+        self.usual = usual_step(np.hypot(*np.diff(xy, axis=0).T))
+        self.reach = gaps(ranges, self.usual)
         self.wide = float(np.log(WIDTH * np.median(ranges)))
         self.as_nonsense, self.as_run = (
             -np.log(false_density(false, rates.bottom_ranges, ranges, np.exp(-self.wide)))
             for false in (rates.nonsense_ranges, rates.run_ranges)
         )  # [N]
+        self.as_nonsense += NEVER * (kept > 1)
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
         more = np.zeros(len(FACTORS))  # multiples beyond the least rate
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
-        dense = self.usual <= np.median(ranges) / 2
-        self.begins, self.after_gap = (
-            np.minimum(each + more, np.maximum(each, np.log(ECHOES[1])))
-            for each in (BEGINS, AFTER_GAP if dense else BEGINS)
-        )
+        self.begins = np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1])))
         self.changes = CHANGES.copy()
+        if not short:
+            np.fill_diagonal(self.changes, 0.0)
         self.changes[0] += more
 
     def find(self) -> tuple[np.ndarray, np.ndarray]:
@@ -141,11 +136,10 @@ class Paths:
             MAX_SKIPPED,
             [
                 self.slope, self.usual, self.wide, *self.logs, GRAIN, EXACT, LEAST_STEP, BESIDE,
-                MULTIPLE_WITHIN, NO_READING, OBJECT_LENGTH,
-                *np.log([NEAR, DEEPER, NO_READINGS, RETURNS]),
+                NO_READING, *np.log([NEAR, NO_READINGS]),
             ],
             [
-                self.begins, self.after_gap, self.changes, self.begin, self.length, self.xy, self.r,
+                self.begins, self.changes, self.begin, self.length, self.xy, self.r,
                 self.scatter, self.reach, self.evidence, self.as_nonsense, self.as_run,
             ],
         )  # fmt: skip
@@ -157,15 +151,10 @@ class Paths:
         skipped = np.zeros((lines, most, states))  # cost if all after a row are nonsense
         origin = np.full((lines, most, states), -1, dtype=np.int64)  # row * states + hypothesis
         jumped = np.zeros((lines, most, states), dtype=bool)
-        below = np.full((lines, most), -1, dtype=np.int64)  # row before the bottom jumped up
-        fell = -1  # the last column of ``below`` with such a row
         lead = np.zeros(lines)  # cost if all of a line so far are nonsense
         for t, rows, steps in self._ahead():
             active, first = len(rows), max(0, t - MAX_SKIPPED)
             recent = slice(active), slice(first, t)
-            if fell >= first:
-                near = rows[:, None] + np.arange(first - t, 0)
-                self._add_returns(steps, rows, near, below[recent])
             costs = steps.cost + (cost[recent] + skipped[recent])[..., None]
             costs, jumps = (each.reshape(active, -1, states) for each in (costs, steps.jumps))
             begins = t < MAX_SKIPPED  # a line may begin here: the first of the costs
@@ -180,14 +169,7 @@ class Paths:
             least = np.arange(active)[:, None], which, np.arange(states)
             cost[:active, t] = costs[least] - self.evidence[rows]
             origin[:active, t] = first * states + which - begins
-            jumped[:active, t] = leap = jumps[least]
-            if fell >= first or leap[:, 0].any():
-                past, state = np.divmod(origin[:active, t, 0], states)
-                known = below[np.arange(active), past]
-                known = self._below(rows, rows + past - t, leap[:, 0], known)
-                below[:active, t] = np.where(state == 0, known, -1)
-                if (below[:active, t] >= 0).any():
-                    fell = t
+            jumped[:active, t] = jumps[least]
             skipped[recent] += steps.nonsense
         return self._trace(cost + skipped, origin, jumped)
 
@@ -240,47 +222,14 @@ class Paths:
         jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - self.wide
         beside = np.where((now < BESIDE * past) & (past < BESIDE * now), np.log(NEAR), 0.0)
         jump[..., RUN, :RUN] = (beside - self.wide)[..., RUN, :RUN]
-        deeper = np.where(now > past, np.log(DEEPER), 0.0)
-        jump[..., :RUN, RUN] = (beside + deeper)[..., :RUN, RUN] - self.as_run[rows, None, None]
+        jump[..., :RUN, RUN] = beside[..., :RUN, RUN] - self.as_run[rows, None, None]
         jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
-        change = np.where(gap, np.maximum(self.changes, self.after_gap), self.changes)
-        none = self.r[rows] <= NO_READING
-        change[none, :, :RUN, RUN] = np.log(NO_READINGS)
+        change = np.broadcast_to(self.changes, gap.shape[:2] + self.changes.shape).copy()
+        change[self.r[rows] <= NO_READING, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap
         cost = -(np.logaddexp(smooth - np.log(FACTORS), jump) + change)
-        bottom = np.stack([each[..., 0, 0] for each in (smooth, jump, change)], axis=2)
-        return _Steps(cost, jumps, bottom, gap[..., 0, 0], self._nonsense(rows, near, back))
-
-    def _below(
-        self, rows: np.ndarray, past: np.ndarray, jumped: np.ndarray, known: np.ndarray
-    ) -> np.ndarray:
-        """The row before the bottom jumped up to where it is at rows [A]; -1: none.
-
-        Args:
-            rows: of the bottom [A].
-            past: of that before it [A].
-            jumped: whether it jumped between them [A].
-            known: the same for ``past`` [A].
-        """
-        rise = self.r[past] / self.r[rows]
-        up = (rise > 1) & ~_is_multiple(rise)  # two or three times as deep: an echo has ended
-        return np.where(jumped, np.where(up, past, -1), known)
-
-    def _add_returns(
-        self, steps: _Steps, rows: np.ndarray, near: np.ndarray, below: np.ndarray
-    ) -> None:
-        """Let the bottom at rows [A] fall from an object, with the rows ``near``, to the bottom
-        before it, with the rows ``below`` [A, K]; -1: there is none."""
-        now, past = self.r[rows, None], self.r[below]
-        away = np.hypot(*(self.xy[below] - self.xy[rows, None]).transpose(2, 0, 1))
-        variance = (GRAIN * np.minimum(now, past) + LEAST_STEP) ** 2 + (self.slope * away) ** 2
-        falls = (below >= 0) & (now > self.r[near]) & (away < OBJECT_LENGTH)
-        density = log_normal_density(now - past, variance)
-        smooth, jump, change = np.moveaxis(steps.bottom, 2, 0)
-        jump = np.logaddexp(jump, np.where(falls, np.log(RETURNS) + density, -np.inf))
-        steps.cost[..., 0, 0] = -(np.logaddexp(smooth, jump) + change)
-        steps.jumps[..., 0, 0] = (jump > smooth) & ~steps.gap
+        return _Steps(cost, jumps, self._nonsense(rows, near, back))
 
     def _nonsense(self, rows: np.ndarray, near: np.ndarray, back: np.ndarray) -> np.ndarray:
         """Negative log density of rows [A] as nonsense after each at the rows ``near``, which are
@@ -292,6 +241,21 @@ class Paths:
         return self.as_nonsense[rows, None, None] - np.log(kind) - first
 
 
-def _is_multiple(ratio: np.ndarray) -> np.ndarray:
-    """Which ratios of ranges [A] are those of a double or triple echo to the bottom."""
-    return (np.abs(ratio[:, None] / np.array(MULTIPLES) - 1) <= MULTIPLE_WITHIN).any(1)
+def log_normal_density(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Logarithm of a normal density, from errors and their variances."""
+    return -0.5 * (error**2 / variance + np.log(2 * np.pi * variance))
+
+
+def false_density(
+    false: np.ndarray, bottom: np.ndarray, ranges: np.ndarray, uniform: float
+) -> np.ndarray:
+    """Density of ranges that are false, per m [N]: uniform, and more where the record's own ranges
+    are false more often than bottom, by a smoothed histogram."""
+    bins = np.arange(np.log(MIN_RANGE_M) - 1.5 * BIN, np.log(ranges.max()) + 2 * BIN, BIN)
+    false, bottom = (
+        np.convolve(np.histogram(np.log(of), bins)[0], (0.25, 0.5, 0.25), mode="same")
+        for of in (false, bottom)
+    )
+    share = np.where(false > bottom, false, 0.0) / (PRIOR + false.sum())
+    found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
+    return np.maximum(found / (BIN * ranges), uniform)

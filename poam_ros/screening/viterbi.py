@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .densities import MIN_RANGE_M
+from .paths import MIN_RANGE_M
 from .track import neighbourhood_radius
 
 MAX_SKIPPED = 20  # echoes between one bottom ping and the next, at most

@@ -105,18 +105,6 @@ def test_true_pings_are_reinstated_though_three_of_four_crossing_lines_are_shall
     assert not len(mission.withdrawn)
 
 
-def test_pings_withdrawn_because_of_false_lines_are_reinstated():
-    xy, z, line = lake()
-    order = np.concatenate([np.flatnonzero(line == k) for k in (3, 8, 9, 10, 11, 0, 1, 2)])
-    xy, z, line = xy[order], z[order], line[order]
-    z[(line == 8) | (line == 9)] /= 2  # the first two lines across
-    mission = Mission(xy, z, first=60).run()
-    first, last = mission.sentences
-    assert first.endswith("double echoes, 67 pings withdrawn")
-    assert last.endswith("bottom after all, 67 pings reinstated")
-    assert not len(mission.withdrawn)
-
-
 @pytest.mark.slow
 def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     xy, z, line = lake()

@@ -15,13 +15,13 @@ typedef struct {
     int64_t lines, skipped_most;
     double slope, usual, wide;
     double nonsense, repeated, cliffs; /* logs of rates */
-    double grain, exact, least_step, beside, multiple_within, no_reading, object_length;
-    double near, deeper, no_readings, returns; /* logs */
-    const double *begins, *after_gap, *changes; /* [STATES], [STATES], [STATES, STATES]: logs */
+    double grain, exact, least_step, beside, no_reading;
+    double near, no_readings; /* logs */
+    const double *begins, *changes; /* [STATES], [STATES, STATES]: logs */
     const int64_t *begin, *length; /* of each line */
     const double *xy, *r, *scatter, *reach, *evidence, *as_nonsense, *as_run; /* of soundings */
     double *cost, *skipped; /* room for [soundings, STATES] */
-    int64_t *origin, *below; /* for [soundings, STATES] and [soundings] */
+    int64_t *origin; /* for [soundings, STATES] */
     uint8_t *jumps; /* for [soundings, STATES] */
 } Paths;
 
@@ -50,7 +50,7 @@ static double most_likely(const Paths *p, int64_t row)
     const double jump = fmax(cliff, 0.0) - p->wide;
     most = fmax(most, fmax(jump + fmax(p->changes[RUN] - p->cliffs, 0.0), -p->as_run[row]));
     for (int s = 0; s < STATES * STATES; s++)
-        change = fmax(change, fmax(p->changes[s], p->after_gap[s % STATES]));
+        change = fmax(change, p->changes[s]);
     return most + change + LOG_FACTORS[2] + 1e-6;
 }
 
@@ -78,8 +78,6 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
     const double past = p->r[s->from] / FACTORS[i], now = p->r[s->row] / FACTORS[j];
     const int same = i == j;
     double change = p->changes[STATES * i + j];
-    if (s->gap)
-        change = fmax(change, p->after_gap[j]);
     if (i != RUN && j == RUN && p->r[s->row] <= p->no_reading)
         change = p->no_readings;
     *jumps = 0;
@@ -88,7 +86,7 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
         const double beside = alike ? p->near : 0.0;
         if (i == RUN)
             return beside - p->wide + change;
-        return beside + (now > past ? p->deeper : 0.0) - p->as_run[s->row] + change;
+        return beside - p->as_run[s->row] + change;
     }
     const double width = (same ? p->grain : p->exact) * fmin(now, past) + p->least_step / FACTORS[j];
     const double rise = p->slope * (same ? s->far : s->aside);
@@ -96,16 +94,7 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
     const double smooth = log_normal(now - past, variance);
     if (!same && !s->gap)
         return smooth - LOG_FACTORS[j] + change;
-    double jump = i == RUN ? s->jump + (p->changes[RUN] - p->cliffs) : s->jump; /* another run */
-    const int64_t below = i == 0 && j == 0 ? p->below[s->from] : -1;
-    if (below >= 0 && p->r[s->row] > p->r[s->from]) { /* from an object */
-        const double h = away(p, below, s->row), deep = p->r[below];
-        if (h < p->object_length) {
-            const double grain = p->grain * fmin(now, deep) + p->least_step, slope = p->slope * h;
-            const double fall = log_normal(now - deep, grain * grain + slope * slope);
-            jump = log_add(jump, p->returns + fall);
-        }
-    }
+    const double jump = i == RUN ? s->jump + (p->changes[RUN] - p->cliffs) : s->jump; /* another run */
     *jumps = same && !s->gap && jump > smooth;
     return log_add(smooth - LOG_FACTORS[j], jump) + change;
 }
@@ -172,21 +161,6 @@ static void extend(const Paths *p, int64_t row, int64_t t, double lead)
         p->cost[STATES * row + j] = best[j] - p->evidence[STATES * row + j];
 }
 
-/* The sounding before the bottom jumped up to where it is at ``row``; -1: none. */
-static int64_t below(const Paths *p, int64_t row)
-{
-    const int64_t origin = p->origin[STATES * row];
-    if (origin < 0 || origin % STATES)
-        return -1;
-    const int64_t past = origin / STATES;
-    if (!p->jumps[STATES * row])
-        return p->below[past];
-    const double rise = p->r[past] / p->r[row];
-    const int multiple = fabs(rise / 2.0 - 1.0) <= p->multiple_within ||
-                         fabs(rise / 3.0 - 1.0) <= p->multiple_within;
-    return rise > 1.0 && !multiple ? past : -1; /* a multiple has ended */
-}
-
 /* Hypotheses of all soundings, -1 for nonsense; and where the bottom jumped. */
 void hypotheses_find(const Paths *p, int64_t *found, uint8_t *jumped)
 {
@@ -197,7 +171,6 @@ void hypotheses_find(const Paths *p, int64_t *found, uint8_t *jumped)
             const int64_t t = row - begin;
             extend(p, row, t, lead);
             lead += p->as_nonsense[row] - (t ? p->repeated : p->nonsense);
-            p->below[row] = below(p, row);
             for (int64_t from = row - (t < p->skipped_most ? t : p->skipped_most); from < row; from++)
                 for (int s = 0; s < STATES; s++) {
                     const double ratio = p->r[row] / (p->r[from] / FACTORS[s]);

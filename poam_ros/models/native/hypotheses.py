@@ -13,12 +13,12 @@ from .loader import load
 
 STATES = 4  # as in hypotheses.c
 NUMBERS = (
-    "slope usual wide nonsense repeated cliffs grain exact least_step beside multiple_within "
-    "no_reading object_length near deeper no_readings returns"
+    "slope usual wide nonsense repeated cliffs grain exact least_step beside no_reading near "
+    "no_readings"
 )
 ARRAYS = (
-    "begins after_gap changes begin length xy r scatter reach evidence as_nonsense as_run "
-    "cost skipped origin below jumps"
+    "begins changes begin length xy r scatter reach evidence as_nonsense as_run "
+    "cost skipped origin jumps"
 )
 
 
@@ -61,12 +61,11 @@ def find(
             [N] or [N, S], begin and length of each line.
     """
     arrays = [np.ascontiguousarray(each) for each in arrays]
-    count, lines = len(arrays[-1]), len(arrays[3])
+    count, lines = len(arrays[-1]), len(arrays[2])
     integers = np.int64
     room: list[np.ndarray] = [
         np.empty((count, STATES)), np.empty((count, STATES)),
-        np.empty((count, STATES), integers), np.empty(count, integers),
-        np.empty((count, STATES), np.uint8),
+        np.empty((count, STATES), integers), np.empty((count, STATES), np.uint8),
     ]  # fmt: skip
     found, jumped = np.empty(count, integers), np.empty(count, bool)
     pointers = (each.ctypes.data for each in (*arrays, *room))
