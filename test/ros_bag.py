@@ -52,6 +52,43 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
     return folder
 
 
+def write_plain_bag(folder: Path, kind: str, seconds: int = 60) -> Path:
+    """Positions of a type without speeds on `/where`, and depths as Float64 on `/sonar/depth`."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    package = "sensor_msgs" if kind == "NavSatFix" else "geometry_msgs"
+    kinds = f"{package}/msg/{kind}", "std_msgs/msg/Float64"
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        links = [
+            writer.add_connection(name, each, typestore=store)
+            for name, each in zip(("/where", "/sonar/depth"), kinds, strict=True)
+        ]
+        for tick in range(10 * seconds + 1):
+            time_ns = START + tick * SECOND // 10
+            x, y = place(tick / 10)
+            if tick % 2 == 0:
+                message = _position(store, kind, time_ns, x, y)
+                writer.write(links[0], time_ns, store.serialize_cdr(message, kinds[0]))
+            if tick % 5 == 0:
+                depth = store.types[kinds[1]](float(-ground(np.array(x), np.array(y))))
+                writer.write(links[1], time_ns, store.serialize_cdr(depth, kinds[1]))
+    return folder
+
+
+def _position(store: Any, kind: str, time_ns: int, x: float, y: float) -> Any:
+    kinds = store.types
+    if kind != "NavSatFix":
+        pose = _odometry(store, time_ns, x, y).pose
+        body = pose if kind == "PoseWithCovarianceStamped" else pose.pose
+        return kinds[f"geometry_msgs/msg/{kind}"](_header(store, time_ns, "map"), body)
+    status = kinds["sensor_msgs/msg/NavSatStatus"](0, 1)
+    north, east = 47.0 + y / 111_178.7, 8.0 + x / 76_055.6  # a degree on WGS 84 there, in m
+    where = _header(store, time_ns, "gps"), status, north, east, 400.0, np.zeros(9), 0
+    return kinds["sensor_msgs/msg/NavSatFix"](*where)
+
+
 def write_events(folder: Path, record: list, wall: bool = False) -> Path:
     """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message.
 

@@ -41,11 +41,12 @@ class RawMessage(NamedTuple):
 @dataclass
 class ReadProgress:
     """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
-    file."""
+    file. ``topics``: their types, as far as they were met."""
 
     read: int = 0
     size: int = 0
     torn: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -107,6 +108,8 @@ def _mcap(
                     schemas[record.id] = record
                 elif isinstance(record, Channel):
                     channels[record.id] = record
+                    if record.schema_id in schemas:
+                        reach.topics[record.topic] = schemas[record.schema_id].name
                 if not isinstance(record, Message):
                     continue
                 channel = channels[record.channel_id]
@@ -182,11 +185,9 @@ def _sqlite(
     try:
         if connection.execute(OTHERS).fetchone()[0]:
             raise InputError(f"{file}: expected a rosbag2 database, got one with computed rows")
-        kinds = {
-            number: (name, kind)
-            for number, name, kind in connection.execute("SELECT id, name, type FROM topics")
-            if name in topics
-        }
+        rows = connection.execute("SELECT id, name, type FROM topics").fetchall()
+        reach.topics.update((str(name), str(kind)) for _, name, kind in rows)
+        kinds = {number: (name, kind) for number, name, kind in rows if name in topics}
         marks = ",".join("?" * len(kinds))
         done, wal = 0, file.with_name(f"{file.name}-wal")
         there = size + (wal.stat().st_size if wal.is_file() else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -11,32 +13,44 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError, requires_extra
+from ..core.errors import InputError, pasted, requires_extra
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
 from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
 from ..frontend.front_end import FrontEnd
+from ..frontend.odometry import VehicleState
 from ..frontend.placing import WaterLevel
+from ..frontend.ranges import RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
+from ..mavlink.frame import LocalFrame
 from .bag_files import RawMessage, ReadProgress, bag_messages
-from .messages import read_odometry, read_range
+from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .raw import ReadOptions
 
-ODOMETRY, RANGE = "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range"
-LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"
+#: Types of positions and of ranges, the better first; of the water level, and of states.
+POSITIONS = (
+    "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped",
+    "geometry_msgs/msg/PoseWithCovarianceStamped", "sensor_msgs/msg/NavSatFix",
+)  # fmt: skip
+RANGES = "sensor_msgs/msg/Range", "std_msgs/msg/Float64", "std_msgs/msg/Float32"
+LEVEL, STATE = ("std_msgs/msg/Float64",), ("std_msgs/msg/String",)
 
 
 @dataclass(frozen=True)
 class BagSettings(Settings):
     """Topics of a recording, and the part of it that is read."""
 
-    odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
-    range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
+    odom_topic: str = setting(
+        "/odom", "Topic of positions: nav_msgs/Odometry, PoseStamped, NavSatFix"
+    )
+    range_topic: str = setting(
+        "/sonar/range", "Topic of ranges: sensor_msgs/Range, Float64, Float32 (m)"
+    )
     level_topic: str = setting("/water_level", "Topic of the water level, if there is one")
     state_topic: str = setting(
         "/mission/state", "Topic of the mission state; in some states pings are refused"
@@ -49,11 +63,11 @@ class BagSettings(Settings):
     stop: float = setting(0.0, "Stop this long after the beginning. 0: at the end", "s", 0.0, 1e9)
 
     @property
-    def topics(self) -> dict[str, str]:
-        """The type that each topic must have."""
+    def topics(self) -> dict[str, tuple[str, ...]]:
+        """The types that each topic may have."""
         return {
-            self.odom_topic: ODOMETRY,
-            self.range_topic: RANGE,
+            self.odom_topic: POSITIONS,
+            self.range_topic: RANGES,
             self.level_topic: LEVEL,
             self.state_topic: STATE,
             self.taken_over_topic: STATE,
@@ -130,6 +144,8 @@ def read_bag(
     refused = +(front_end.ledger.rejected + events.refused)
     samples = Samples.joined(batches)
     if not len(samples):
+        if any(topic not in events.heard for topic in (settings.odom_topic, settings.range_topic)):
+            raise _topics_asked(path, settings, reach)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
         raise InputError(
@@ -141,12 +157,36 @@ def read_bag(
     source = {
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
         "gate": nested(plain),
+        **(events.frame.values if events.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
         samples, refused=refused, refused_pings=front_end.ledger.refused.newest(), source=source,
         batch=batch, left_out=LeftOut.of(RefusedPings.of(left_out)),
     ), reach  # fmt: skip
+
+
+def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> InputError:
+    """Which topics a recording has, and the command that maps those that fit."""
+    options = []
+    for option, topic, kinds in (
+        ("--odom-topic", settings.odom_topic, POSITIONS),
+        ("--range-topic", settings.range_topic, RANGES),
+    ):
+        fitting = sorted(
+            (kinds.index(kind), name) for name, kind in reach.topics.items() if kind in kinds
+        )
+        if topic not in reach.topics and fitting:
+            options += [option, fitting[0][1]]
+        elif topic in reach.topics:
+            options += [option, topic]
+    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(reach.topics.items()))
+    ask = f": {pasted('map', path)} {shlex.join(options)}" if len(options) == 4 else ""
+    return InputError(
+        f"{path}: expected positions on {settings.odom_topic} and ranges on "
+        f"{settings.range_topic}; the recording has {there or 'no topic'}. Name them, as in "
+        f"--odom-topic TOPIC --range-topic TOPIC{ask}"
+    )
 
 
 def read_recording(path: Path, options: ReadOptions) -> Soundings:
@@ -175,6 +215,7 @@ class _Events:
         self._path, self._settings, self._reach = path, settings, reach
         self._decoder = Decoder()
         self._frame: str | None = None
+        self.frame: LocalFrame | None = None  # of a receiver's positions
         self._state = self._taken_over = ""
         self.heard: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -183,10 +224,9 @@ class _Events:
         kinds, first = self._settings.topics, None
         for raw in bag_messages(self._path, frozenset(kinds), self._reach):
             self.heard[raw.topic] += 1
-            if raw.kind != kinds[raw.topic]:
-                raise InputError(
-                    f"{self._path}: expected {kinds[raw.topic]} on {raw.topic}, got {raw.kind}"
-                )
+            if raw.kind not in kinds[raw.topic]:
+                wanted = " or ".join(kinds[raw.topic])
+                raise InputError(f"{self._path}: expected {wanted} on {raw.topic}, got {raw.kind}")
             first = raw.time_ns if first is None else first
             since = (raw.time_ns - first) / SECOND
             if since < self._settings.start or 0 < self._settings.stop < since:
@@ -198,11 +238,13 @@ class _Events:
     def _event(self, raw: RawMessage) -> Event | None:
         try:
             message = self._decoder.decode(raw)
-            if raw.kind == ODOMETRY:
-                return self._framed(message)
-            if raw.kind == RANGE:
-                return read_range(message)
-            if raw.kind == LEVEL:
+            if raw.topic == self._settings.odom_topic:
+                return self._position(raw.kind, message)
+            if raw.topic == self._settings.range_topic:
+                if raw.kind == RANGES[0]:
+                    return read_range(message)
+                return RawPing(raw.time_ns, float(message.data), 0.0, math.inf)
+            if raw.topic == self._settings.level_topic:
                 return WaterLevel(message.data)
         except Exception:  # bytes of something else
             self.refused["unreadable_message"] += 1
@@ -217,8 +259,21 @@ class _Events:
             else None
         )
 
-    def _framed(self, message: Any) -> Event:
-        """Odometry in the frame of the first message; other frames are refused, as without tf2."""
-        state = read_odometry(message)
+    def _position(self, kind: str, message: Any) -> Event:
+        """Positions in the frame of the first message; other frames are refused, as without tf2."""
+        if kind == POSITIONS[3]:
+            return self._fix(message)
+        state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
         self._frame = self._frame or state.frame_id
         return state if state.frame_id == self._frame else OdometryRefused(FRAME)
+
+    def _fix(self, message: Any) -> Event:
+        """A receiver's position on the water, in metres from the first one; the vehicle is taken
+        as level."""
+        place = message.latitude, message.longitude
+        if message.status.status < 0 or not all(map(math.isfinite, place)) or not any(place):
+            return OdometryRefused("no_fix")
+        if self.frame is None:
+            self.frame = LocalFrame(*place)
+        xy = self.frame.to_map(*place)
+        return VehicleState(stamp_to_ns(message.header.stamp), (*xy, 0.0))

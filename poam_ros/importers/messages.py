@@ -10,6 +10,7 @@ from ..frontend.ranges import RawPing
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Time
+    from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
     from nav_msgs.msg import Odometry
     from sensor_msgs.msg import Range
 
@@ -37,6 +38,15 @@ def read_odometry(message: Odometry) -> VehicleState:
     vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
     frames = bare_frame(frame_id), bare_frame(message.child_frame_id)
     return VehicleState(stamp_ns, place, attitude, *speeds, frames[0], (vx, vy, vz), frames[1])
+
+
+def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> VehicleState:
+    """A pose without speeds as a state."""
+    pose = getattr(message.pose, "pose", message.pose)
+    p, q = pose.position, pose.orientation
+    frame_id = bare_frame(message.header.frame_id)
+    place, attitude = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w)
+    return VehicleState(stamp_to_ns(message.header.stamp), place, attitude, frame_id=frame_id)
 
 
 def read_range(message: Range) -> RawPing:

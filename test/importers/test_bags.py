@@ -1,5 +1,6 @@
 """Recordings without ROS 2: both storages, torn files, topics, and the front_end's refusals."""
 
+import shlex
 import sqlite3
 from contextlib import closing
 
@@ -11,7 +12,7 @@ pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
 from read_only import read_only
 from recorded import recorded
-from ros_bag import TakenOver, place, write_bag, write_events
+from ros_bag import TakenOver, place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
 from poam_ros.core.errors import InputError
@@ -90,13 +91,33 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
 
 def test_topics_and_times_are_chosen(tmp_path):
     folder = write_bag(tmp_path / "dive", "mcap", topics=("/auv/odometry", "/ping"))
-    with pytest.raises(InputError, match="messages: none on these topics"):
+    words = r"recording has /auv/odometry \(nav.*, /ping \(sensor.*: poam map \S*dive --odom-topic "
+    with pytest.raises(InputError, match=words + "/auv/odometry --range-topic /ping"):
         read_bag(folder, BagSettings(), FrontEndSettings())
     settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)
     found, _ = read_bag(folder, settings, FrontEndSettings())
     assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
-    with pytest.raises(InputError, match="expected nav_msgs/msg/Odometry on /ping"):
+    with pytest.raises(InputError, match=r"expected nav_msgs/msg/Odometry or .* on /ping"):
         read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), FrontEndSettings())
+
+
+@pytest.mark.parametrize("kind", ["NavSatFix", "PoseStamped", "PoseWithCovarianceStamped"])
+def test_positions_and_ranges_of_other_types(kind, tmp_path):
+    pytest.importorskip("pyproj")
+    folder = write_plain_bag(tmp_path / "dive", kind)
+    with pytest.raises(InputError) as asked:
+        read_bag(folder, BagSettings(), FrontEndSettings())
+    options = shlex.split(str(asked.value).partition(": poam map ")[2])[1:]
+    assert options == ["--odom-topic", "/where", "--range-topic", "/sonar/depth"]
+    settings = BagSettings(odom_topic="/where", range_topic="/sonar/depth")
+    found, _ = read_bag(folder, settings, FrontEndSettings())
+    expected = np.array([place(0.5 * k) for k in range(121)])
+    moved = found.xy - expected[: len(found)]
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=0.01)
+    depth = -ground(*expected.T)[: len(found)]
+    z = 0.0 if kind == "NavSatFix" else -1.0
+    np.testing.assert_allclose(found.z, z - depth, atol=1e-6)
+    assert len(found) >= 120 and ("origin" in found.source) == (kind == "NavSatFix")
 
 
 def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
