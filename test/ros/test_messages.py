@@ -265,6 +265,19 @@ def test_borders_are_at_the_water_level_and_on_land_above_it():
     assert wide.scale.x == pytest.approx(10 * workspace.scale.x)
 
 
+def test_what_lies_on_a_map_is_above_all_squares_around_it():
+    drawn = hill(height=3.0)
+    drawn.mean[3, 4] = np.nan
+    places = np.column_stack((np.linspace(-9.9, 9.9, 100), np.linspace(-5.9, 5.9, 100)))
+    above = markers.surface(drawn)(places)
+    # A square of 1.4 cells reaches 0.7 m from the centre of its cell.
+    near = np.abs(places[:, None] - drawn.grid.points).max(axis=2) < 0.7
+    highest = np.where(near, np.nan_to_num(drawn.mean.ravel(), nan=-np.inf), -np.inf).max(axis=1)
+    assert (above > highest).all() and (above < highest + 2.5).all()
+    drawn.mean[:] = np.nan
+    assert np.isnan(markers.surface(drawn)(places)).all()
+
+
 def test_refused_pings_are_never_under_the_map():
     pings = RefusedPings.none()
     under, over = np.array([(1.0, 1.0, -9.0)]), np.array([(2.0, 1.0, 4.0)])

@@ -48,12 +48,13 @@ def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -
 
 
 def surface(drawn: ElevationMap) -> Heights:
-    """Heights at which nothing is hidden by the map: a viewer's squares are larger than cells."""
+    """Heights at which the map hides no border: a viewer's squares are larger than cells."""
     from scipy.ndimage import maximum_filter
 
     highest = maximum_filter(np.nan_to_num(drawn.mean, nan=-np.inf), 3)
     highest[np.isinf(highest)] = np.nan
-    return lambda xy: drawn.grid.interpolate(highest, xy)
+    above = BORDER_WIDTH * float(np.hypot(*drawn.grid.borders.size))
+    return lambda xy: drawn.grid.interpolate(highest, xy) + above
 
 
 def write_support(points: np.ndarray, size: float, stamp_ns: int, frame_id: str) -> MarkerArray:

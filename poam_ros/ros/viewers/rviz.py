@@ -10,6 +10,7 @@ process over, with the same ROS arguments.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from nav_msgs.msg import OccupancyGrid
+from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import PointCloud2
@@ -31,7 +32,7 @@ from ...core.errors import InputError
 from ...core.geometry import Extent
 from ..common import clouds
 from ..common.messages import bare_frame
-from ..common.qos import LATCHED
+from ..common.qos import LATCHED, SENSOR_READ
 from ..common.transport import avoid_shared_memory
 from .layout import DEFAULT, Shown, write_layouts
 
@@ -57,6 +58,7 @@ class SurveyFinder:
             node.create_subscription(
                 PointCloud2, topic, lambda m, topic=topic: self._on_cloud(topic, m), LATCHED
             )
+        node.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
 
     @property
     def shown(self) -> Shown | None:
@@ -96,6 +98,12 @@ class SurveyFinder:
         z = layers["z"][np.isfinite(layers["z"])]
         if z.size:
             self._heights[topic] = float(z.min()), float(z.max())
+
+    def _on_odometry(self, message: Odometry) -> None:
+        """The vehicle and what it is told are at this height."""
+        z = message.pose.pose.position.z
+        if math.isfinite(z):
+            self._heights["odom"] = z, z
 
     def _see(self, extent: Extent, cell: float, message: OccupancyGrid | PointCloud2) -> None:
         self._extent, self._cell = extent, round(cell, 6)
