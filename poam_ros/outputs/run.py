@@ -188,7 +188,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return {}
     except (OSError, InputError) as error:
         raise InputError(f"{path}: expected YAML ({error})") from None
-    if (layout := found.get("layout", LAYOUT)) != LAYOUT:
+    if (layout := found.pop("layout", LAYOUT)) != LAYOUT:
         raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}, of another version")
     return found
 
