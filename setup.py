@@ -7,7 +7,7 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 NAME = "poam_ros"
-NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
+NODES = ("mapper", "planner", "simulator", "monitor")
 HERE = Path(__file__).parent
 INIT = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
 README = HERE / "README.md"
@@ -108,7 +108,6 @@ setup(
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{NAME}/config", sorted(glob("config/*.*"))),
-        (f"share/{NAME}/config/security", sorted(glob("config/security/*.xml"))),
         (f"share/{NAME}/config/presets", sorted(glob("config/presets/*.yaml"))),
     ],
     entry_points={

@@ -39,9 +39,6 @@ def generate_launch_description() -> LaunchDescription:
         places = {} if metres else graph.place_in_metres({n: known(n) for n in graph.PLACES})
         graph.require_workspace(bool(places) or arguments.given("workspace"), file)
         autostart, mission_dir = known("autostart"), known("mission_dir")
-        url = arguments.value(context, "mavlink")
-        names = [*graph.ROBOT_NODES, *(["mavlink"] if url else [])]
-        further = {"mavlink": [{"mavlink.url": url}]}
         place = {
             "namespace": arguments.namespace(context),
             "remappings": graph.robot_remappings(partial(arguments.value, context)),
@@ -55,15 +52,16 @@ def generate_launch_description() -> LaunchDescription:
                     graph.robot_defaults(name),
                     *arguments.parameters(context, name),
                     *arguments.of_node(name, places),
-                    *further.get(name, []),
                 ],
                 **place,
             )
-            for name in names
+            for name in graph.ROBOT_NODES
         ]
         if arguments.value(context, "managed"):
             where = place["namespace"]
-            started.append(required_node("bring_up", namespace=where, arguments=names))
+            started.append(
+                required_node("bring_up", namespace=where, arguments=list(graph.ROBOT_NODES))
+            )
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
             folder = arguments.value(context, "output") or mission_dir

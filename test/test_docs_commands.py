@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import xml.etree.ElementTree as ElementTree
 from functools import cache
 from importlib import import_module
 
 import pytest
 import yaml
-from pages import PAGES, ROOT, blocks, commands, inline
+from pages import PAGES, ROOT, blocks, commands, inline, tables
 
 from poam_ros.app.cli import COMMANDS
 from poam_ros.app.command import Parser
@@ -108,11 +107,13 @@ def launch_rows(name: str) -> dict[str, Setting]:
 
 
 def services() -> dict[str, set[str]]:
-    """Services of each node, by the policy, which a test of its own holds true."""
-    policy = ElementTree.parse(ROOT / "config" / "security" / "poam.policy.xml").getroot()
+    """Services of each node, by the table of interfaces, which a test of its own holds true."""
+    table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
     return {
-        profile.get("node", ""): {service.text or "" for service in profile.iter("service")}
-        for profile in policy.iter("profile")
+        re.findall(r"`(\w+)`", row["node"])[0]: set(
+            re.findall(r"`(~/\w+)`", row["services (`std_srvs/Trigger`)"])
+        )
+        for row in table
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from poam_ros.core.settings import Setting, Value
 from poam_ros.models.registry import option_rows
 from poam_ros.planning.planners import planner_rows
-from poam_ros.ros.common.parameters import INNER, LINKS, NODES, TABLES, robot_tables
+from poam_ros.ros.common.parameters import INNER, NODES, TABLES, robot_tables
 
 ROOT = Path(__file__).parents[1]
 _SOURCE = "# Written by `make generate` from the tables of parameters; a test compares."
@@ -26,7 +26,7 @@ def generated_files() -> dict[str, str]:
         + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
         "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            robot_tables() | LINKS,
+            robot_tables(),
             "Defaults of a mission on a vehicle. The workspace has none: set it for both nodes.",
             left_out=("workspace",),
         ),

@@ -22,7 +22,8 @@ ROWS = {row.name: row for table in TABLES.values() for row in table}
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
 PARAMS_FILE = Setting(
     "params_file", "", "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). "
-    "It overrides the defaults, and arguments override it",
+    "It overrides the defaults, and arguments override it. Several: separated by commas, later "
+    "ones override earlier ones. A name without a folder may be that of a preset",
 )  # fmt: skip
 RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2)")
 #: Arguments for a graph as a whole.
@@ -79,11 +80,7 @@ ROBOT_TOPICS = (
     Setting("goal_topic", "goal_pose", "Topic of the goals, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
 )
-#: Arguments of robot.launch.py about ArduPilot and places in degrees that are not parameters.
-MAVLINK = Setting(
-    "mavlink", "", "Address of an ArduPilot autopilot, such as udpin:127.0.0.1:14550: starts the "
-    "node mavlink. Empty: do not",
-)  # fmt: skip
+#: An argument of robot.launch.py that is no parameter.
 (WORKSPACE_DEGREES,) = (row for row in rows(PlaceSettings) if row.name == "workspace_degrees")
 #: Arguments, or parameters of the planner, that say where the workspace is on the Earth.
 PLACES = (
@@ -93,7 +90,7 @@ PLACES = (
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
 #: All arguments of robot.launch.py.
 ROBOT_ARGUMENTS = (
-    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, MAVLINK, WORKSPACE_DEGREES,
+    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, WORKSPACE_DEGREES,
     USE_SIM_TIME, *OWN,
 )  # fmt: skip
 
@@ -151,20 +148,37 @@ def require_workspace(given: bool, params_file: str) -> None:
         )
 
 
-def in_file(params_file: str, node: str, name: str) -> Any:
-    """A node's parameter in a ROS parameter file; None if it is not there or there is no file.
+def parameter_files(names: str, what: str = "launch argument params_file") -> list[Path]:
+    """The ROS parameter files of a list with commas, as ``PARAMS_FILE`` says.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: a file does not exist; ``what`` was given.
     """
-    if not params_file:
-        return None
+    found = []
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        path = Path(name).expanduser()
+        if not path.is_file() and path.name == name:
+            path = shipped(f"presets/{name}") or path
+        if not path.is_file():
+            raise InputError(f"{what}: no such file: {name}")
+        found.append(path)
+    return found
+
+
+def in_file(params_file: str, node: str, name: str) -> Any:
+    """A node's parameter in ROS parameter files, as ``parameter_files`` takes them; None if it is
+    not there.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
     found = None
-    try:
-        for _, values in file_values(Path(params_file), (node,)):
-            found = values.get(name, found)
-    except (OSError, InputError) as error:
-        raise InputError(f"launch argument params_file: {params_file}: {error}") from None
+    for path in parameter_files(params_file):
+        try:
+            for _, values in file_values(path, (node,)):
+                found = values.get(name, found)
+        except (OSError, InputError) as error:
+            raise InputError(f"launch argument params_file: {path}: {error}") from None
     return found
 
 

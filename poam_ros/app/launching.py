@@ -20,7 +20,7 @@ from ..core.errors import InputError
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import TABLES
 
-PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file", "goals.file")
+PATHS = ("output", "terrain", "mission_dir", "model", "areas.file", "goals.file")
 
 
 class LaunchArguments:
@@ -59,7 +59,7 @@ class LaunchArguments:
         """The value of an argument, in its declared type.
 
         Raises:
-            InputError: it is wrong, or ``params_file`` is not a file.
+            InputError: it is wrong.
         """
         row = self._rows[name]
         try:
@@ -68,18 +68,16 @@ class LaunchArguments:
             raise InputError(f"launch argument: {error}") from None
         if name in PATHS and value:
             value = os.path.expanduser(str(value))
-        if name == "params_file" and value and not os.path.isfile(str(value)):
-            raise InputError(f"launch argument params_file: no such file: {value}")
         return value
 
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
-        """The parameters of a node: the file, then the arguments that were given."""
+        """The parameters of a node: the files, then the arguments that were given."""
         names = [row.name for row in TABLES[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
-        file = self.value(context, "params_file")
-        return [*([file] if file else []), *([given] if given else [])]
+        files = graph.parameter_files(str(self.value(context, "params_file")))
+        return [*map(str, files), *([given] if given else [])]
 
     @staticmethod
     def of_node(node: str, values: dict[str, Any]) -> list[dict[str, Any]]:

@@ -28,10 +28,7 @@ Runs the node until Ctrl-C. Its parameters are in docs/parameters.md, its topics
 docs/interfaces.md."""
 #: The module of each node.
 MODULES = {
-    **{
-        node: f"poam_ros.ros.{node}.node"
-        for node in ("mapper", "planner", "simulator", "monitor", "mavlink")
-    },
+    **{node: f"poam_ros.ros.{node}.node" for node in ("mapper", "planner", "simulator", "monitor")},
     "bring_up": "poam_ros.ros.common.bring_up",
 }
 
@@ -58,5 +55,4 @@ mapper = partial(start, "mapper")
 planner = partial(start, "planner")
 simulator = partial(start, "simulator")
 monitor = partial(start, "monitor")
-mavlink = partial(start, "mavlink")
 bring_up = partial(start, "bring_up")

@@ -1,1 +1,1 @@
-"""An ArduPilot vehicle over MAVLink: for ``poam drive`` and for the node mavlink."""
+"""An ArduPilot vehicle over MAVLink, for ``poam drive``."""

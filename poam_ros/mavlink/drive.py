@@ -228,7 +228,7 @@ class Drive:
             return
         self._starts_unasked = False
         if self.guidance is not None:
-            self.guidance.autopilot.set_refusal(self.guidance.mission, reason)
+            self.guidance.autopilot.take_over(self.guidance.mission, reason)
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:

@@ -219,22 +219,19 @@ class Autopilot:
     drives it. Only an operator can resume then.
 
     Attributes:
-        refusal: why the vehicle may not be moved, as text; empty: it may, as far as is known.
         taken: whether somebody else has taken the vehicle since an operator last agreed.
     """
 
     def __init__(self) -> None:
         self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
-        self.refusal, self.taken = "", False
+        self.taken = False
 
-    def set_refusal(self, mission: Mission, reason: str) -> None:
-        """Set why the vehicle may not be moved, as the link reports it; empty: it may."""
-        self.refusal = reason
-        if reason:
-            self._take(mission, reason)
-            if mission.returning:
-                mission.discard_goals()
+    def take_over(self, mission: Mission, reason: str) -> None:
+        """Somebody else drives the vehicle from now on, as the link says why."""
+        self._take(mission, reason)
+        if mission.returning:
+            mission.discard_goals()
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""

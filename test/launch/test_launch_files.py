@@ -162,6 +162,17 @@ def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu():
     assert two == "2"  # the name of an order, which reads as a number
 
 
+def test_later_files_override_earlier_ones(tmp_path):
+    """The names of presets count as well."""
+    own = tmp_path / "mine.yaml"
+    own.write_text("/**/mapper:\n  ros__parameters: {sonar.max_range: 30.0}\n")
+    files = f"ardupilot.yaml, ping2.yaml,{own}"
+    commands = nodes("robot", params_file=files, workspace="0 9 0 9")
+    found = parameters(commands["mapper"])
+    assert (found["sonar.repeat_window"], found["sonar.max_range"]) == (0.4, 30.0)
+    assert parameters(commands["planner"])["goal_radius"] == 2.0
+
+
 def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
     file = tmp_path / "mission.yaml"
     file.write_text(
@@ -197,22 +208,15 @@ def test_robot_topics_and_workspace():
         assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5], **better[node]}
 
 
-def test_an_autopilot_and_a_workspace_in_degrees(tmp_path):
-    """The link has a node of its own, and all three have the same frame."""
+def test_a_workspace_in_degrees(tmp_path):
+    """Both nodes have the same frame."""
     pytest.importorskip("pyproj")
-    commands = nodes(
-        "robot", mavlink="udpin:127.0.0.1:14550", workspace_degrees="-17.5005 179.9995 -17.4995 "
-        "-179.9995", heading="0",
-    )  # fmt: skip
-    assert set(commands) == {"mapper", "planner", "mavlink"}
-    found = {node: parameters(command) for node, command in commands.items()}
-    assert found["mavlink"]["mavlink.url"] == "udpin:127.0.0.1:14550"
-    for node in commands:
-        assert found[node]["origin"] == pytest.approx([-17.5, -180.0])
-    for node in ("mapper", "planner"):
-        x, _, y, _ = found[node]["workspace"]
+    commands = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995", heading="0")
+    for command in commands.values():
+        found = parameters(command)
+        assert found["origin"] == pytest.approx([-17.5, -180.0])
+        x, _, y, _ = found["workspace"]
         assert (x, y) == pytest.approx((-53.1, -55.3), abs=0.2)
-    assert "workspace" not in found["mavlink"] and "method" not in found["mavlink"]
     file = tmp_path / "robot.yaml"
     file.write_text("/**/planner:\n  ros__parameters: {origin: [-17.4, 180.0]}\n")
     moved = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995",

@@ -1,4 +1,4 @@
-"""What may happen to a boat, through `poam drive` and through the nodes: the same list for both.
+"""What may happen to a boat that `poam drive` drives.
 
 No target is sent after the heartbeat that reports a take-over, every ping that arrived is known,
 and the reason is said in words.
@@ -178,69 +178,33 @@ def named(part):
 
 @pytest.fixture(scope="module")
 def fleet():
-    """`fleet(kind, **boat)`: a voyage under way; one of each kind serves many tests."""
+    """`fleet()`: a voyage under way, which serves many tests; `fleet.begin(values, **boat)`."""
     pytest.importorskip("pymavlink")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
-        ready, begun = {}, []
+        ready, begun = [], []
 
-        def begin(kind, values=None, **boat):
-            if kind == "drive":
-                begun.append(Voyage({**SMALL, **(values or {})}, boat))
-                return begun[-1]
-            rclpy = pytest.importorskip("rclpy")
-            from node_voyages import NodeVoyage
-
-            if not rclpy.ok():
-                rclpy.init()
-            for other in begun:  # its nodes have the same names and topics
-                if isinstance(other, NodeVoyage) and not other.closed:
-                    ready.pop(kind, None)
-                    other.close()
-            begun.append(NodeVoyage(patch, {**SMALL, **(values or {})}, boat))
+        def begin(values=None, **boat):
+            begun.append(Voyage({**SMALL, **(values or {})}, boat))
             return begun[-1]
 
-        def one(kind):
-            v = ready.pop(kind, None) or begin(kind).explore()
-            ready[kind] = v
-            return v
+        def take():
+            return ready.pop() if ready else begin().explore()
 
-        one.begin, one.ready = begin, ready
-        yield one
+        take.begin, take.ready = begin, ready
+        yield take
         for v in begun:
             if not v.closed:
                 v.close()
-        if any(isinstance(v, Voyage) and hasattr(v, "executor") for v in begun):
-            import rclpy
-
-            rclpy.try_shutdown()
-
-
-def both(names, cases, quick=()):
-    """Each case through `poam drive` and through the nodes: slow but for the quick ones."""
-    found = []
-    for number, case in enumerate(cases):
-        found.append(("drive", *case))
-        marks = () if number in quick else pytest.mark.slow
-        found.append(pytest.param("nodes", *case, marks=marks))
-    return pytest.mark.parametrize(f"afloat, {names}", found, indirect=["afloat"], ids=named)
-
-
-THROUGH_BOTH = pytest.mark.parametrize("afloat", ["drive", "nodes"], indirect=True)
-MOSTLY_DRIVE = pytest.mark.parametrize(
-    "afloat", ["drive", pytest.param("nodes", marks=pytest.mark.slow)], indirect=True
-)
 
 
 @pytest.fixture
-def afloat(request, fleet):
+def afloat(fleet):
     """A voyage that explores; one that a test has failed with is not used again."""
-    v = fleet(request.param)
-    fleet.ready.pop(request.param)
-    v.kind = request.param
+    v = fleet()
     yield v
     if v.state == "exploring" and not (v.boat.loss or v.boat.ekf_offset.any()):
-        fleet.ready[request.param] = v
+        fleet.ready.append(v)
     else:
         v.close()
 
@@ -261,7 +225,7 @@ def bring(v, when):
     return v.mission.state_before_pause if v.state == "paused" else v.state
 
 
-@both("when, act, words", TAKEN, quick=(1, 11))
+@pytest.mark.parametrize("when, act, words", TAKEN, ids=named)
 def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, act, words):
     v, boat = afloat, afloat.boat
     state = bring(v, when)
@@ -288,7 +252,7 @@ def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, 
     v.until(lambda: v.state == "exploring")
 
 
-@both("act, words, resumes", HELD, quick=(0,))
+@pytest.mark.parametrize("act, words, resumes", HELD, ids=named)
 def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
     v, boat = afloat, afloat.boat
     v.run(2)
@@ -312,7 +276,6 @@ def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
     v.settled()
 
 
-@MOSTLY_DRIVE
 def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     """Then nobody knows where the pings are: they are refused by name."""
     v = afloat
@@ -333,7 +296,6 @@ def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     v.settled()
 
 
-@MOSTLY_DRIVE
 def test_a_waiting_mission_is_not_started_in_another_mode(afloat):
     v = afloat
     v.command("stop")
@@ -349,7 +311,6 @@ def test_a_waiting_mission_is_not_started_in_another_mode(afloat):
     v.settled()
 
 
-@THROUGH_BOTH
 def test_after_a_take_over_on_the_way_home_the_pilot_keeps_control(afloat):
     v = afloat
     v.until(lambda: abs(v.boat.position - v.mission.home).max() > 3)
@@ -364,7 +325,6 @@ def test_after_a_take_over_on_the_way_home_the_pilot_keeps_control(afloat):
     assert v.sent_within(10) == 0 and v.state == "done"
 
 
-@MOSTLY_DRIVE
 def test_a_link_that_loses_half_of_its_messages(afloat):
     """It goes on, or pauses and resumes by itself, with what arrives."""
     v = afloat
@@ -378,16 +338,12 @@ def test_a_link_that_loses_half_of_its_messages(afloat):
         assert re.search("no odometry|the link is lost", v.mission.reason)
 
 
-@pytest.mark.parametrize("kind", ["drive", pytest.param("nodes", marks=pytest.mark.slow)])
-def test_a_signed_link(fleet, kind, tmp_path):
+def test_a_signed_link(fleet, tmp_path):
     """A stranger's heartbeat is not heard; that of the boat is."""
     phrase = tmp_path / "key"
     phrase.write_text("harbour")
-    v = fleet.begin(
-        kind,
-        {"mavlink.key_file": str(phrase)},
-        key=hashlib.sha256(b"harbour").digest(),
-    ).start()
+    key = hashlib.sha256(b"harbour").digest()
+    v = fleet.begin({"mavlink.key_file": str(phrase)}, key=key).start()
     stranger = v.boat._speaker(1, 1)
     forged = stranger.heartbeat_encode(10, 3, 1 + 128, 0, 4).pack(stranger)
     for _ in range(10):
@@ -400,7 +356,6 @@ def test_a_signed_link(fleet, kind, tmp_path):
     v.close()
 
 
-@MOSTLY_DRIVE
 def test_heartbeats_of_others_on_the_link_are_ignored(afloat):
     v, boat = afloat, afloat.boat
     for _ in range(6):

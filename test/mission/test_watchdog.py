@@ -316,8 +316,8 @@ def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
 def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
     watched, pilot = Watched(), Autopilot()
     watched.mission.pause()
-    pilot.set_refusal(watched.mission, "the mode is MANUAL")
-    pilot.set_refusal(watched.mission, "the vehicle is disarmed")
+    pilot.take_over(watched.mission, "the mode is MANUAL")
+    pilot.take_over(watched.mission, "the vehicle is disarmed")
     assert watched.mission.reason == "requested; the mode is MANUAL" and pilot.taken
     pilot.agree()
     assert not pilot.taken
@@ -325,8 +325,8 @@ def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
 
 def test_a_takeover_that_lasts_pauses_again_until_an_operator_agrees():
     watched, pilot = Watched(), Autopilot()
-    pilot.set_refusal(watched.mission, "the mode is MANUAL")
+    pilot.take_over(watched.mission, "the mode is MANUAL")
     assert watched.mission.resume()[0]  # asked for in another way
-    pilot.set_refusal(watched.mission, "the mode is MANUAL")
+    pilot.take_over(watched.mission, "the mode is MANUAL")
     watched.wait(60, SONAR)
     assert (watched.mission.state, watched.mission.paused_by) == ("paused", "guard")

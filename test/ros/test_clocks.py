@@ -7,7 +7,6 @@ import time
 import pytest
 
 pytest.importorskip("rclpy")
-pytest.importorskip("pymavlink")
 
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
@@ -19,7 +18,6 @@ from rclpy.parameter import Parameter
 from rclpy.time import Time as Stamp
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import Range
-from voyages import free_port
 
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.clock import SECOND
@@ -29,7 +27,6 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.common import messages, qos
 from poam_ros.ros.common.bring_up import BringUp
 from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
 from poam_ros.ros.simulator.node import SimulatorNode
@@ -103,8 +100,6 @@ def watch(planner) -> None:
 
 NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode)}
 NODES[BringUp] = {"names": ["nobody"]}
-LINK = {"origin": [47.3, 8.55], "mavlink.url": f"udpin:127.0.0.1:{free_port()}"}
-NODES[MavlinkNode] = {"parameters": LINK}
 
 
 def test_every_timer_of_every_node_uses_the_steady_clock(ros):

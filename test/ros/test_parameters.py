@@ -12,7 +12,6 @@ from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.common.parameters import (
     INNER,
-    LINKS,
     MAPPER,
     NODES,
     PLANNER,
@@ -128,7 +127,7 @@ def test_generated_files_are_up_to_date(path):
     ("name", "tables", "left_out"),
     [
         ("sim.yaml", NODES, set()),
-        ("robot.yaml", robot_tables() | LINKS, {"workspace"}),
+        ("robot.yaml", robot_tables(), {"workspace"}),
     ],
 )
 def test_config_files_hold_the_defaults(name, tables, left_out):

@@ -432,7 +432,7 @@ def test_without_a_period_each_goal_is_sent_once(guided, eventually):
     assert vehicle.goals == [[10, -5], [-10, -5]]
 
 
-@pytest.mark.parametrize("preset", ["nav2", "guided"])
+@pytest.mark.parametrize("preset", ["nav2", "ardupilot"])
 def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
     path = folder / f"{preset}.yaml"

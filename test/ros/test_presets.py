@@ -23,18 +23,19 @@ from std_msgs.msg import Header
 
 from poam_ros.app.command import Parser
 from poam_ros.app.commands import drive
+from poam_ros.app.graph import file_values, parameter_files
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
-from poam_ros.core.settings import instance
+from poam_ros.core.settings import instance, rows
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
+from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
 from poam_ros.ros.common.parameters import TABLES
 from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
 from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.planner.node import PlannerNode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,69 +43,56 @@ PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
 SPEED = 1.5  # m/s, along x
 
 
-def values_of(preset, node="mapper"):
-    text = (ROOT / "config" / "presets" / f"{preset}.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)[f"/**/{node}"]["ros__parameters"]
+def values_of(presets, node="mapper"):
+    """The values of a node in presets, separated by commas, where later ones override others."""
+    names = ",".join(f"{name}.yaml" for name in presets.split(","))
+    given = [file_values(path, (node,)) for path in parameter_files(names)]
+    return {name: value for file in given for _, values in file for name, value in values.items()}
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_presets_are_parameters_with_a_documented_command(path):
+def test_presets_are_parameters_with_a_documented_use(path):
     text = path.read_text(encoding="utf-8")
+    tables = {**TABLES, "drive": rows(LinkSettings)}
     for node, content in yaml.safe_load(text).items():
-        table = {row.name: row for row in TABLES[node.removeprefix("/**/")]}
+        table = {row.name: row for row in tables[node.removeprefix("/**/")]}
         for name, value in content["ros__parameters"].items():
             plain = tuple(value) if isinstance(value, list) else value
             assert table[name].convert(value) == plain != table[name].default
             assert type(value) in (type(table[name].default), list)
-    command = f"params_file:=$(ros2 pkg prefix --share poam_ros)/config/presets/{path.name}"
-    assert command in text and text.startswith("# ")
-    assert path.name in (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
+    assert path.name in re.findall(r"params_file:='(.*?)'", text)[0].split(",")
+    assert text.startswith("# ") and path.name in (ROOT / "docs" / "sensors.md").read_text()
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
 def test_nodes_take_every_parameter_of_a_preset(path, ros):
-    """None is undeclared in the node, which would only warn; `poam drive` takes them, too."""
-    kinds = {"mapper": MapperNode, "planner": PlannerNode, "mavlink": MavlinkNode}
+    """None is undeclared in the node, which would only warn."""
+    kinds = {"mapper": MapperNode, "planner": PlannerNode}
     for node, content in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-        given = content["ros__parameters"]
-        made = ros(kinds[node.removeprefix("/**/")], up=False, parameters=given)
-        assert set(given) <= set(made._parameters)
+        if (name := node.removeprefix("/**/")) in kinds:
+            given = content["ros__parameters"]
+            assert set(given) <= set(ros(kinds[name], up=False, parameters=given)._parameters)
+
+
+@pytest.mark.parametrize("sonar", ["ping1d", "ping2"])
+@pytest.mark.parametrize(("vehicle", "floats"), [("blueboat", True), ("bluerov2", False)])
+def test_a_whole_vehicle_of_three_files(vehicle, floats, sonar):
+    """A boat's z is the water; a vehicle that dives has its own. `poam drive` takes all three."""
+    files = f"ardupilot,{sonar},{vehicle}"
+    mapper, planner = values_of(files), values_of(files, "planner")
+    assert mapper.get("odometry.surface", False) is floats
+    assert mapper["sonar.max_range"] == {"ping1d": 47.5, "ping2": 95.0}[sonar]
+    assert mapper["sonar.repeat_window"] == 0.4 and mapper["sonar.offset"][2] < 0
+    radii = {"blueboat": (1.5, 2.0, 4.0), "bluerov2": (0.5, 1.0, 2.0)}[vehicle]
+    assert tuple(planner[n] for n in ("max_speed", "goal_radius", "capture_radius")) == radii
     parser = Parser()
     drive.add_arguments(parser)
-    if "goals.action" not in path.read_text(encoding="utf-8"):
-        words = ["--params-file", str(path), "--workspace", "0", "9", "0", "9"]
-        found = drive.settings(parser.parse_args(words))
-        assert {
-            name: list(v) if isinstance(v, tuple) else v for name, v in found.items()
-        }.items() >= given.items()
-
-
-def test_a_whole_vehicle_in_one_file():
-    """A boat's z is the water; a vehicle that dives has its own. Both ways agree on the rest."""
-    for vehicle, floats in (("blueboat", True), ("bluerov2", False)):
-        by_mavros = values_of(f"{vehicle}-mavros")
-        assert by_mavros.pop("odometry.surface", False) is floats
-        assert by_mavros == values_of(f"{vehicle}-mavlink")
-        assert values_of(f"{vehicle}-mavros", "planner") == values_of(
-            f"{vehicle}-mavlink", "planner"
-        )
-    link = values_of("bluerov2-mavlink", "mavlink")
-    assert link == {"mavlink.surface": False, "goal_period": 10.0}
-    assert values_of("bluerov2-mavlink", "planner")["goal_period"] == 10.0
-
-
-PING1D = {"sonar.min_range": 0.5, "sonar.max_range": 47.5, "sonar.beam_width": 0.524}
-
-
-@pytest.mark.parametrize("link", ["mavlink", "mavros"])
-@pytest.mark.parametrize("vehicle", ["blueboat", "bluerov2"])
-def test_a_ping1d_differs_in_its_limits_alone(vehicle, link):
-    files = (
-        ROOT / "config" / "presets" / f"{vehicle}{ping}-{link}.yaml" for ping in ("", "-ping1d")
-    )
-    ping2, ping1d = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
-    ping2["/**/mapper"]["ros__parameters"] |= PING1D
-    assert ping1d == ping2
+    listed = ",".join(f"{name}.yaml" for name in files.split(","))
+    words = ["--params-file", listed, "--workspace", "0", "9", "0", "9"]
+    found = drive.settings(parser.parse_args(words))
+    assert found["mavlink.surface"] is floats
+    plain = {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    assert plain.items() >= (mapper | planner).items()
 
 
 def mavros_odometry(t):
@@ -159,7 +147,7 @@ def test_mavros_rangefinder():
     values[30:36] = [655.35] * 6
     values[40:44] = [values[39]] * 4  # the last reading again
     messages = [rangefinder(101 + i / 10, value) for i, value in enumerate(values)]
-    front_end, samples, _ = survey("mavros-rangefinder", messages)
+    front_end, samples, _ = survey("ardupilot,ping2", messages, **{"sonar.time_offset": -0.1})
     # 86 of 100 are within limits, of 41 readings; one of them
     # stands for longer than the window, and is believed once more.
     assert front_end.ledger.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
@@ -184,7 +172,7 @@ def test_mavros_distance_sensor():
     values[20:22] = [10_001] * 2
     values[30:33] = [values[29]] * 3  # nothing new
     messages = [distance_sensor(101 + i / 5, value) for i, value in enumerate(values)]
-    front_end, samples, _ = survey("mavros-distance-sensor", messages)
+    front_end, samples, _ = survey("ardupilot,ping2", messages)
     # The same for 0.6 s: the third of the four is two periods old, and believed once.
     assert front_end.ledger.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
     assert front_end.ledger.accepted == 48
@@ -215,7 +203,9 @@ def test_ping1d():
     values[30:33] = [30_200] * 3  # within 300 + 30,000 mm, and beyond the max_range that is sent
     values[60:63] = [0] * 3
     messages = [ping1d(101 + i / 10, value) for i, value in enumerate(values)]
-    front_end, samples, _ = survey("ping1d", messages, **{"water.sound_speed": 1479.0})
+    front_end, samples, _ = survey(
+        "ping-sonar-ros,ping2", messages, **{"water.sound_speed": 1479.0}
+    )
     assert (
         front_end.ledger.rejected == {"too_close": 3, "repeat": 58}
         and front_end.ledger.accepted == 29
@@ -226,7 +216,7 @@ def test_ping1d():
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9)
     # Its footprint where it is asked for: 25 degrees, not the driver's 0.1 rad.
     _, samples, _ = survey(
-        "ping1d",
+        "ping-sonar-ros,ping2",
         messages,
         **{"noise.enabled": True, "noise.slope": 0.1, "water.sound_speed": 1450.0},
     )

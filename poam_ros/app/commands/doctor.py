@@ -15,7 +15,7 @@ from ..machine import Finding, machine_findings, middleware_findings, problem
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
+NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
 #: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,

@@ -76,8 +76,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
         help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
     add_settings(parser, (*PLACES, *(ROWS[name] for name in OPTIONS)))
-    parser.add_argument("--params-file", type=Path, metavar="PATH",
-        help="ROS parameter file of mapper and planner. Options override it.")  # fmt: skip
+    parser.add_argument("--params-file", default="", metavar="PATH[,PATH...]", help="ROS parameter "
+        "files of mapper and planner, or presets; later ones override earlier ones, and options "
+        "all of them.")  # fmt: skip
     parser.takes((*link, *ROWS.values(), *option_rows(), *planner_rows()))
 
 
@@ -93,7 +94,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     inner = {row.name: row for row in (*option_rows(), *planner_rows())}
     if args.practice is not None:
         values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
-    file = _of_file(args.params_file, known | inner) if args.params_file else {}
+    file: dict[str, Any] = {}
+    for path in graph.parameter_files(args.params_file, "--params-file"):
+        file |= _of_file(path, known | inner)
     values |= file | given
     degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
     if degrees and "workspace" in given:
@@ -115,9 +118,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
-    """The settings of mapper and planner in a ROS parameter file."""
+    """The settings of mapper, planner and link (``/**/drive:``) in a ROS parameter file."""
     try:
-        given = list(graph.file_values(path, (*graph.ROBOT_NODES, "mavlink")))
+        given = list(graph.file_values(path, (*graph.ROBOT_NODES, "drive")))
     except OSError as error:
         raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
     found: dict[str, Any] = {}

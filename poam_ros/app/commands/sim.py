@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
     nodes = {row.name: row for table in NODES.values() for row in table}
     parser.takes((*nodes.values(), *option_rows(), *planner_rows()))
     add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
-    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.help)
+    add("--params-file", default="", metavar="PATH[,PATH...]", help=graph.PARAMS_FILE.help)
     add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
     add("--rviz", action=argparse.BooleanOptionalAction, help=graph.RVIZ.help)
     add("--keep", action=argparse.BooleanOptionalAction, help=graph.ROWS["keep"].help)
@@ -56,12 +56,10 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     from ...simulation.world.terrain import load_terrain
 
     options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
-    file = options["params_file"]
-    if file is not None and not file.is_file():
-        raise InputError(f"--params-file: no such file: {file}")
+    options["params_file"] = graph.parameter_files(options["params_file"], "--params-file")
     if options["rviz"] and shutil.which("rviz2") is None:
         raise InputError("--rviz: expected rviz2 on the path; it comes with ROS 2, not with pip")
-    if options["terrain"] is not None or file is None:
+    if options["terrain"] is not None or not options["params_file"]:
         load_terrain(options["terrain"] or str(TERRAIN.default))
     if options["output"] is None:
         terrain = Path(options["terrain"] or str(TERRAIN.default)).stem
@@ -92,7 +90,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     content = {name: {"ros__parameters": {**values, **graph.fixed_parameters(node)}}}
     with atomic_write(own) as file:
         file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
-    files = [own] if options["params_file"] is None else [options["params_file"], own]
+    files = [*options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
     return ["--ros-args", *_place(options["namespace"]), *arguments]
 
@@ -195,7 +193,7 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
         yield f"figure:  {figure}"
     yield f"results: {folder}"
     better = [f"--{name} {row}" for name, row in BETTER.items() if options[name] is None]
-    if better and options["params_file"] is None:
+    if better and not options["params_file"]:
         yield f"for a more accurate map: {' '.join(better)} (docs/results.md)"
 
 

@@ -13,7 +13,6 @@ from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import FrontEndSettings
 from ...journal.folder import JournalSettings
-from ...mavlink.settings import LinkSettings
 from ...mission.arrival import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
@@ -194,13 +193,6 @@ MONITOR: tuple[Setting, ...] = (
     ),
 )  # fmt: skip
 
-#: Its frame is given, not found, so that mapper, planner and recordings agree on it.
-MAVLINK: tuple[Setting, ...] = (
-    *(row for row in rows(LinkSettings) if row.name != "mavlink.max_accuracy"),
-    *(row for row in rows(AreaSettings) if row.name in ("origin", "heading")),
-    *(row for row in PLANNER if row.name in ("frame_id", "managed", "goal_period")),
-)
-
 NODES: dict[str, tuple[Setting, ...]] = {
     "mapper": MAPPER,
     "planner": PLANNER,
@@ -208,9 +200,7 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "monitor": MONITOR,
 }
 
-#: Nodes between a vehicle and the ordinary topics.
-LINKS: dict[str, tuple[Setting, ...]] = {"mavlink": MAVLINK}
-TABLES = NODES | LINKS
+TABLES = NODES
 
 
 #: The options of the built-in models and planners, each with a prefix. A node has only those of the

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from nav_msgs.msg import Odometry
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import PointCloud2, Range
 from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
@@ -66,20 +65,15 @@ class PlannerNode(ManagedNode):
         super().activate()
         self._odometry_time = time.monotonic()  # time of the last usable odometry
         self._repeat_time = -math.inf  # time of the last repetition of a goal
-        self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
+        subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
         with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
-        self.create_subscription(String, "vehicle/refusal", self._on_refusal, qos.KEPT)
-        self.create_subscription(String, "vehicle/displaced", self._on_displaced, qos.LATCHED)
         self.create_subscription(String, "map/shift", self._on_displaced, qos.GOAL)  # no old one
-        self._requests = self.create_publisher(UInt64, "mission/requests", qos.LATCHED)
-        self._requests.publish(UInt64(data=0))
-        self._requested = 0  # starts and resumes that a person asked for
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(POLL_PERIOD_S, self._on_timer)
@@ -108,19 +102,12 @@ class PlannerNode(ManagedNode):
         if self.guidance.locate(state, messages.position_std(message), now) == JUMP:
             return
         self._odometry_time = now.steady_s
-        if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
-            self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._announce()
         self._repeat(now.unadjusted_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
-        self._announce()
-
-    def _on_refusal(self, message: String) -> None:
-        """Why the node mavlink does not move the vehicle; empty: it does."""
-        self.autopilot.set_refusal(self.mission, message.data)
         self._announce()
 
     def _on_displaced(self, message: String) -> None:
@@ -189,15 +176,10 @@ class PlannerNode(ManagedNode):
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
             return response
-        if service in ("start", "resume") and self.autopilot.refusal:
-            response.message = f"refused, as {self.autopilot.refusal}"
-            return response
         given = (self.moment.unadjusted_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         if response.success and service in ("start", "resume"):
             self.guidance.agree()
-            self._requested += 1
-            self._requests.publish(UInt64(data=self._requested))
         self._announce()
         return response
 

@@ -135,10 +135,14 @@ class SimulatorNode(ManagedNode):
             self._follow_wall_clock()
 
     def _mission_connected(self) -> bool:
-        """Whether sonar and goals are connected, or the wait is over."""
+        """Whether mapper and planner are there, or the wait is over.
+
+        The mapper publishes `map/samples` once it has subscribed to the sensors.
+        """
         assert self._waiting_since is not None
         late = time.monotonic() - self._waiting_since > MISSION_TIMEOUT_S
-        ready = self._outgoing.connected and self.count_publishers(self._goals.topic_name) > 0
+        publishers = map(self.count_publishers, ("map/samples", self._goals.topic_name))
+        ready = self._outgoing.connected and all(publishers)
         if late and not ready:
             self.get_logger().warning("no mission appeared; simulated time starts without one")
         if late or ready:

@@ -1,1 +1,0 @@
-"""The node mavlink: an ArduPilot vehicle on the ordinary topics."""
