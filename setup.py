@@ -112,7 +112,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.app.nodes:{node}" for node in (*NODES, "bring_up")),
+            *(f"{node} = {NAME}.app.nodes:{node}" for node in NODES),
             f"poam = {NAME}.app.cli:main",
         ],
     },

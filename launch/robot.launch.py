@@ -57,11 +57,6 @@ def generate_launch_description() -> LaunchDescription:
             )
             for name in graph.ROBOT_NODES
         ]
-        if arguments.value(context, "managed"):
-            where = place["namespace"]
-            started.append(
-                required_node("bring_up", namespace=where, arguments=list(graph.ROBOT_NODES))
-            )
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
             folder = arguments.value(context, "output") or mission_dir

@@ -102,8 +102,8 @@ def called_by(thread, executor, function, *arguments):
 def ros():
     """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
 
-    One of ours is configured and activated, unless ``up`` is false. ``parameters``: by name.
-    ``node.in_turn(function)`` calls a function between the node's callbacks.
+    One of ours is opened, unless ``up`` is false. ``parameters``: by name. ``ros.end(node)`` ends
+    one before the others. ``node.in_turn(function)`` calls a function between its callbacks.
     """
     rclpy = pytest.importorskip("rclpy")
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -115,9 +115,7 @@ def ros():
     rclpy.init()
     spun = []
 
-    ended = threading.Event()
-
-    def spin(executor):
+    def spin(executor, ended):
         # Not `spin`: what ends it takes away what the thread is waiting for.
         with contextlib.suppress(ExternalShutdownException):
             while not ended.is_set():
@@ -128,30 +126,35 @@ def ros():
             given = [Parameter(name, value=value) for name, value in parameters.items()]
             options["parameter_overrides"] = given
         node = factory(**options)
-        if up and hasattr(node, "activate"):
-            node.configure()
-            node.activate()
-        executor = SingleThreadedExecutor()
+        if up and hasattr(node, "open"):
+            node.open()
+        executor, ended = SingleThreadedExecutor(), threading.Event()
         executor.add_node(node)
-        thread = threading.Thread(target=spin, args=(executor,), daemon=True)
-        # A callback must not run while a transition destroys what it uses: as in a process, both
-        # are the executor's.
+        thread = threading.Thread(target=spin, args=(executor, ended), daemon=True)
         node.in_turn = partial(called_by, thread, executor)
-        for name in ("configure", "activate", "deactivate", "cleanup", "set_parameters"):
+        for name in ("open", "set_parameters"):
             if hasattr(node, name):
                 setattr(node, name, partial(node.in_turn, getattr(node, name)))
         thread.start()
-        spun.append((node, executor, thread))
+        spun.append((node, executor, thread, ended))
         return node
 
+    def end(*nodes):
+        """Destroy them, or all."""
+        ending = [entry for entry in spun if entry[0] in nodes or not nodes]
+        for *_, ended in ending:
+            ended.set()
+        for _, _, thread, _ in ending:  # nothing is taken from a thread that still spins
+            thread.join(LIMIT)
+            assert not thread.is_alive(), "a callback does not end"
+        for node, executor, _, _ in ending:
+            executor.shutdown()
+            node.destroy_node()
+        spun[:] = [entry for entry in spun if entry not in ending]
+
+    start.end = end
     yield start
-    ended.set()
-    for _, _, thread in spun:  # nothing is taken from a thread that still spins
-        thread.join(LIMIT)
-        assert not thread.is_alive(), "a callback does not end"
-    for node, executor, _ in spun:
-        executor.shutdown()
-        node.destroy_node()
+    end()
     rclpy.try_shutdown()
 
 

@@ -144,7 +144,7 @@ def _check_launch(words: list[str], where: str) -> None:
 
 
 def _check_run(words: list[str], where: str) -> None:
-    assert words[0] == "poam_ros" and words[1] in {*TABLES, "bring_up", "poam"}, where
+    assert words[0] == "poam_ros" and words[1] in {*TABLES, "poam"}, where
     for name, _, value in (word.partition(":=") for word in words if ":=" in word):
         if f"-p {name}" in where:
             _value(words[1], name, yaml.safe_load(value), where)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.files import shipped
 from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..planning.areas import AreaSettings
@@ -51,6 +52,8 @@ def fixed_parameters(node: str) -> dict[str, Value]:
     if node == "simulator":
         # At 20 times real time, minutes of the mission would pass while the mapper loads torch.
         values["wait_for_mission"] = True
+    if node == "mapper":
+        values["simulated"] = True
     if node == "planner":
         values["autostart"] = True  # nobody would call ~/start, and nothing is in danger
     return values
@@ -69,7 +72,7 @@ ROBOT_FORWARDED = (
     "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
     "areas.polygon_degrees", "areas.keep_outs_degrees", "goals.degrees", "goals.file",
     "origin", "heading", "home_degrees", "goal_period", "goals.action", "mission_dir",
-    "watchdog.resume_after_restart", "managed", "screening.enabled", "water.level", "min_depth",
+    "watchdog.resume_after_restart", "screening.enabled", "water.level", "min_depth",
     "min_depth_probability", "home_reserve", "current", *_TARGET,
 )  # fmt: skip
 ROBOT_ROWS = {row.name: row for table in robot_tables().values() for row in table}

@@ -19,6 +19,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from ..core.errors import InputError
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import TABLES
+from . import graph
 
 PATHS = ("output", "terrain", "mission_dir", "model", "areas.file", "goals.file")
 

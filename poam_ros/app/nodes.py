@@ -29,7 +29,6 @@ docs/interfaces.md."""
 #: The module of each node.
 MODULES = {
     **{node: f"poam_ros.ros.{node}.node" for node in ("mapper", "planner", "simulator", "monitor")},
-    "bring_up": "poam_ros.ros.common.bring_up",
 }
 
 
@@ -55,4 +54,3 @@ mapper = partial(start, "mapper")
 planner = partial(start, "planner")
 simulator = partial(start, "simulator")
 monitor = partial(start, "monitor")
-bring_up = partial(start, "bring_up")

@@ -37,7 +37,7 @@ def test_missing_ros_gives_one_line(node, ros_env):
     assert done.stderr.startswith(f"{node} needs rclpy of ROS 2 (pip install 'poam_ros[ros]'), or")
 
 
-@pytest.mark.parametrize("node", ["mapper", "bring_up"])
+@pytest.mark.parametrize("node", ["mapper", "simulator"])
 def test_help_is_shown_and_nothing_starts(node, ros_env):
     done = run(node, ros_env, "rclpy", ["--help"])
     assert done.returncode == 0 and not done.stderr

@@ -57,7 +57,6 @@ ROBOT = {
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",
-    "managed": "false",
     "rviz": "false",
 }
 VIEW = {
@@ -253,13 +252,6 @@ def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
     commands = nodes("robot", params_file=str(file))
     assert parameters(commands["mapper"])["method"] == "poam"
     assert parameters(commands["planner"])["planner"] == "path-entropy"
-
-
-def test_managed_nodes_are_brought_up_in_order():
-    commands = nodes("robot", managed="true", namespace="auv", workspace="0 12 -4 4.5")
-    assert set(commands) == {"mapper", "planner", "bring_up"}
-    assert commands["bring_up"][1:3] == ["mapper", "planner"]
-    assert all(parameters(commands[name])["managed"] for name in ("mapper", "planner"))
 
 
 @pytest.mark.parametrize(

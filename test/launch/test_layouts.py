@@ -44,7 +44,7 @@ def offered():
     try:
         for kind in (MapperNode, PlannerNode, SimulatorNode):
             node = kind()
-            node.configure()
+            node.open()
             for publisher in node.publishers:
                 module, name = publisher.msg_type.__module__, publisher.msg_type.__name__
                 qos = publisher.qos_profile

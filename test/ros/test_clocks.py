@@ -25,7 +25,6 @@ from poam_ros.frontend.events import STATES
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.common import messages, qos
-from poam_ros.ros.common.bring_up import BringUp
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
@@ -77,7 +76,7 @@ def ring(ros, eventually):
         # Of the same clock underneath, which timers and /clock hang on.
         planner = ros(PlannerNode, parameters=given, up=False)
         planner.get_clock().__class__ = SetClock
-        planner.start_up()
+        planner.open()
         boat = ros(Boat)
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission
@@ -99,7 +98,6 @@ def watch(planner) -> None:
 
 
 NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode)}
-NODES[BringUp] = {"names": ["nobody"]}
 
 
 def test_every_timer_of_every_node_uses_the_steady_clock(ros):
@@ -179,13 +177,12 @@ def test_a_restart_after_the_clock_was_set_keeps_the_elapsed_time(
     budget = planner.mission.budget
     eventually(lambda: planner.moment.unadjusted_s - budget.start_time_s > 1.0)
     spent = planner.moment.unadjusted_s - budget.start_time_s
-    planner.deactivate()
-    planner.cleanup()
+    ros.end(planner)
     values = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT | given
     again = ros(PlannerNode, parameters=values, up=False)
     again.get_clock().__class__ = SetClock
     again.get_clock().offset_s = step_s
-    again.start_up()
+    again.open()
     eventually(lambda: again.mission.position is not None)
     assert again.mission.state == "paused"
     assert spent <= again.moment.unadjusted_s - again.mission.budget.start_time_s < 1000.0

@@ -21,14 +21,15 @@ from std_msgs.msg import String
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.errors import InputError
 from poam_ros.ros.common.executor import run_node
-from poam_ros.ros.common.node import ManagedNode
+from poam_ros.ros.common.node import BaseNode
 
-class Talker(ManagedNode):
+class Talker(BaseNode):
     def __init__(self):
         super().__init__("talker", ())
 
-    def activate(self):
-        super().activate()
+    def open(self):
+        super().open()
+        self.on_exit.callback(self.get_logger().info, "last words")
         if "refuse" in sys.argv:
             raise InputError("refused:\\n  expected better")
         self.create_timer(0.001, self.talk)
@@ -39,10 +40,6 @@ class Talker(ManagedNode):
             raise ValueError("broken")
         self.finished = "end" in sys.argv
         self.get_logger().info("still here")
-
-    def cleanup(self):
-        self.get_logger().info("last words")
-        super().cleanup()
 
 sys.exit(run_node(Talker, []))
 """
@@ -112,6 +109,18 @@ def test_ctrl_c_of_every_node_prints_nothing(start, ros, eventually, name, count
     assert process.returncode == 0, heard
     assert "rosout" not in heard and "Traceback" not in heard
     eventually(lambda: not there())
+
+
+def test_a_signal_ends_a_node_that_is_still_starting(start):
+    """After some seconds, however long the start would have taken."""
+    slow = NODE.replace("        super().open()\n", "        super().open()\n        wait()\n")
+    slow = slow.replace("import sys\n", "import sys, time\ndef wait():\n"
+        "    print('starting', file=sys.stderr, flush=True)\n    time.sleep(600)\n", 1)  # fmt: skip
+    process = start("-c", slow)
+    read_until(process.stderr, "starting")
+    process.send_signal(signal.SIGINT)
+    _, heard = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0 and "Traceback" not in heard
 
 
 def test_exit_statuses_of_finished_failed_and_refused_nodes(start):

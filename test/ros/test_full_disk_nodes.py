@@ -71,9 +71,7 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
         eventually(lambda: mapper.session.status.finished)
         eventually(lambda: read_json(folder / "mission.json", "a mission")["state"] == "done")
         count = mapper.session.samples
-        for node in (planner, mapper):
-            node.deactivate()
-            node.cleanup()
+        ros.end(planner, mapper)
         assert len(rows(folder)) == count >= PLANNER["max_samples"]
         assert main(["repair", str(folder)]) == 0
         assert "nothing is damaged" in capsys.readouterr().out

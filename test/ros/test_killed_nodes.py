@@ -247,12 +247,10 @@ def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     # All of the first life, before it is forgotten: topics keep no order among each other.
     eventually(lambda: listener.states and listener.reasons)
     first = listener.goals[-1]
-    planner.deactivate()
-    planner.cleanup()
+    ros.end(planner)
     eventually(lambda: listener.goals[-1] == [3.0, 4.0], what="it is not told to stay")
     listener.heard.forget("mission/state", "mission/reason", "goal_pose")
-    planner.configure()
-    planner.activate()
+    ros(PlannerNode, parameters=values)
     eventually(lambda: listener.states == ["paused"])
     eventually(lambda: listener.reasons == ["the planner was restarted while pilot"])
     eventually(lambda: listener.goals, what="it is not told to stay")

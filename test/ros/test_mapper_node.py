@@ -435,7 +435,7 @@ def test_in_a_namespace_with_a_remapping(ros, eventually):
     assert services["/auv1/mapper/reset"] == ["std_srvs/srv/Trigger"]
 
 
-def test_a_node_that_is_ended_early_writes_partial_results(pair, eventually, tmp_path):
+def test_a_node_that_is_ended_early_writes_partial_results(ros, pair, eventually, tmp_path):
     p = pair(output=str(tmp_path / "run"))
     p.vehicle.say("pilot")
     p.vehicle.drive(70)
@@ -444,8 +444,7 @@ def test_a_node_that_is_ended_early_writes_partial_results(pair, eventually, tmp
     eventually(lambda: p.vehicle.heard["map/points"])
     p.vehicle.drive(9)  # fewer than a batch
     eventually(lambda: p.front_end.ledger.accepted == 79)
-    p.mapper.deactivate()
-    p.mapper.cleanup()
+    ros.end(p.mapper)
     kept = read_map(tmp_path / "run" / "map.npz")
     samples = read_table(tmp_path / "run" / "samples.csv")
     assert kept.samples == len(samples["z"]) == 79  # those that waited, too

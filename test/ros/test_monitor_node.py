@@ -52,8 +52,8 @@ class Mission(Node):
 
 @pytest.fixture
 def monitor(ros):
-    def start(up=True, **parameters):
-        return ros(MonitorNode, up=up, parameters={"linger": 0.0} | parameters)
+    def start(**parameters):
+        return ros(MonitorNode, parameters={"linger": 0.0} | parameters)
 
     return start
 
@@ -116,13 +116,6 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
 
 def test_parameters_are_requested_before_any_message_of_the_node(ros, monitor, eventually):
     ros(PlannerNode, up=False, parameters={"max_samples": 77})
-    node = monitor(up=False)
-    for _ in range(2):  # also in its second life
-        node.configure()
-        node.activate()
-        node.deactivate()
-        node.activate()
-        eventually(lambda: node.progress.max_samples == 77)
-        assert node.recorder.config["planner"]["workspace"] == [-30.0, 30.0, -30.0, 30.0]
-        node.deactivate()
-        node.cleanup()
+    node = monitor()
+    eventually(lambda: node.progress.max_samples == 77)
+    assert node.recorder.config["planner"]["workspace"] == [-30.0, 30.0, -30.0, 30.0]

@@ -41,24 +41,29 @@ KEPT = {
 }  # fmt: skip
 
 
+class Recorded(MapperNode):
+    """Records what its session is told."""
+
+    def _open_session(self):
+        super()._open_session()
+        self.record = recorded(self.session)
+
+
 @pytest.fixture
 def ring(ros, eventually):
     """Called with the mapper's settings: the mapper after a mission, and what it was told."""
 
-    def start(kind, up=True, **values):
-        return ros(kind, up=up, parameters=EVERY | values)
+    def start(kind, **values):
+        return ros(kind, parameters=EVERY | values)
 
     def sail(sonar=SIMULATOR, samples=250, **settings):
-        mapper = start(MapperNode, up=False, **settings)
-        mapper.configure()
-        record = recorded(mapper.session)
-        mapper.activate()
+        mapper = start(Recorded, **settings)
         start(PlannerNode, **PLANNER, max_samples=samples)
         start(SimulatorNode, **sonar)
         status = mapper.session.status
         eventually(lambda: status.finished, what="the mission does not end")
-        mapper.deactivate()  # nothing more is heard
-        return mapper, record
+        ros.end(mapper)  # nothing more is heard
+        return mapper, mapper.record
 
     return sail
 

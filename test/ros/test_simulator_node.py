@@ -176,29 +176,6 @@ def test_a_goal_with_an_old_stamp_is_refused_and_counted(ship, eventually):
     eventually(reported)
 
 
-def test_time_never_goes_back_when_the_lifecycle_is_repeated(ros, eventually, terrain):
-    given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0}
-    simulator = ros(SimulatorNode, up=False, parameters=given)
-    crew = ros(Crew)
-    for _ in range(2):
-        simulator.configure()
-        assert simulator.simulation.time_ns == 0  # it stands until the node is active
-        crew.heard.forget("odom")
-        simulator.activate()
-        eventually(lambda: len(crew.heard["odom"]) > 3)
-        before = simulator.now_ns
-        simulator.deactivate()
-        stands = simulator.now_ns
-        assert stands >= before
-        simulator.cleanup()
-        eventually(lambda: crew.count_publishers("odom") == 0)
-    # The second round's time did not begin before the first one's had ended.
-    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
-    assert (np.diff(times) > 0).all()
-    simulator.configure()
-    assert simulator.now_ns >= stands
-
-
 def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):
     _, crew = ship()
     start = crew.place()

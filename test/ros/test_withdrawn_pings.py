@@ -57,10 +57,8 @@ def test_a_line_of_double_echoes_is_withdrawn_from_the_map_and_reported(ros, eve
     line = f"double echoes, {len(withdrawn)} pings withdrawn"
     eventually(lambda: vehicle.status.get("withdrawn line 1", "").endswith(line))
     said = vehicle.status["withdrawn line 1"]
-    mapper.deactivate()
-    mapper.cleanup()
+    ros.end(mapper)
     vehicle.status = {}
-    mapper.configure()
-    mapper.activate()
+    ros(MapperNode, parameters=values)
     eventually(lambda: vehicle.status.get("withdrawn line 1") == said, what="not after a restart")
     assert "withdrawn line 2" not in vehicle.status

@@ -111,11 +111,8 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.executors import SingleThreadedExecutor
 
-    from ...ros.common.transport import avoid_shared_memory
-
     found: dict[str, NodeStatus] = {}
 
-    avoid_shared_memory()
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     node = rclpy.create_node("poam_doctor", context=context)

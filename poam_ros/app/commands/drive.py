@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 #: Parameters that mean nothing without ROS 2: here nothing publishes a water level.
 FOR_NODES = (
-    "managed", "goals.action", "frame_id", "sonar.base_frame", "water.await_level",
+    "goals.action", "frame_id", "sonar.base_frame", "simulated", "water.await_level",
     "water.level_timeout",
 )  # fmt: skip
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}

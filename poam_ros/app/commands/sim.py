@@ -223,20 +223,17 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
-    from ...ros.common.transport import avoid_shared_memory
     from ...ros.monitor.node import MonitorNode
 
     try:
         # The display shows progress; lines of the log would break it.
         args = [*ros_arguments("monitor", options), "--log-level", "warn"]
-        avoid_shared_memory()
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy's C library, for a broken parameter file
         raise InputError(" ".join(str(error).split())) from None
     try:
         node, executor = MonitorNode(), SingleThreadedExecutor()
-        node.configure()
-        node.activate()
+        node.open()
         executor.add_node(node)
         yield node, executor
         executor.remove_node(node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -22,20 +21,21 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import Subscription
 
 from ...core.errors import InputError
-from .node import ManagedNode
+from .node import BaseNode
 from .transport import avoid_shared_memory
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: The exceptions for a parameter with a wrong value.
 WRONG = InputError, InvalidParameterTypeException, InvalidParameterValueException
 START_TIMEOUT_S = 3.0  # for a node that is being created when a signal arrives
+WAIT_S = 0.2  # for a callback, until it is looked whether a signal has arrived
 IDLE_S = 0.004  # after each callback; a few may wait, so none waits longer than 20 ms
 
 
 def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run one node until it is stopped; return the exit status.
 
-    A ``ManagedNode`` starts up first, unless it is managed.
+    A ``BaseNode`` is opened first.
 
     0: stopped by Ctrl-C, SIGTERM, shutdown of its context, or because it is ``finished``. 2: an
     argument, a file or a parameter is wrong (one line on stderr). 1: any other failure (traceback
@@ -55,8 +55,9 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         node: Node | None = None
         try:
             node = factory()
-            if isinstance(node, ManagedNode):
-                node.start_up()
+            if isinstance(node, BaseNode):
+                node.open()
+            stop.starting = False
             # A full garbage collection of all that is loaded (torch above all) would delay every
             # callback by a quarter of a second.
             gc.freeze()
@@ -85,17 +86,14 @@ def _spin(node: Node, stop: _Stop) -> None:
     arrive, and ``subscribe`` takes them all at once.
 
     rclpy's ``experimental.EventsExecutor`` would cost half as much. But the first releases of Jazzy
-    lack it. In 7.1.5, destroying an entity with event callbacks beside a spinning executor, as
-    ``cleanup`` does, sometimes crashes the process (ros2/rclpy#1644), and
-    ``spin_until_future_complete`` may use a whole core without calling anything.
+    lack it. In 7.1.5, destroying an entity with event callbacks beside a spinning executor
+    sometimes crashes the process (ros2/rclpy#1644).
     """
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    # A task, because waking an executor does not make it return.
-    stop.act = lambda: executor.create_task(lambda: None)
     try:
         while executor.context.ok() and not (stop.requested or getattr(node, "finished", False)):
-            executor.spin_once()
+            executor.spin_once(timeout_sec=WAIT_S)
             time.sleep(IDLE_S)
     finally:
         executor.remove_node(node)
@@ -108,83 +106,66 @@ def subscribe(
     callback: Callable[[Any], None],
     qos: QoSProfile,
     afterwards: Callable[[], None] = lambda: None,
-    numbered: Callable[[int | None], None] = lambda _: None,
     **options: Any,
 ) -> Subscription:
     """A subscription for many messages a second: each wake-up takes all that wait.
 
-    ``callback`` is called with each message, ``afterwards`` once after all of them. ``numbered`` is
-    called before each message with its publication sequence number, None if unknown.
+    ``callback`` is called with each message, ``afterwards`` once after all of them.
     """
 
-    def take_all(message: Any, info: Any) -> None:
-        taken: Any = message, info
-        left = qos.depth
+    def take_all(message: Any) -> None:
+        taken, left = (message, None), qos.depth
         while taken is not None:
-            numbered(taken[1].get("publication_sequence_number"))
             callback(taken[0])
             left -= 1
             with subscription.handle:
                 taken = subscription.handle.take_message(kind, False) if left > 0 else None
         afterwards()
 
-    subscription = node.create_subscription(
-        kind,
-        topic,
-        take_all,  # type: ignore[arg-type]  # rclpy passes the info to two arguments
-        qos,
-        **options,
-    )
+    subscription = node.create_subscription(kind, topic, take_all, qos, **options)
     return subscription
 
 
 class _Stop:
-    """Handles Ctrl-C and SIGTERM on a thread of its own, while the main thread may be waiting.
+    """Handles Ctrl-C and SIGTERM, which only ask the node to end.
 
     A KeyboardInterrupt could leave half-created objects whose finalisers print tracebacks.
 
     Attributes:
         requested: whether a signal arrived.
-        act: called then.
+        starting: whether the node is still being created.
     """
 
     def __init__(self) -> None:
-        self.requested = False
-        self.act: Callable[[], object] = self._leave
+        self.requested, self.starting = False, True
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> _Stop:
-        self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._receiver, self._sender = socket.socketpair()
-            self._sender.setblocking(False)
-            threading.Thread(target=self._listen, name="signals", daemon=True).start()
-            self._fd = signal.set_wakeup_fd(self._sender.fileno())
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, lambda *_: None)
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before:
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(self._fd)
-            self._sender.close()
+        self.starting = False
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
-    def _leave(self) -> None:
-        """The node is still being created: let it shut down properly, but not wait for long.
+    def _handle(self, number: int, frame: Any) -> None:
+        """A node that is being created may shut down properly, but is not waited for for long.
 
         Other nodes would believe for 20 s that a killed participant is still there. A slow start,
         such as a download, is not worth waiting for.
         """
-        time.sleep(START_TIMEOUT_S)
-        if self.act == self._leave:
-            os._exit(DONE)
+        self.requested = True
+        if self.starting:
+            late = threading.Timer(START_TIMEOUT_S, self._leave)
+            late.daemon = True
+            late.start()
 
-    def _listen(self) -> None:
-        with self._receiver:
-            while self._receiver.recv(1):  # empty when the other end is closed
-                self.requested = True
-                self.act()
+    def _leave(self) -> None:
+        if self.starting:
+            os._exit(DONE)
 
 
 def _report_wrong(error: Exception) -> int:

@@ -1,4 +1,4 @@
-"""The base class of all nodes: parameters, lifecycle, diagnostics."""
+"""The base class of all nodes: parameters, what is undone at the end, diagnostics."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from rcl_interfaces.msg import (
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
-from rclpy.subscription import Subscription
-from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ...core.clock import SECOND, Moment, UnadjustedClock
 from ...core.errors import InputError, shown
@@ -32,29 +30,11 @@ from .messages import write_diagnostics
 from .parameters import inner_rows, known_names
 
 
-def _owned(kind: str) -> Callable[..., Any]:
-    """rclpy's ``create_...`` of a kind; what it creates is destroyed with the present state."""
+class BaseNode(Node):
+    """A node of this package.
 
-    def create(self: ManagedNode, *given: Any, **options: Any) -> Any:
-        made = getattr(super(ManagedNode, self), f"create_{kind}")(*given, **options)
-        # rclpy's own subscription to /clock stays as long as the node.
-        of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
-        if self.configured and not of_rclpy:
-            self.on_exit.callback(getattr(self, f"destroy_{kind}"), made)
-        return made
-
-    return create
-
-
-class ManagedNode(Node):
-    """A node with the lifecycle configure, activate, deactivate, cleanup, any number of times.
-
-    The constructor only declares parameters. If the parameter ``managed`` is true, it also offers
-    the standard lifecycle services, and the node waits for them. A subclass creates publishers and
-    services in ``configure`` and timers and threads in ``activate``; both call ``super()`` first.
-    Publishers, subscriptions, services, clients and timers created through the node are destroyed
-    in reverse order: those created while it was active in ``deactivate``, the others in
-    ``cleanup``. ``on_exit`` takes anything else that must be undone then.
+    The constructor only declares parameters. ``open`` creates everything else; a subclass calls
+    ``super().open()`` first, and gives ``on_exit`` what must be undone before the node ends.
 
     Args:
         name: of the node.
@@ -63,22 +43,22 @@ class ManagedNode(Node):
 
     Attributes:
         values: current values of the parameters, by name.
-        warnings: throttled warnings, such as messages it could not use, since ``configure``.
+        warnings: throttled warnings, such as messages it could not use.
+        on_exit: what ``destroy_node`` undoes, in reverse order: ``on_exit.callback(undo)``.
         steady_clock: the clock of every timer. Nobody sets it, and it runs while a simulated clock
             stands still. ``unadjusted_clock``: the one that limits count by.
-        configured, active: the present state.
         finished: set by a node whose work is done; then ``run_node`` returns.
 
     Raises:
         InputError: a parameter is wrong.
     """
 
-    # Class attributes, because rclpy's constructor already creates publishers.
-    configured = active = finished = False
+    finished = False
+    _is_open = False
 
     def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
         super().__init__(name, **options)
-        self._opened, self._started = ExitStack(), ExitStack()
+        self.on_exit = ExitStack()
         self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
         self.unadjusted_clock, self._reading = UnadjustedClock(), threading.Lock()
         self.warnings = LogThrottle(self.get_logger().warning)
@@ -86,60 +66,26 @@ class ManagedNode(Node):
             self, table, self._parameters_changed, partial(inner_rows, name)
         )
         refuse_unknown(self, known_names())
-        if getattr(self.values, "managed", False):
-            from .lifecycle import Lifecycle  # needs lifecycle_msgs
 
-            self._lifecycle = Lifecycle(self)
+    def open(self) -> None:
+        """Create publishers, subscriptions, services, timers and threads.
 
-    def start_up(self) -> None:
-        """Configure and activate, unless the node is managed."""
-        if not getattr(self.values, "managed", False):
-            self.configure()
-            self.activate()
-
-    def configure(self) -> None:
-        """Create publishers and services."""
-        self.configured = True
-        self.warnings = LogThrottle(self.get_logger().warning)
+        Raises:
+            InputError: a parameter is wrong, or a file cannot be used.
+        """
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-
-    def activate(self) -> None:
-        """Start timers and threads."""
-        self.active = True
-
-    def deactivate(self) -> None:
-        """Stop timers and threads; publishers and services stay."""
-        try:
-            self._started.close()
-        finally:
-            self.active = False
-
-    def cleanup(self) -> None:
-        """Destroy publishers and services, also after a ``configure`` that failed."""
-        try:
-            self._opened.close()
-        finally:
-            self.configured = False
+        self._is_open = True
 
     def changed(self, names: frozenset[str]) -> None:
-        """Called with the names of parameters that have new values, while configured."""
-
-    def shut_down_node(self) -> None:
-        """Deactivate and clean up, from any state."""
-        if self.active:
-            self.deactivate()
-        if self.configured:
-            self.cleanup()
+        """Called with the names of parameters that have new values, once the node is open."""
 
     def destroy_node(self) -> None:
-        """Destroy the node after ``shut_down_node``."""
-        self.shut_down_node()
-        super().destroy_node()
-
-    @property
-    def on_exit(self) -> ExitStack:
-        """What to undo when the present state ends: ``on_exit.callback(undo)``."""
-        return self._started if self.active else self._opened
+        """Undo what ``on_exit`` holds, and destroy the node."""
+        self._is_open = False
+        try:
+            self.on_exit.close()
+        finally:
+            super().destroy_node()
 
     @property
     def now_ns(self) -> int:
@@ -161,18 +107,11 @@ class ManagedNode(Node):
         """The name with the namespace, as in diagnostics."""
         return self.get_fully_qualified_name().lstrip("/")
 
-    create_publisher = _owned("publisher")
-    create_subscription = _owned("subscription")
-    create_service = _owned("service")
-    create_client = _owned("client")
-
     def create_timer(  # type: ignore[override]  # the clock is fixed
         self, period_s: float, callback: Callable[[], Any], **options: Any
     ) -> Any:
         """rclpy's, with the steady clock: the system clock may be set back."""
-        return self._timer(period_s, callback, clock=self.steady_clock, **options)
-
-    _timer = _owned("timer")
+        return super().create_timer(period_s, callback, clock=self.steady_clock, **options)
 
     def report(
         self, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int | None = None
@@ -182,7 +121,7 @@ class ManagedNode(Node):
         self._diagnostics.publish(write_diagnostics(self.full_name, level, text, values, stamp))
 
     def _parameters_changed(self, names: frozenset[str]) -> None:
-        if self.configured:
+        if self._is_open:
             self.changed(names)
 
 

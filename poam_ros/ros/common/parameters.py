@@ -42,7 +42,6 @@ WORKSPACE = Setting(
     "m", check=Extent.of,
 )  # fmt: skip
 OUTPUT = Setting("output", "", "Folder for the results of a finished mission. Empty: none")
-MANAGED = Setting("managed", False, "Wait until lifecycle services configure and activate the node")
 TERRAIN = Setting(
     "terrain", "jacksboro", "Built-in terrain (jacksboro, lake, seamounts, corner), SRTM tile "
     "(N17E073), or a file",
@@ -55,13 +54,13 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
-    MANAGED,
     OUTPUT,
     Setting("resolution", 1.0, "Cell size of the published maps", "m", 0.01, 1000.0),
     Setting(
         "pilot_samples", 500, "Start the model at this many accepted pings if nobody publishes "
         "mission/state", minimum=5, maximum=1_000_000, mutable=True,
     ),
+    Setting("simulated", False, "Say in saved maps that their pings are simulated"),
     *rows(
         JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
         PlaceSettings,
@@ -79,7 +78,6 @@ PLANNER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
-    MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples", 5000, "End the mission at this many accepted pings since its start. 0: no "
@@ -157,7 +155,6 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
-    MANAGED,
     Setting(
         "speed", 1.0, "Speed of simulated time, relative to wall time", minimum=0.01,
         maximum=1000.0, mutable=True,
@@ -185,7 +182,6 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
-    MANAGED,
     Setting("keep", False, "Keep running when the mission is done"),
     Setting(
         "linger", 10.0, "End the monitor this long after the mission, in wall time", "s",

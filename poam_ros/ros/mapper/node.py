@@ -28,7 +28,7 @@ from ...models.registry import MODELS
 from ...outputs.results import ResultFolder, SessionResults
 from ..common.executor import run_node
 from ..common.messages import bare_frame, read_odometry, read_range, write_report
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 from ..common.parameters import MAPPER
 from ..common.qos import KEPT, LATCHED, SENSOR_READ, SensorSubscriptions
 from ..common.transforms import FrameTransformer, MountLookup
@@ -41,7 +41,7 @@ from .topics import MapTopics
 SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
 
 
-class MapperNode(ManagedNode):
+class MapperNode(BaseNode):
     """Feeds a ``SurveySession``; the model's thread learns and publishes the maps.
 
     Raises:
@@ -54,9 +54,9 @@ class MapperNode(ManagedNode):
     def __init__(self, **options: Any) -> None:
         super().__init__("mapper", MAPPER, **options)
 
-    def configure(self) -> None:
-        """Create model and publishers. Loads torch."""
-        super().configure()
+    def open(self) -> None:
+        """Create session and topics, subscribe, and start the model's thread. Loads torch."""
+        super().open()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
         self._sensors = SensorSubscriptions(self, self._on_sensors)
         self._errors = LogThrottle(self.get_logger().error)
@@ -65,53 +65,49 @@ class MapperNode(ManagedNode):
             self._frames, getattr(values, "sonar.base_frame"), self.warnings.add
         )
         self.on_exit.callback(self._frames.close)
-        ResultFolder(values.output)  # raises an error for a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
                 f"method {values.method}: the time of an update is unbounded; for comparisons only"
             )
+        self._open_session()
+        assert self.session.grid is not None  # a mission's maps are drawn
+        self.topics = MapTopics(self, self.frame_id, self.session.grid)
+        self._shifts = self.create_publisher(String, "map/shift", LATCHED)
+        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
+        self._listen()
+        # After the sensors: a simulator waits for it.
+        self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self.topics.publish_unknown(self.now_ns)
+        self._publish_samples()
+        self.create_timer(1.0, self._on_timer)
+        self.thread.start()
+        self.get_logger().info(f"mapping with {values.method}, waiting for pings")
+
+    def _open_session(self) -> None:
+        values = self.values
+        ResultFolder(values.output)  # raises an error for a folder that cannot be written
         self.session, leave = open_mission(vars(values))
         self.on_exit.callback(lambda: self._log_missing(leave()))
         if found := recovery_message(self.session):
             self.get_logger().info(found)
         self._results = SessionResults(self.session, values.output)
-        assert self.session.grid is not None  # a mission's maps are drawn
-        self.topics = MapTopics(self, self.frame_id, self.session.grid)
-        self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
-        self._shifts = self.create_publisher(String, "map/shift", LATCHED)
-        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
-        self.topics.publish_unknown(self.now_ns)
-        self._publish_samples()
-
-    def activate(self) -> None:
-        """Subscribe, and start the model's thread."""
-        super().activate()
-        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
-            raise InputError(
-                "the model is still busy with its last update: activate the node later"
-            )
+        self.on_exit.callback(self._write_interrupted)
         self.thread = ModelThread(self.session, self._now, self._handle_loop_event)
         self.on_exit.callback(self.thread.stop)
-        self._listen()
-        self.create_timer(1.0, self._on_timer)
-        self.thread.start()
-        self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
 
     def _log_missing(self, missing: str) -> None:
         if missing:
             self.get_logger().error(missing)
 
-    def cleanup(self) -> None:
+    def _write_interrupted(self) -> None:
         """Write partial results of an interrupted mission."""
-        self.__dict__.pop("session", None)  # missing if ``configure`` failed
-        results = self.__dict__.pop("_results", None)
-        if results is not None:
-            busy = "thread" in self.__dict__ and self.thread.alive
-            try:
-                self._log_written(results.write_interrupted(self._now(), busy, self._log_problem))
-            except (OSError, InputError) as error:
-                self.get_logger().error(f"output: partial results cannot be written ({error})")
-        super().cleanup()
+        try:
+            text = self._results.write_interrupted(
+                self._now(), self.thread.alive, self._log_problem
+            )
+            self._log_written(text)
+        except (OSError, InputError) as error:
+            self.get_logger().error(f"output: partial results cannot be written ({error})")
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new values to front end and model loop."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.exceptions import InvalidHandle
 from rclpy.task import Future
-from rclpy.topic_endpoint_info import TopicEndpointInfo
 from std_srvs.srv import Trigger
 
 from ...core.clock import Moment
@@ -19,11 +16,9 @@ from ...core.errors import quantity
 from ...learning.session import SurveySession
 from ...outputs.run import read_settings
 from ...outputs.saving import save
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 
 BUSY = "another map is being saved"
-#: How often a simulator is looked for, in s.
-LOOK_PERIOD_S = 5.0
 
 
 class SaveService:
@@ -40,38 +35,12 @@ class SaveService:
         InputError: a parameter is wrong.
     """
 
-    def __init__(
-        self, node: ManagedNode, session: SurveySession, now: Callable[[], Moment]
-    ) -> None:
+    def __init__(self, node: BaseNode, session: SurveySession, now: Callable[[], Moment]) -> None:
         self._node, self._session, self._now = node, session, now
         self._writing: threading.Thread | None = None
-        self._simulated = False
-        self._looking = node.create_timer(LOOK_PERIOD_S, self._look_for_simulator)
         # A group of its own, so that other callbacks run while it waits.
         group = ReentrantCallbackGroup()
-        service = node.create_service(Trigger, "~/save_map", self._answer, callback_group=group)
-        send = service.send_response
-
-        def send_if_possible(*answer: Any) -> None:
-            with suppress(InvalidHandle):  # the node was deactivated meanwhile
-                send(*answer)
-
-        service.send_response = send_if_possible
-
-    def _look_for_simulator(self) -> None:
-        """A node that publishes both ranges and the true terrain is a simulator: then the maps of
-        this mission say so, also when it has ended."""
-        ranges, truth = (
-            {(end.node_namespace, end.node_name) for end in self._publishers(topic)}
-            for topic in ("sonar/range", "terrain")
-        )
-        if ranges & truth:
-            self._simulated = True
-            self._looking.cancel()
-
-    def _publishers(self, topic: str) -> list[TopicEndpointInfo]:
-        name = self._node.resolve_topic_name(topic)
-        return list(self._node.get_publishers_info_by_topic(name))
+        node.create_service(Trigger, "~/save_map", self._answer, callback_group=group)
 
     async def _answer(
         self, request: Trigger.Request, response: Trigger.Response
@@ -112,9 +81,8 @@ class SaveService:
         level = values["water.level"] if level is None else level
         config: dict[str, Any] = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()
-        self._look_for_simulator()
         # What was simulated stays so after a restart.
-        if self._simulated or read_settings(where).get("simulated"):
+        if values["simulated"] or read_settings(where).get("simulated"):
             config["simulated"] = True
         place, names = save(where, drawn, samples, config)
         text = f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"

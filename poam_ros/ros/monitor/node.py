@@ -22,7 +22,7 @@ from ...core.geometry import Extent
 from ...outputs.recorder import Progress, RunRecorder
 from ..common import clouds, messages, qos
 from ..common.executor import run_node
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 from ..common.parameters import MONITOR, NODES
 
 OBSERVED = ("simulator", "mapper", "planner")
@@ -30,7 +30,7 @@ POLL_PERIOD_S = 0.2  # wall time between two polls
 RETRY_PERIOD_S = 1.0  # wall time until an unanswered request is sent again
 
 
-class MonitorNode(ManagedNode):
+class MonitorNode(BaseNode):
     """Feeds a ``RunRecorder``, which writes the run, except for the mapper's files.
 
     If the node ends before the mission, the partial run is written.
@@ -44,14 +44,14 @@ class MonitorNode(ManagedNode):
     def __init__(self, **options: Any) -> None:
         super().__init__("monitor", MONITOR, **options)
 
-    def configure(self) -> None:
+    def open(self) -> None:
         """Create the recorder and the subscriptions.
 
         Raises:
             InputError: the output folder cannot be written.
         """
+        super().open()
         values = self.values
-        # First, because `cleanup` needs it even if this fails.
         self.recorder = RunRecorder(
             Extent.of(values.workspace),
             Path(values.output) if values.output else None,
@@ -59,7 +59,7 @@ class MonitorNode(ManagedNode):
             linger=None if values.keep else values.linger,
             nodes=OBSERVED,
         )
-        super().configure()
+        self.on_exit.callback(self.recorder.finish_early)
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
         self._request_times: dict[str, float] = {}
         for kind, topic, callback, how in (
@@ -72,16 +72,7 @@ class MonitorNode(ManagedNode):
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
         ):
             self.create_subscription(kind, topic, callback, how)
-
-    def activate(self) -> None:
-        """Start polling."""
-        super().activate()
         self.create_timer(POLL_PERIOD_S, self._poll)
-
-    def cleanup(self) -> None:
-        """Write the partial run first."""
-        self.recorder.finish_early()
-        super().cleanup()
 
     @property
     def progress(self) -> Progress:

@@ -14,7 +14,7 @@ from rclpy.task import Future
 from ...core.errors import InputError
 from ...core.log_throttle import LogThrottle
 from ..common import qos
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 
 RETRY_S = 5.0  # wall time until a rejected or aborted goal is sent again
 SETTLE_TIMEOUT_S = 2.0  # for all subscribers to receive the last goal
@@ -43,7 +43,7 @@ class GoalSink(Protocol):
 class TopicGoals:
     """Publishes goals on ``goal_pose``; the vehicle drives to the latest one."""
 
-    def __init__(self, node: ManagedNode) -> None:
+    def __init__(self, node: BaseNode) -> None:
         self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
@@ -143,7 +143,7 @@ class ActionGoals:
             handle.cancel_goal_async()
 
 
-def open_goals(node: ManagedNode, action: str) -> GoalSink:
+def open_goals(node: BaseNode, action: str) -> GoalSink:
     """The topic, or the action with this name; closed with the node's present state.
 
     Raises:

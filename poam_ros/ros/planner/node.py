@@ -20,7 +20,7 @@ from ...frontend.odometry import JUMP
 from ...mission.guidance import Guidance
 from ..common import clouds, messages, qos
 from ..common.executor import run_node, subscribe
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 from ..common.parameters import PLANNER
 from ..common.transforms import FrameTransformer
 from .goals import open_goals
@@ -32,10 +32,8 @@ ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
 SERVICES = "start", "stop", "pause", "resume"
 
 
-class PlannerNode(ManagedNode):
+class PlannerNode(BaseNode):
     """Feeds a ``Guidance`` with odometry, maps and counts of samples, and publishes its decisions.
-
-    ``configure`` creates the mission. An inactive planner receives and sends nothing.
 
     Attributes:
         guidance: the loop of the mission. ``mission``: the present mission.
@@ -47,9 +45,9 @@ class PlannerNode(ManagedNode):
     def __init__(self, **node_arguments: Any) -> None:
         super().__init__("planner", PLANNER, **node_arguments)
 
-    def configure(self) -> None:
-        """Create the mission, or restore a stored one, and the publishers."""
-        super().configure()
+    def open(self) -> None:
+        """Create the mission, or restore a stored one; publish its state, subscribe and serve."""
+        super().open()
         p = self.values
         self.guidance = Guidance(vars(p), self.warnings.add, self.unadjusted_clock)
         self.on_exit.callback(self.guidance.close)
@@ -59,12 +57,17 @@ class PlannerNode(ManagedNode):
         self._frames = FrameTransformer(self, p.frame_id)
         self.on_exit.callback(self._frames.close)
         self._topics = MissionTopics(self, self.guidance, open_goals(self, vars(p)["goals.action"]))
-
-    def activate(self) -> None:
-        """Subscribe, offer the services, and publish the state."""
-        super().activate()
         self._odometry_time = time.monotonic()  # time of the last usable odometry
         self._repeat_time = -math.inf  # time of the last repetition of a goal
+        self._listen()
+        for name in SERVICES:
+            self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
+        self.create_timer(POLL_PERIOD_S, self._on_timer)
+        self.create_timer(REPORT_PERIOD_S, self._report)
+        self._announce()
+        self.on_exit.callback(self._hold)
+
+    def _listen(self) -> None:
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
@@ -74,17 +77,11 @@ class PlannerNode(ManagedNode):
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         self.create_subscription(String, "map/shift", self._on_displaced, qos.GOAL)  # no old one
-        for name in SERVICES:
-            self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
-        self.create_timer(POLL_PERIOD_S, self._on_timer)
-        self.create_timer(REPORT_PERIOD_S, self._report)
-        self._announce()
 
-    def deactivate(self) -> None:
-        """Let the vehicle hold station, and stop."""
-        if self.active and self.mission.goal is not None:
+    def _hold(self) -> None:
+        """Let the vehicle hold station: the node is about to end."""
+        if self.mission.goal is not None:
             self._topics.hold()
-        super().deactivate()
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new limits; options of the planner are read at every choice."""
@@ -162,12 +159,11 @@ class PlannerNode(ManagedNode):
             self._topics.repeat()
 
     def _announce(self) -> None:
-        if self.active:
-            self.guidance.save(time.monotonic())
-            if self._topics.announce():
-                self._report()
-            if self.guidance.failing:
-                self.warnings.remind("disk", self.guidance.failing)
+        self.guidance.save(time.monotonic())
+        if self._topics.announce():
+            self._report()
+        if self.guidance.failing:
+            self.warnings.remind("disk", self.guidance.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response

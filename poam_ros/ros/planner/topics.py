@@ -18,7 +18,7 @@ from ...frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT
 from ...mission.guidance import Guidance
 from ..common import messages, qos
 from ..common.markers import surface, write_areas
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 from .goals import GoalSink
 
 ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite", "odometry_jump"
@@ -34,7 +34,7 @@ class MissionTopics:
         goals: receives the goals.
     """
 
-    def __init__(self, node: ManagedNode, guidance: Guidance, goals: GoalSink) -> None:
+    def __init__(self, node: BaseNode, guidance: Guidance, goals: GoalSink) -> None:
         self.goals = goals
         mission = guidance.mission
         self._node, self._guidance, self._mission = node, guidance, mission

@@ -23,7 +23,7 @@ from ...simulation.world.simulator import Pacer, Simulation, SonarSettings
 from ...simulation.world.terrain import load_terrain
 from ..common import messages, qos
 from ..common.executor import run_node
-from ..common.node import ManagedNode
+from ..common.node import BaseNode
 from ..common.parameters import SIMULATOR
 from .topics import SimulatorTopics
 
@@ -37,13 +37,12 @@ START_NS = SECOND  # start of simulated time: in ROS, zero means "no time yet"
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
 
 
-class SimulatorNode(ManagedNode):
+class SimulatorNode(BaseNode):
     """Steps a ``Simulation`` by a steady clock, and publishes what a vehicle would.
 
     With ``use_sim_time`` it publishes ``/clock``, ``speed`` times as fast as wall time. Without,
     stamps follow the wall clock and the speed is 1. If the machine cannot keep up, simulated time
-    slows down (diagnostics report the speed achieved). It stands still while the node is inactive,
-    and never goes back.
+    slows down (diagnostics report the speed achieved). It never goes back.
 
     Raises:
         InputError: a parameter or the terrain is wrong.
@@ -55,41 +54,29 @@ class SimulatorNode(ManagedNode):
         if not self._simulated_time and self.values.speed != 1.0:
             raise InputError(_speed_refused(self.values.speed))
         self.add_on_set_parameters_callback(self._validate)
-        self._time_ns = START_NS  # when the node was last active
 
-    def configure(self) -> None:
-        """Load the terrain, and create the publishers.
+    def open(self) -> None:
+        """Load the terrain, create the topics, and start time.
 
         Raises:
             InputError: the terrain is wrong, or the vehicle's start lies outside it.
         """
-        super().configure()
+        super().open()
         self.simulation = self._build()
-        self._offset_ns = self._time_ns
+        self._offset_ns = START_NS
         self._follow_wall_clock()
         p = self.values
         beam = getattr(p, "sonar.field_of_view")
         self._outgoing = SimulatorTopics(self, self.simulation, p.frame_id, beam)
         self._outgoing.send_terrain(self._terrain, self.now_ns)
         self.create_service(Trigger, "~/reset", self._on_reset)
-
-    def activate(self) -> None:
-        """Start time, and subscribe to goals."""
-        super().activate()
-        self._follow_wall_clock()
-        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK_S)
+        self._pacer = Pacer(1.0 / p.control_rate, p.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
-        self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
+        self._waiting_since = time.monotonic() if p.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns, self.waiting)
         self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
         self.create_timer(TICK_S, self._on_tick)
         self.create_timer(REPORT_PERIOD_S, self._report_speed)
-
-    def deactivate(self) -> None:
-        """Stop time, and forget the goal."""
-        super().deactivate()
-        self.simulation.set_goal(None)
-        self._time_ns = self.now_ns
 
     def _build(self) -> Simulation:
         p = self.values
@@ -208,7 +195,7 @@ class SimulatorNode(ManagedNode):
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply a new speed."""
-        if "speed" in names and self.active:
+        if "speed" in names:
             self._pacer.speed = self.values.speed
 
     def _report_speed(self) -> None:
