@@ -16,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Transform
 from heard import Listener, status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
@@ -32,7 +33,7 @@ from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.common.clouds import read_map_cloud, read_refused
 from poam_ros.ros.common.messages import read_report, write_odometry, write_range
-from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH, SENSOR_READ
+from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
@@ -470,21 +471,15 @@ def test_a_pause_ends_when_its_planner_dies(ros, eventually):
     eventually(lambda: mapper.session.samples == 5)
 
 
-def test_every_ping_sent_is_counted(pair, eventually):
-    """Also those dropped from a full queue, which the middleware does not report."""
+def test_messages_that_the_middleware_has_lost_are_reported(pair, eventually, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "poam_ros.ros.common.qos.SubscriptionEventCallbacks",
+        lambda **given: made.append(given["message_lost"]) or SubscriptionEventCallbacks(**given),
+    )
     p = pair()
-    p.vehicle.ping(0)
-    eventually(lambda: p.front_end.ledger.received == 1)
-    busy, release, sent = threading.Event(), threading.Event(), 3 * SENSOR_READ.depth
-    timer = p.mapper.create_timer(0.01, lambda: (busy.set(), release.wait(LIMIT)))
-    assert busy.wait(LIMIT)
-    for stamp in range(sent):
-        p.vehicle.ping(stamp)
-    release.set()
-    p.mapper.destroy_timer(timer)
-    p.vehicle.ping(sent)  # its number tells of what was lost before it
-    lost = p.mapper._sensors
-    eventually(lambda: p.front_end.ledger.received + lost.lost["sonar/range"] == sent + 2)
-    assert lost.lost["sonar/range"] > 0
     status = partial(p.vehicle.heard.__getitem__, "status")
-    eventually(lambda: status() and int(status()[-1]["lost sonar/range"]) > 0)
+    for report, topic in zip(made, ("odom", "sonar/range"), strict=True):
+        p.mapper.in_turn(report, SimpleNamespace(total_count_change=3))
+        eventually(lambda name=topic: status() and int(status()[-1][f"lost {name}"]) == 3)
+    assert p.mapper._sensors.take_lost()[0].total() == 6

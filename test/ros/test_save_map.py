@@ -155,7 +155,9 @@ def test_callbacks_run_while_one_map_at_a_time_is_written(ring, eventually, tmp_
     assert first.result().success
 
 
-def test_deactivation_while_writing_is_survived(ring, eventually, tmp_path, monkeypatch):
+def test_the_end_of_the_node_while_writing_is_survived(
+    ros, ring, eventually, tmp_path, monkeypatch
+):
     p = ring(output=str(tmp_path))
     go, entered = threading.Event(), threading.Event()
 
@@ -167,11 +169,9 @@ def test_deactivation_while_writing_is_survived(ring, eventually, tmp_path, monk
     monkeypatch.setattr(saving, "save", slow)
     p.begin()
     eventually(entered.is_set)
-    p.mapper.executor.create_task(p.mapper.deactivate)
-    eventually(lambda: not p.mapper.active)
+    ros.end(p.mapper)
     go.set()
-    p.mapper.executor.create_task(p.mapper.activate)  # nobody answers after a failed callback
-    eventually(lambda: p.mapper.active)
+    eventually(lambda: all(thread.name != "save" for thread in threading.enumerate()))
 
 
 def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):
