@@ -1,4 +1,4 @@
-"""Kernels of the sparse models, as gpytorch kernels: attentive, RBF, Gibbs and deep."""
+"""Kernels of the sparse models, as gpytorch kernels: attentive and RBF."""
 
 from __future__ import annotations
 
@@ -245,69 +245,10 @@ class RBFKernel(ElevationKernel):
         return self.amplitude * (squared_distances(X1, X2) * rate).exp()
 
 
-class GibbsKernel(ElevationKernel):
-    """The Gibbs kernel, whose lengthscale l(x) depends on the place (Gibbs, 1997).
-
-    k(x, x') = alpha (2 l l' / (l^2 + l'^2))^(D/2) exp(-|x - x'|^2 / (l^2 + l'^2)). A network like
-    that of the Attentive Kernel gives l(x) between the two bounds.
-    """
-
-    def __init__(
-        self,
-        min_lengthscale: float,
-        max_lengthscale: float,
-        amplitude: float,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(amplitude)
-        self.min_lengthscale, self.max_lengthscale = min_lengthscale, max_lengthscale
-        self.network = tanh_network(2, 1, generator)
-
-    def lengthscale_at(self, X: Tensor) -> Tensor:
-        """l(x) [..., N]."""
-        assert self.network is not None
-        share = torch.sigmoid(self.network(X)).squeeze(-1)
-        return self.min_lengthscale + (self.max_lengthscale - self.min_lengthscale) * share
-
-    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
-        l1 = self.lengthscale_at(X1).unsqueeze(-1)
-        l2 = self.lengthscale_at(X2).unsqueeze(-2)
-        squares = l1.square() + l2.square()
-        prefactor = (2 * l1 * l2 / squares) ** (X1.shape[-1] / 2)
-        return self.amplitude * prefactor * (-squared_distances(X1, X2) / squares).exp()
-
-
-class DeepKernel(RBFKernel):
-    """Deep kernel learning (Wilson et al., 2016): an RBF kernel on x + g(x), g a network."""
-
-    def __init__(
-        self, lengthscale: float, amplitude: float, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__(lengthscale, amplitude)
-        self.network = tanh_network(2, 2, generator)
-
-    def features(self, X: Tensor) -> Tensor:
-        """The warped inputs x + g(x) [..., N, D]."""
-        assert self.network is not None
-        return X + self.network(X)
-
-    def lengthscale_at(self, X: Tensor) -> Tensor:
-        """The local lengthscale [N]: l over the root mean square stretch of the features."""
-        jacobian = torch.func.vmap(torch.func.jacrev(self.features))(X)
-        stretch = (jacobian.square().sum((-1, -2)) / X.shape[-1]).sqrt()
-        return self.lengthscale / stretch
-
-    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
-        F1 = self.features(X1)
-        return super()._covariance(F1, F1 if X2 is X1 else self.features(X2), base)
-
-
-#: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
+#: The kernels by name. RBF starts at the largest lengthscale, as published.
 KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
     "attentive": lambda o, generator: AttentiveKernel(
         *o.lengthscales, o.num_lengthscales, o.amplitude, generator
     ),
     "rbf": lambda o, _: RBFKernel(o.lengthscales[1], o.amplitude),
-    "gibbs": lambda o, generator: GibbsKernel(*o.lengthscales, o.amplitude, generator),
-    "deep": lambda o, generator: DeepKernel(o.lengthscales[1], o.amplitude, generator),
 }

@@ -60,9 +60,7 @@ MODELS: Table[ModelEntry] = Table(
     ModelEntry,
     {
         **{
-            name: ModelEntry(
-                partial(_sparse, name), SparseOptions, method.bounded_time, method.own_noise
-            )
+            name: ModelEntry(partial(_sparse, name), SparseOptions, method.bounded_time)
             for name, method in METHODS.items()
         },
         "nngp": ModelEntry(_neighbours, NeighbourOptions, own_noise=True),

@@ -82,15 +82,14 @@ def test_samples_keep_their_identity():
 
 
 QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
-#: Methods that take noise of single pings, quick.
-TAKING = {"poam": SMALL, "nngp": ModelSettings("nngp", MODELS["nngp"].options(**QUICK))}
+#: The method that takes noise of single pings, quick.
+NNGP = ModelSettings("nngp", MODELS["nngp"].options(**QUICK))
 
 
-@pytest.mark.parametrize("method", TAKING)
-def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
+def test_noise_of_single_pings_is_in_metres_and_weighs_them():
     (xy, z), (far_xy, _) = pings(300, 0), pings(30, 1)
     wrong = np.full(30, -10.0)
-    plain, noisy, told = (BathymetricMapper(WORKSPACE, TAKING[method]) for _ in range(3))
+    plain, noisy, told = (BathymetricMapper(WORKSPACE, NNGP) for _ in range(3))
     plain.update(xy, z)
     noisy.update(xy, z)
     told.update(xy, z)
@@ -103,15 +102,14 @@ def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
     assert (told.data.noise_std[300:] == 50.0).all() and np.isnan(told.data.noise_std[:300]).all()
     # The same in other units: the map scales with the elevations and their noise. By a power of
     # two, so that rounding is the same and decides nothing.
-    large = BathymetricMapper(WORKSPACE, TAKING[method])
+    large = BathymetricMapper(WORKSPACE, NNGP)
     large.update(xy, 8 * z)
     large.update(far_xy, 8 * wrong, noise_std=np.full(30, 400.0))
     np.testing.assert_allclose(large.predict(far_xy).mean, 8 * told.predict(far_xy).mean)
 
 
-@pytest.mark.parametrize("method", TAKING)
-def test_a_map_with_noise_of_single_pings_is_restored(method):
-    one, other = (BathymetricMapper(WORKSPACE, TAKING[method], seed) for seed in (0, 5))
+def test_a_map_with_noise_of_single_pings_is_restored():
+    one, other = (BathymetricMapper(WORKSPACE, NNGP, seed) for seed in (0, 5))
     std = np.where(np.arange(60) % 3 == 0, np.nan, 2.0)
     one.update(*pings(60, 0))
     one.update(*pings(60, 1), std)
@@ -136,14 +134,11 @@ def test_methods_without_own_noise_warn_once_and_ignore_it(caplog):
     at = pings(20, 9)[0]
     np.testing.assert_array_equal(given.predict(at).mean, bare.predict(at).mean)
     assert (given.data.noise_std == 5.0).all()
-    assert {name for name, row in MODELS.items() if row.own_noise} == {
-        "poam", "full", "pam", "nngp"
-    }  # fmt: skip
+    assert {name for name, row in MODELS.items() if row.own_noise} == {"nngp"}
 
 
-@pytest.mark.parametrize("method", TAKING)
-def test_no_noise_is_too_large(method):
-    mapper = BathymetricMapper(WORKSPACE, TAKING[method])
+def test_no_noise_is_too_large():
+    mapper = BathymetricMapper(WORKSPACE, NNGP)
     mapper.update(*pings(60, 0))
     at = pings(20, 9)[0]
     mapper.update(*pings(2, 1), np.array([1e9, 1e250]))

@@ -23,9 +23,7 @@ class SparseOptions(Settings):
 
     prefix = "sparse"
 
-    kernel: str = setting(
-        "attentive", "Covariance function", choices=("attentive", "rbf", "gibbs", "deep")
-    )
+    kernel: str = setting("attentive", "Covariance function", choices=("attentive", "rbf"))
     num_inducing: int = setting(500, "Maximum number of inducing inputs", minimum=2, maximum=10_000)
     minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
     steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
@@ -82,7 +80,6 @@ class Method:
     train_first: update q(u) after the M-step. Otherwise the E-step comes before the M-step, as in
         the paper's variational EM.
     constant_time: whether an update costs the same whatever the number of data so far.
-    own_noise: whether a ping's own noise is taken into account; otherwise it is refused.
     """
 
     select: str
@@ -92,7 +89,6 @@ class Method:
     learns: frozenset[str] = frozenset()
     train_first: bool = False
     constant_time: bool = True
-    own_noise: bool = False
 
     @property
     def bounded_time(self) -> bool:
@@ -105,9 +101,9 @@ _Z, _Q, _ZQ = frozenset({"Z"}), frozenset({"q"}), frozenset({"Z", "q"})
 #: The rows of the paper's tables, figures and appendix, by name.
 METHODS: dict[str, Method] = {
     # The paper's method, with all data in its terms (FULL) and in its choice of Z too (PAM)
-    "poam": Method("pivoted_from_old_and_new", "update_poam", own_noise=True),
-    "full": Method("pivoted_from_old_and_new", "update_full", constant_time=False, own_noise=True),
-    "pam": Method("pivoted_from_all", "update_full", constant_time=False, own_noise=True),
+    "poam": Method("pivoted_from_old_and_new", "update_poam"),
+    "full": Method("pivoted_from_old_and_new", "update_full", constant_time=False),
+    "pam": Method("pivoted_from_all", "update_full", constant_time=False),
     # Batch methods, fitted again with every batch
     "sgpr": Method(
         "pivoted_from_all", "update_full", "collapsed_elbo", train_first=True, constant_time=False

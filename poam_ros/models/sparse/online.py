@@ -41,7 +41,6 @@ class ResolvedMethod:
     train: Train
     learns: frozenset[str]
     train_first: bool
-    own_noise: bool
 
     @classmethod
     def of(cls, method: Method) -> ResolvedMethod:
@@ -53,7 +52,6 @@ class ResolvedMethod:
             getattr(training, method.train),
             method.learns,
             method.train_first,
-            method.own_noise,
         )
 
 
@@ -133,14 +131,14 @@ class OnlineSparseGP:
         """One epoch: choose Z, update q(u), then take training steps; ``enough`` may end them.
 
         Raises:
-            ValueError: the data have noise of their own, which the method does not support.
+            ValueError: the data have noise of their own, which sparse models do not support.
             CholeskyError: a matrix is not positive definite. After any exception the model is as
                 before the call.
         """
-        if new.noise is not None and not self.method.own_noise:
+        if new.noise is not None:
             raise ValueError(
-                "OnlineSparseGP.update: expected a Dataset without noise, which this method does "
-                "not support"
+                "OnlineSparseGP.update: expected a Dataset without noise of its own, which "
+                "sparse models do not support"
             )
         before = self.state()
         self.model.reset_jitter()

@@ -16,7 +16,7 @@ from ..linalg import add_jitter
 from .bounds import PreviousPosterior, marginal_likelihood_loss, online_elbo_loss
 from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
-from .variational import cross_covariance, weighted_terms
+from .variational import cross_covariance
 
 #: L-BFGS-B has converged when an iteration improves the loss by less than this, relatively.
 CONVERGED = 1e-5
@@ -32,11 +32,7 @@ def minibatch_elbo(step: MStep) -> Tensor:
     model, batch = step.model, step.draw()
     assert model.q is not None
     Kuu, Kuf, kff = step.covariances(batch.X)
-    noise, rest = model.noise, (model.q, len(step.data), model.factorise)
-    if batch.noise is None:
-        return elbo_loss(Kuu, Kuf, kff, noise, batch.y, *rest)
-    pings = weighted_terms(batch, Kuf, kff, noise)
-    return elbo_loss(Kuu, pings.Kuf, pings.kff, noise, pings.y, *rest) + pings.loss
+    return elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(step.data), model.factorise)
 
 
 def whitened_elbo(step: MStep) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,47 +13,6 @@ from ..data import Dataset
 from ..linalg import Factor, add_jitter, reversed_cholesky, solve_posdef, symm, trsm, whitened
 from .inducing import Inducing
 from .model import Posterior, SparseGP
-
-#: Terms whose pings have own noise are recomputed when the learned noise variance has changed by
-#: this factor, for at most this many pings.
-STALE_FACTOR, MAX_RECOMPUTED = 1.5, 20_000
-
-
-class WeightedTerms(NamedTuple):
-    """Targets [N], covariances [M, N] and variances [N] of pings, each weighted, and
-    what this adds to the mean loss."""
-
-    y: Tensor
-    Kuf: Tensor
-    kff: Tensor
-    loss: Tensor
-
-
-def weighted_terms(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> WeightedTerms:
-    """The terms of a batch, weighted so that its noise becomes the learned noise (a scalar).
-
-    Differentiable in everything but the targets.
-    """
-    assert batch.noise is not None
-    w = noise / (noise + batch.noise)
-    root = w.sqrt()
-    return WeightedTerms(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
-
-
-def weighted(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Kuf D^-1/2 [M, N] and D^-1/2 y [N], D = (noise + own noise) / noise; Kuf, y without any."""
-    if batch.noise is None:
-        return Kuf, batch.y
-    root = (noise / (noise + batch.noise)).sqrt()
-    return Kuf * root, batch.y * root
-
-
-def stale(noise: Tensor, weighed_at: Tensor | None, data: Dataset) -> bool:
-    """Whether terms weighted at a noise variance must be recomputed from all data."""
-    if weighed_at is None or len(data) > MAX_RECOMPUTED:
-        return False
-    return bool((noise / weighed_at).log().abs().exp() > STALE_FACTOR)
-
 
 #: Samples per block when terms are summed over all data.
 CHUNK = 2048
@@ -90,9 +49,6 @@ class EpochState:
     Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
     pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is q(u) without its prior, as pseudo data
     (SSGP). None if q(u) was learned.
-
-    weighed_at: the noise variance at which pings with own noise were weighted in the terms (see
-    ``weighted``); None if no ping has own noise.
     """
 
     Z: Tensor
@@ -100,7 +56,6 @@ class EpochState:
     factor: Factor
     terms: DataTerms | None = None
     pseudo: DataTerms | None = None
-    weighed_at: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -173,22 +128,16 @@ def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
 def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """POAM (Sec. IV-C): project the old data terms, add the new ones, solve in closed form.
 
-    The terms are independent of the learned noise. Only the weights of pings with own noise depend
-    on it (``weighted``): when it has changed too much, the terms are recomputed from all data.
+    The terms are independent of the learned noise.
     """
-    old, inducing, noise = given.old, given.inducing, model.noise.detach()
-    weighed_at = None if old is None else old.weighed_at
-    if stale(noise, weighed_at, given.data):
-        return update_full(model, given)
-    terms = DataTerms.of(*weighted(given.new, inducing.Kuf, noise))
+    old, inducing = given.old, given.inducing
+    terms = DataTerms.of(inducing.Kuf, given.new.y)
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
-    q, pseudo = closed_form(factor, terms, noise, model)
-    if weighed_at is None and given.new.noise is not None:
-        weighed_at = noise
-    return EpochState(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
+    q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
+    return EpochState(inducing.Z, Kuu, factor, terms, pseudo), q
 
 
 def update_poam_first_twice(
@@ -241,12 +190,12 @@ def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, P
     parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
     terms = None
     for part in parts:
-        new = DataTerms.of(*weighted(data[part], kernel.forward(Z, data.X[part]), noise))
+        new = DataTerms.of(kernel.forward(Z, data.X[part]), data.y[part])
         terms = new if terms is None else terms + new
     assert terms is not None
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, noise, model)
-    return EpochState(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
+    return EpochState(Z, Kuu, factor, terms, pseudo), q
 
 
 def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:

@@ -1,13 +1,14 @@
-"""POAM equals collapsed SGPR, and itself in one batch; the exact GP: ``test_own_noise``."""
+"""POAM equals collapsed SGPR, itself in one batch, and the exact GP."""
 
 import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from problems import make_kernel, make_online, numpy_kernel, scattered, set_options
+from problems import XS, M, make_kernel, make_online, numpy_kernel, scattered, set_options
 
 from poam_ros.models.data import Dataset
 from poam_ros.models.sparse.inducing import Inducing
+from poam_ros.models.sparse.methods import METHODS
 
 JITTER = 1e-6
 
@@ -114,3 +115,41 @@ def test_it_learns_shorter_lengthscales_on_the_rough_side():
         smooth = online.model.kernel.lengthscale_at(left)
     assert rough.mean() < 0.8 * smooth.mean()
     assert 0.005 < online.model.noise.item() < 0.03
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("method", ["poam", "full", "pam"])
+def test_with_inducing_inputs_at_the_data_it_is_the_exact_gp(method, batches):
+    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
+    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
+    X = torch.cartesian_prod(axis, axis)[
+        torch.randperm(49, generator=torch.Generator().manual_seed(0))
+    ]
+    data = Dataset(X, torch.sin(3 * X[:, 0]) + X[:, 1])
+    kernel, noise = make_kernel(), 0.01
+    kernel.lengthscales.mul_(0.6)
+    online = make_online(49, method=method, kernel=kernel, noise=noise, jitter=0.0)
+    for part in torch.arange(49).chunk(batches):
+        online.update(data[part])
+    assert len(online.support) == 49
+    K = numpy_kernel(kernel, X.numpy(), X.numpy())
+    K += noise * np.eye(49)
+    Ks = numpy_kernel(kernel, X.numpy(), XS.numpy())
+    mean = Ks.T @ np.linalg.solve(K, data.y.numpy())
+    covariance = numpy_kernel(kernel, XS.numpy(), XS.numpy()) - Ks.T @ np.linalg.solve(K, Ks)
+    ours = online.predict(XS, noise=False)
+    np.testing.assert_allclose(ours.mean, mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours.variance, covariance.diagonal(), rtol=0, atol=1e-6)
+    for noisy in (False, True):
+        expected = covariance + noisy * noise * np.eye(len(XS))
+        np.testing.assert_allclose(online.covariance(XS, noise=noisy), expected, rtol=0, atol=1e-6)
+    assert torch.equal(online.predict(XS).variance, ours.variance + online.model.noise)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_of_single_pings_is_refused_and_nothing_changes(method):
+    online, data = make_online(M, method=method), scattered(6, 1)
+    online.update(scattered(30, 0))
+    with pytest.raises(ValueError, match="sparse models do not support"):
+        online.update(Dataset(data.X, data.y, torch.full((6,), 0.1).double()))
+    assert len(online.data) == 30

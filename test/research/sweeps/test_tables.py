@@ -109,8 +109,8 @@ def test_special_characters_are_escaped(tmp_path):
 
 
 def test_labels():
-    names = ["poam", "ssgp++", "poam-z-opt", "poam:rbf", "poam:attentive", "ovc:deep", "mine:IDW"]
-    labels = ["POAM", "SSGP++", "POAM-Z-OPT", "POAM (RBF)", "POAM (AK)", "OVC (Deep)", "mine:IDW"]
+    names = ["poam", "ssgp++", "poam-z-opt", "poam:rbf", "poam:attentive", "ovc:other", "mine:IDW"]
+    labels = ["POAM", "SSGP++", "POAM-Z-OPT", "POAM (RBF)", "POAM (AK)", "OVC (Other)", "mine:IDW"]
     assert [method_label(name) for name in names] == labels
 
 
