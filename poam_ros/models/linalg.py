@@ -7,22 +7,20 @@ adds more and reports how much.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 import torch
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from ..core.errors import CholeskyError
 from .native import attentive as native
 
-#: Type of a routine's integer result.
-Info = ctypes.c_int
+# SciPy's routines take matrices by columns. A contiguous tensor is its transpose by columns, so a
+# lower triangle is their upper one (their default), and products change sides.
 
 
 def trsm(L: Tensor, B: Tensor, transposed: bool = False, right: bool = False) -> Tensor:
@@ -31,27 +29,23 @@ def trsm(L: Tensor, B: Tensor, transposed: bool = False, right: bool = False) ->
     if not _supported(L, B):
         A = L.mT if transposed else L
         return torch.linalg.solve_triangular(A, B, upper=transposed, left=not right)
-    solution, L, (rows, columns) = _copy(B), L.contiguous(), B.shape
-    how = (b"L" if right else b"R"), b"U", (b"T" if transposed else b"N"), b"N"
-    call("dtrsm", *how, columns, rows, 1.0, L, len(L), solution, columns)
-    return solution
+    how = {"side": 0 if right else 1, "trans_a": int(transposed)}
+    return _tensor(blas.dtrsm(1.0, _matrix(L), _matrix(B), **how))
 
 
 def trmm(B: Tensor, L: Tensor) -> Tensor:
     """B L [K, M] for a lower triangular L [M, M]."""
     if not _supported(B, L):
         return B @ L.tril()
-    product, L, (K, M) = _copy(B), L.contiguous(), B.shape
-    call("dtrmm", b"L", b"U", b"N", b"N", M, K, 1.0, L, M, product, M)
-    return product
+    return _tensor(blas.dtrmm(1.0, _matrix(L), _matrix(B)))
 
 
 def trmm_unit_(L: Tensor, B: Tensor) -> Tensor:
     """L^T B [M, N] for a lower triangular L [M, M] with unit diagonal; overwrites B."""
-    if not (_supported(L, B) and L.is_contiguous() and B.is_contiguous()):
+    if not (_supported(L, B) and B.is_contiguous()):
         return B.copy_(L.mT @ B)
-    M, N = B.shape
-    call("dtrmm", b"R", b"U", b"T", b"U", N, M, 1.0, L, M, B, N)
+    how = {"side": 1, "trans_a": 1, "diag": 1, "overwrite_b": 1}
+    blas.dtrmm(1.0, _matrix(L), _matrix(B), **how)
     return B
 
 
@@ -59,10 +53,7 @@ def symm(A: Tensor, B: Tensor) -> Tensor:
     """A B [M, N] for a symmetric A [M, M]."""
     if not _supported(A, B):
         return (A.tril() + A.tril(-1).mT) @ B
-    A, B = A.contiguous(), B.contiguous()
-    product, (M, N) = torch.empty_like(B), B.shape
-    call("dsymm", b"R", b"U", N, M, 1.0, A, M, B, N, 0.0, product, N)
-    return product
+    return _tensor(blas.dsymm(1.0, _matrix(A), _matrix(B), side=1))
 
 
 def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
@@ -70,10 +61,10 @@ def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
     if not _supported(A):
         square = alpha * (A @ A.mT)
         return square if onto is None else onto.add_(square)
-    A, (M, K) = A.contiguous(), A.shape
-    C = A.new_empty(M, M) if onto is None else onto
-    call("dsyrk", b"U", b"T", M, K, alpha, A, K, 0.0 if onto is None else 1.0, C, M)
-    return C
+    if onto is None:
+        return _tensor(blas.dsyrk(alpha, _matrix(A), trans=1))
+    blas.dsyrk(alpha, _matrix(A), 1.0, _matrix(onto), trans=1, overwrite_c=1)
+    return onto
 
 
 def syr2k(
@@ -84,10 +75,10 @@ def syr2k(
         product = alpha * (A @ B.mT)
         double = product + product.mT
         return double if onto is None else onto.mul_(beta).add_(double)
-    A, B, (M, K) = A.contiguous(), B.contiguous(), A.shape
-    C = A.new_empty(M, M) if onto is None else onto
-    call("dsyr2k", b"U", b"T", M, K, alpha, A, K, B, K, 0.0 if onto is None else beta, C, M)
-    return C
+    if onto is None:
+        return _tensor(blas.dsyr2k(alpha, _matrix(A), _matrix(B), trans=1))
+    blas.dsyr2k(alpha, _matrix(A), _matrix(B), beta, _matrix(onto), trans=1, overwrite_c=1)
+    return onto
 
 
 def sygst(A: Tensor, L: Tensor) -> Tensor:
@@ -95,82 +86,41 @@ def sygst(A: Tensor, L: Tensor) -> Tensor:
     if not _supported(L, A):
         half = trsm(L, A.tril() + A.tril(-1).mT)
         return trsm(L, half.mT)
-    result, L, M = _copy(A), L.contiguous(), len(L)
-    call("dsygst", 1, b"U", M, result, M, L, M, Info())
-    return result
+    return _tensor(lapack.dsygst(_matrix(A), _matrix(L))[0])
 
 
 def potrf(A: Tensor) -> Tensor | None:
     """Lower L [M, M] with A = L L^T; None if A is not positive definite."""
     if _supported(A):
-        L, info = _copy(A), Info()
-        call("dpotrf", b"U", len(L), L, len(L), info)
-        found = info.value
-        L.tril_()
+        factor, failed = lapack.dpotrf(_matrix(A), clean=1)
+        L = _tensor(factor)
     else:
         L, code = torch.linalg.cholesky_ex(A)
-        found = int(code.item())
+        failed = int(code.item())
     # Any non-finite entry of A reaches the diagonal.
-    return L if found == 0 and bool(L.diagonal().isfinite().all()) else None
+    return L if not failed and bool(L.diagonal().isfinite().all()) else None
 
 
 def potri(L: Tensor) -> Tensor:
     """(L L^T)^-1 [M, M] for a lower triangular L [M, M]."""
     if not _supported(L):
         return torch.cholesky_inverse(L)
-    inverse, M = _copy(L), len(L)
-    call("dpotri", b"U", M, inverse, M, Info())
-    return inverse
-
-
-def pstrf(A: Tensor, tolerance: float) -> Tensor:
-    """The pivots, in order, of a positive semi-definite A [M, M], at least one.
-
-    Ends when the largest remaining diagonal entry falls below the tolerance. Runs on the CPU: torch
-    has no such routine.
-    """
-    M, A_cpu = len(A), _copy(A.detach().cpu())
-    pivots, rank = torch.empty(M, dtype=torch.int32), Info()
-    work = A_cpu.new_empty(2 * M)
-    call("dpstrf", b"U", M, A_cpu, M, pivots, rank, tolerance, work, Info())
-    return (pivots[: max(1, rank.value)].to(torch.int64) - 1).to(A.device)
-
-
-def call(name: str, *arguments: bytes | int | float | Tensor | ctypes.c_int) -> None:
-    """Call a routine by its Fortran name. Tensors must be contiguous; results overwrite them."""
-    _routine(name)(*map(_reference, arguments))
+    return _tensor(lapack.dpotri(_matrix(L))[0])
 
 
 def _supported(*tensors: Tensor) -> bool:
-    """Whether ``call`` accepts these tensors."""
+    """Whether SciPy's routines accept these tensors."""
     return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
 
 
-def _copy(A: Tensor) -> Tensor:
-    return A.clone(memory_format=torch.contiguous_format)
+def _matrix(A: Tensor) -> np.ndarray:
+    """The transpose of A, by columns and without a copy of a contiguous A."""
+    return A.detach().contiguous().numpy().T
 
 
-def _reference(argument: bytes | int | float | Tensor | ctypes.c_int) -> object:
-    if isinstance(argument, Tensor):
-        return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, bytes):
-        return ctypes.c_char_p(argument)
-    if isinstance(argument, float):
-        return ctypes.byref(ctypes.c_double(argument))
-    return ctypes.byref(argument if isinstance(argument, ctypes.c_int) else Info(argument))
-
-
-@cache
-def _routine(name: str) -> Callable[..., None]:
-    tables = (cython_blas.__pyx_capi__, cython_lapack.__pyx_capi__)
-    capsule = next(table[name] for table in tables if name in table)
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return ctypes.CFUNCTYPE(None)(address)
+def _tensor(A: np.ndarray) -> Tensor:
+    """The transpose of a matrix by columns, as a tensor."""
+    return torch.from_numpy(A.T)
 
 
 #: Extra jitter tried in turn, relative to the mean of the diagonal.
@@ -292,8 +242,11 @@ def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:
     Returns:
         At most ``rank`` distinct row indices [M], in the order of choice; at least one.
     """
-    # LAPACK's pstrf factorises to the end; its first pivots do not depend on that.
-    return pstrf(K, tolerance)[:rank]
+    # On the CPU: torch has no such routine. It factorises to the end; its first pivots do not
+    # depend on that.
+    _, pivots, found, _ = lapack.dpstrf(K.detach().cpu().numpy(), tol=tolerance)
+    chosen = torch.from_numpy(pivots[: max(1, min(found, rank))].astype(np.int64) - 1)
+    return chosen.to(K.device)
 
 
 def conditional_draws(covariance: Tensor, known: Tensor, generator: torch.Generator) -> Tensor:

@@ -38,6 +38,12 @@ def test_pivots_are_the_greedy_ones(rank):
     assert pivoted_cholesky(K, rank, 1e-5).tolist() == expected
 
 
+def test_pivots_go_down_the_remaining_diagonal():
+    A = torch.diag(torch.tensor([1.0, 4.0, 1e-9, 3.0])).double()
+    assert pivoted_cholesky(A, 4, 1e-3).tolist() == [1, 3, 0]
+    assert pivoted_cholesky(1e-9 * A, 4, 1e-3).tolist() == [1]
+
+
 def test_stops_early_when_nothing_is_left():
     kernel = make_kernel()
     X = scattered(300, 1).X * 0.05
