@@ -180,11 +180,6 @@ def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
     return mirrored_(sygst(A_lower, L))
 
 
-def mirrored(A_lower: Tensor) -> Tensor:
-    """The symmetric matrix [M, M] with this lower triangle."""
-    return mirrored_(A_lower.clone(memory_format=torch.contiguous_format))
-
-
 def mirrored_(A: Tensor) -> Tensor:
     """A [M, M] with its lower triangle copied to the upper one, in place."""
     if native.mirror(A):

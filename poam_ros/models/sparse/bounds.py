@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ..linalg import add_jitter, cholesky, mirrored, potri, symm, syr2k, syrk, trmm, trsm, whitened
-from .objectives import Factorise
+from ..linalg import add_jitter, cholesky, trsm
+from .objectives import Factorise, differentiable_cholesky
 from .variational import EpochState
 
 
@@ -68,83 +68,26 @@ def online_elbo_loss(
                - tr(Kff - Qff) / s2 - tr(P (K_u'u' - Q_u'u')) + log|K'|/|S'| - m'^T S'^-1 m'
     Constants are included: while Z and the hyperparameters stay the same, the ELBOs of the epochs
     sum to that of all data. All matrices stay positive definite, because P is never computed as a
-    difference of inverses. Arguments as of ``elbo_loss``, with all new data instead of a
-    mini-batch; also differentiable in Kuo and Koo.
+    difference of inverses, and A = L (I + D) L^T is factorised whitened, Kuu = L L^T. Arguments as
+    of ``elbo_loss``, with all new data instead of a mini-batch; differentiable in all but y.
 
     Raises:
         CholeskyError: Kuu is not positive definite.
     """
-    at_old = (None, None, None) if old is None else old
-    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, *at_old, factorise)
-
-
-class _Collapsed(torch.autograd.Function):
-    """The loss and its gradient in closed form.
-
-    With b = A^-1 c, T = A - Kuu and Y = (Kuu^-1 - A^-1 - b b^T) / 2:
-      dKuu = Y + Kuu^-1 / 2 - Kuu^-1 A Kuu^-1 / 2,  dKuf = (2 Y Kuf + b y^T) / s2,
-      dK_uu' = 2 Y K_uu' P + b (S'^-1 m')^T,  dK_u'u' = -P / 2.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        Kuu: Tensor,
-        Kuf: Tensor,
-        kff: Tensor,
-        noise: Tensor,
-        y: Tensor,
-        Kuo: Tensor | None,
-        Koo: Tensor | None,
-        old: PseudoData | None,
-        factorise: Factorise,
-    ) -> Tensor:
-        N, s2 = len(y), noise.item()
-        L = factorise(Kuu, "Kuu of the M-step").L
-        Kuf_y = Kuf @ y
-        T, c = syrk(Kuf, 1 / s2), Kuf_y / noise
-        elbo = -N * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
-        if old is not None:
-            assert Kuo is not None and Koo is not None
-            H = trsm(old.L, Kuo.mT)
-            WH = symm(old.W, H)
-            T = syr2k(H.mT, WH.mT, 0.5, onto=T)
-            c = c + H.mT @ old.w
-            elbo = elbo - (old.P * Koo).sum() + old.constant
-        D = whitened(L, T)
-        trace = D.diagonal().sum()
-        D = add_jitter(D, 1.0)  # L^-1 A L^-T
-        LD = factorise(D, "I + L^-1 T L^-T").L
-        LA = trmm(L, LD)
-        z = trsm(LA, c.unsqueeze(-1))
-        logdet = 2 * LD.diagonal().log().sum()
-        elbo = 0.5 * (elbo - logdet + z.square().sum() + trace)
-
-        b = trsm(LA, z, transposed=True).squeeze(-1)
-        Ki = potri(L)
-        Y = 0.5 * mirrored((Ki - potri(LA)).addr_(b, b, alpha=-1))
-        KiAKi = syrk(trsm(L, LD, transposed=True))
-        dKuu = Y + 0.5 * mirrored(Ki - KiAKi)
-        YKuf = symm(Y, Kuf)
-        dKuf = torch.addr(2 * YKuf, b, y) / noise
-        fit = y.square().sum() + kff.sum() - 2 * (YKuf * Kuf).sum() - 2 * b @ Kuf_y
-        dnoise = 0.5 * (fit / noise - N) / noise
-        dKuo = dKoo = None
-        if old is not None:
-            right = torch.addr(2 * symm(Y, WH.mT), b, old.w)
-            dKuo = trsm(old.L, right, right=True)
-            dKoo = -0.5 * old.P
-        ctx.save_for_backward(dKuu, dKuf, (-0.5 / noise).expand(N), dnoise, dKuo, dKoo)
-        ctx.count = N
-        return -elbo / N
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        scale = -G / ctx.count
-        gradients = (None if saved is None else scale * saved for saved in ctx.saved_tensors)
-        dKuu, dKuf, dkff, dnoise, dKuo, dKoo = gradients
-        return dKuu, dKuf, dkff, dnoise, None, dKuo, dKoo, None, None
+    solve, N = partial(torch.linalg.solve_triangular, upper=False), len(y)
+    L = differentiable_cholesky(Kuu, factorise, "Kuu of the M-step")
+    V = solve(L, Kuf)
+    D, c = V @ V.mT / noise, V @ y / noise
+    elbo = -N * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
+    if old is not None:
+        H = solve(old.pseudo.L, solve(L, old.Kuo).mT)
+        D, c = D + H.mT @ old.pseudo.W @ H, c + H.mT @ old.pseudo.w
+        elbo = elbo - (old.pseudo.P * old.Koo).sum() + old.pseudo.constant
+    trace = D.diagonal().sum()
+    LD = differentiable_cholesky(add_jitter(D, 1.0), factorise, "I + D of the M-step")
+    z = solve(LD, c.unsqueeze(-1))
+    logdet = 2 * LD.diagonal().log().sum()
+    return -0.5 * (elbo - logdet + z.square().sum() + trace) / N
 
 
 def _congruent(W: Tensor, L: Tensor) -> Tensor:
@@ -162,25 +105,8 @@ def marginal_likelihood_loss(
     Raises:
         CholeskyError: Kff + s2 I is not positive definite.
     """
-    return _Exact.apply(Kff, noise, y, factorise)
-
-
-class _Exact(torch.autograd.Function):
-    """With V = Kff + s2 I and a = V^-1 y: dV = (V^-1 - a a^T) / 2."""
-
-    @staticmethod
-    def forward(ctx: Any, Kff: Tensor, noise: Tensor, y: Tensor, factorise: Factorise) -> Tensor:
-        N = len(y)
-        L = factorise(add_jitter(Kff, noise.item()), "Kff + noise").L
-        V = mirrored(potri(L))
-        a = V @ y
-        loss = y @ a + 2 * L.diagonal().log().sum() + N * math.log(2 * math.pi)
-        gradient = torch.addr(V, a, a, alpha=-1) / (2 * N)
-        ctx.save_for_backward(gradient)
-        return loss / (2 * N)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return G * gradient, G * gradient.diagonal().sum(), None, None
+    V = Kff + noise * torch.eye(len(y)).to(Kff)
+    L = differentiable_cholesky(V, factorise, "Kff + noise")
+    z = torch.linalg.solve_triangular(L, y.unsqueeze(-1), upper=False)
+    logdet = 2 * L.diagonal().log().sum()
+    return 0.5 * ((z.square().sum() + logdet) / len(y) + math.log(2 * math.pi))

@@ -67,11 +67,7 @@ def whitened_elbo_loss(
     Raises:
         CholeskyError: Kuu is not positive definite.
     """
-    extra = factorise(Kuu.detach(), "Kuu of the M-step").jitter
-    L, info = torch.linalg.cholesky_ex(add_jitter(Kuu, extra))
-    if info.item():
-        raise CholeskyError(f"Kuu of the M-step [{len(Kuu)} x {len(Kuu)}] is not positive definite")
-    R = root.tril()
+    L, R = differentiable_cholesky(Kuu, factorise, "Kuu of the M-step"), root.tril()
     A = torch.linalg.solve_triangular(L, Kuf, upper=False)
     v = kff - A.square().sum(0) + (R.mT @ A).square().sum(0)
     quadratic = ((y - A.mT @ m).square() + v).mean()
@@ -79,6 +75,19 @@ def whitened_elbo_loss(
     log_R = R.diagonal().abs().log().sum()
     kl = 0.5 * (R.square().sum() + m.square().sum() - len(m)) - log_R
     return fit + kl / num_data
+
+
+def differentiable_cholesky(A: Tensor, factorise: Factorise, name: str) -> Tensor:
+    """Lower Cholesky factor of A [M, M] with the extra jitter of ``factorise``, for autograd.
+
+    Raises:
+        CholeskyError: A is not positive definite.
+    """
+    extra = factorise(A.detach(), name).jitter
+    L, failed = torch.linalg.cholesky_ex(add_jitter(A, extra))
+    if failed.item():
+        raise CholeskyError(f"{name} [{len(A)} x {len(A)}] is not positive definite")
+    return L
 
 
 class _Elbo(torch.autograd.Function):
