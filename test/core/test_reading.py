@@ -2,12 +2,8 @@
 
 import gzip
 import io
-import json
-import resource
 import signal
 import sqlite3
-import subprocess
-import sys
 import tracemalloc
 import warnings
 import zipfile
@@ -34,9 +30,8 @@ from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.features import read_features
 from poam_ros.importers.levels import WaterLevels
-from poam_ros.importers.mavlink import read_mavlink
 from poam_ros.importers.raw import ReadOptions
-from poam_ros.importers.readers import find_reader, read_soundings
+from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.models.prior import read_prior
@@ -287,36 +282,6 @@ def test_a_command_reports_it_in_one_line(monkeypatch, tmp_path, capsys):
     assert len(said) == 2 and "bomb.mcap" in said[0] and "bomb.yaml" in said[1]
 
 
-def test_many_empty_chunks_are_a_bomb_too(small, tmp_path):
-    path = recording(tmp_path / "many.mcap", "ZSTD", chunks=40)
-    with pytest.raises(InputError, match=r"many\.mcap: what its chunks hold takes"):
-        list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
-
-
-@pytest.mark.parametrize("compression", ["ZSTD", "LZ4"])
-def test_a_chunk_with_a_false_size(small, tmp_path, compression):
-    path = recording(tmp_path / "lie.mcap", compression)
-    content = path.read_bytes()
-    begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
-    place = begin + 9 + 16  # behind the chunk's opcode, length and times
-    assert content[begin] == 6
-    assert SIZE < int.from_bytes(content[place : place + 8], "little") < 2 * SIZE
-    path.write_bytes(content[:place] + (1000).to_bytes(8, "little") + content[place + 8 :])
-    reach = ReadProgress()
-    assert list(bag_messages(path, frozenset({"/odom"}), reach)) == []
-    assert reach.torn
-
-
-def test_recordings_of_json_are_bounded_too(small, tmp_path):
-    path = recording(tmp_path / "bomb.mcap", "ZSTD", size=8 * MIB, encoding="json")
-    assert find_reader(path) == "recording"
-    with pytest.raises(InputError, match=rf"^\S*bomb\.mcap: a chunk takes 128 MiB.*{VARIABLE}"):
-        read_mavlink(path, ReadOptions())
-    path = recording(tmp_path / "long.mcap", "NONE", size=2 * MIB, encoding="json")
-    with pytest.raises(InputError, match=rf"^\S*long\.mcap: .*{VARIABLE}"):
-        read_mavlink(path, ReadOptions())
-
-
 #: Logs of which little takes much: of many messages, rows or cells.
 MANY = {
     "log.nmea": ("pynmeagps", b"$SDDPT,4.2,*7D\r\n" * 6000),
@@ -360,14 +325,6 @@ def test_long_cells_and_names_take_no_longer_than_their_length(not_for_ever):
 
 def test_rows_of_many_cells_are_few_at_a_time():
     assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
-
-
-@pytest.mark.slow
-def test_output_of_a_library_takes_no_memory(small, tmp_path):
-    pytest.importorskip("pymavlink")
-    (tmp_path / "log.bin").write_bytes(b"\xa3\x95\x80" + bytes(100_000))
-    with pytest.raises(InputError, match=r"log\.bin: expected positions"):
-        read_soundings(tmp_path / "log.bin")
 
 
 def test_a_tide_gauge_file_is_bounded(small, tmp_path):
@@ -416,138 +373,6 @@ COMPUTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMPUTED)
-def test_computed_rows_of_a_recording(small, tmp_path, name):
-    path = tmp_path / "bag.db3"
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT)")
-        db.execute("INSERT INTO topics VALUES (1, '/odom', 'nav_msgs/msg/Odometry')")
-        db.execute(COMPUTED[name])
-        if name == "column":
-            db.execute("INSERT INTO messages(topic_id, timestamp) VALUES (1, 0)")
-    with pytest.raises(InputError, match=r"bag\.db3: .*computed"):
-        list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
-
-
-def repeated(path, times):
-    """A recording whose chunk stands there ``times`` times."""
-    content = path.read_bytes()
-    begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
-    end = begin + 9 + int.from_bytes(content[begin + 1 : begin + 9], "little")
-    path.write_bytes(content[:begin] + times * content[begin:end] + content[end:])
-    return path
-
-
-def bombs(folder):
-    """The files of the trial, at their size, with the command that reads each."""
-    for size in (40, 66):  # MiB; alone a chunk of 40 is allowed
-        path = recording(folder / f"chunks-{size}.mcap", "ZSTD", size=size * MIB)
-        yield repeated(path, 6600 // size), ["map", path]
-    for number in (20 * 2**27, 7 * 2**37):
-        path = archive(folder / f"asks-{number}.npz", elevation=array_file((number,)))
-        yield path, ["run", "--terrain", path]
-    path = archive(
-        folder / "holds.npz", elevation=array_file((1100 * 2**17,), content=bytes(1100 * MIB))
-    )
-    yield path, ["run", "--terrain", path]
-    for name in ("lists", "merges", "long"):
-        path = folder / f"{name}.yaml"
-        path.write_text(ALIASES[name])
-        yield path, ["benchmark", path]
-    for path, begin in (
-        (folder / "endless.csv", b"x,y,z\n" + b"1" * 70_000),
-        (folder / "endless.geojson", b'{"type": "FeatureCollection", ' + b" " * 70_000),
-        (folder / "endless.gpx", b"<?xml version='1.0'?><gpx>"),
-        (folder / "wide.csv", b"x,y,z\n" + b"1,2,3\n" * 100 + (b"1," * 30_000 + b"\n") * 3000),
-    ):
-        size = 8 * 2**30 if "endless" in path.name else len(begin)
-        yield sparse(path, begin, size), ["map", path]
-    for name, begin in LOGS.items():
-        path = folder / name
-        path.write_bytes(begin)
-        yield path, ["map", path]
-    (folder / "m").mkdir()
-    yield sparse(folder / "m" / "pings.journal", b"", 8 * 2**30), ["map", folder / "m"]
-    for name, text in AREAS.items():
-        path = folder / name
-        path.write_text(text)
-        yield (
-            path,
-            [
-                "waypoints",
-                folder / "out.plan",
-                "--origin",
-                "47",
-                "8",
-                "--set",
-                f"areas.file={path}",
-            ],
-        )
-    yield terrain_of_a_large_block(folder / "block.tif"), ["run", "--terrain", folder / "block.tif"]
-    path = folder / "N00E000.hgt.gz"
-    with gzip.open(path, "wb", 1) as file:
-        for _ in range(2000):
-            file.write(bytes(MIB))
-    yield path, ["run", "--terrain", path]
-    path = folder / "view.gpkg"
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("CREATE TABLE gpkg_contents(table_name TEXT)")
-        db.execute("INSERT INTO gpkg_contents VALUES ('messages')")
-        db.execute(COMPUTED["view"])
-    yield path, ["map", path]
-
-
-ENTITIES = (
-    "<!DOCTYPE x [<!ENTITY a0 'ha'>"
-    + "".join(f"<!ENTITY a{n + 1} '{10 * f'&a{n};'}'>" for n in range(12))
-    + "]>"
-)
-LOGS = {
-    "cells.csv": b"x,y,z\n" + (b'1,2,"' + b"1." * 30_000 + b'"\n') * 200,
-    "quote.csv": b'x,y,z\n1,2,"' + b"1,2,3\n" * 2_000_000,
-    "entities.gpx": f"<?xml version='1.0'?>{ENTITIES}<gpx><wpt lat='1' lon='2'><name>&a12;</name>"
-    "</wpt></gpx>".encode(),
-    "lengths.tlog": (bytes(8) + b"\xfd\xff" + bytes(8)) * 400_000,
-    "lengths.bin": b"\xa3\x95\x80\x80\xff" + b"\xa3\x95\x80" * 20_000_000,
-}
-AREAS = {
-    "entities.kml": f"<?xml version='1.0'?>{ENTITIES}<kml><name>&a12;</name></kml>",
-    "deep.plan": '{"mission": ' + "[" * 1_000_000,
-    "many.plan": '{"mission": [' + "[]," * 30_000_000 + "[]]}",
-    "deep.geojson": '{"features": ' + "[" * 1_000_000,
-}
-
-
-#: A command, whose peak of memory (kB) it prints.
-MEASURED = """
-import sys
-from pathlib import Path
-from poam_ros.app.cli import main
-status = main(sys.argv[1:])
-print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-sys.exit(status)
-"""
-
-
-@pytest.mark.soak
-def test_bombs_at_their_size(tmp_path):
-    """Each is refused in one line with exit status 2; of ``wide.csv`` when it has been read."""
-    for path, command in bombs(tmp_path):
-        given = [sys.executable, "-c", MEASURED, *map(str, command)]
-        given += ["--output", str(tmp_path / "out")] * (command[0] != "waypoints")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        done = subprocess.run(given, capture_output=True, text=True)
-        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-        said, peak = done.stderr.splitlines(), int(done.stdout.split()[-1]) / 1024
-        print(
-            f"{path.name}: {path.stat().st_size / 1e6:.4g} MB, peak {peak:.0f} MB, "
-            f"{seconds:.1f} s of CPU, {said[-1:]}"
-        )
-        assert peak < 1400 and seconds < 300, path
-        assert done.returncode == 2 and len(said) == 1 and path.name in said[0]
-        path.unlink()
-
-
 def test_no_text_in_a_table_is_a_formula(tmp_path):
     texts = ["=1+1", "+cmd", "-2+3", "@sum", "\ttab", "plain", "-12", "+1.5", "=a,b"]
     write_table(tmp_path / "t.csv", ("=name", "value"), [(text, -1.5) for text in texts])
@@ -556,23 +381,6 @@ def test_no_text_in_a_table_is_a_formula(tmp_path):
     assert rows[0] == "'=1+1,-1.5" and rows[-1] == '"\'=a,b",-1.5'
     cells = [row.strip('"')[0] for row in rows]
     assert cells == ["'", "'", "'", "'", "'", "p", "-", "+", "'"]
-
-
-def test_json_of_the_planner_is_bounded_too(small, tmp_path):
-    from poam_ros.core.files import read_json
-
-    path = tmp_path / "mission.json"
-    path.write_text(json.dumps({"a": "x" * 2 * MIB}))
-    with pytest.raises(InputError, match=r"mission\.json: expected a state"):
-        read_json(path, "a state")
-
-
-def test_the_json_of_a_checkpoint_is_bounded_too(small, tmp_path):
-    from poam_ros.journal.checkpoint import read_checkpoint
-
-    np.savez_compressed(tmp_path / "checkpoint.npz", **{"facts.json": np.array("[" + "[]," * MIB)})
-    with pytest.raises(InputError, match=r"its JSON takes 48 MiB of memory, expected at most 16"):
-        read_checkpoint(tmp_path)
 
 
 def test_foreign_files_are_compared_and_set_aside_in_little_memory(small, tmp_path):
