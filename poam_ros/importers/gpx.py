@@ -128,7 +128,7 @@ def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:
         )
     rows = [(i, *point) for i, point in enumerate(found.points) if name in point[2]]
     row, latitude, longitude, inside = zip(*rows, strict=True)
-    stamps = np.array([_stamp(each.get("time", "")) for each in inside], dtype=np.int64)
+    stamps = np.array([stamp_of(each.get("time", "")) for each in inside], dtype=np.int64)
     refused["no_depth"] += len(found.points) - len(rows)
     height = np.array([_metres(each[name], options.units) for each in inside])
     return RawSoundings(
@@ -160,8 +160,8 @@ def _float(text: str) -> float:
         return float("nan")
 
 
-def _stamp(text: str) -> int:
-    """A time in ns since 1970; 0 if unknown."""
+def stamp_of(text: str) -> int:
+    """A time in ISO 8601 as ns since 1970, UTC where it names no zone; 0 if it is none."""
     found = _TIME.match(text)
     if found is None:
         return 0

@@ -29,9 +29,9 @@ from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .candidates import DIFFERENT, EQUAL, UNKNOWN, Relation, at_times, compare
-from .columns import as_option
 from .logs import LAST, nothing_found
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
+from .questions import Answer, Unclear
 from .raw import RawSoundings, ReadOptions
 from .track import GAP
 
@@ -179,7 +179,7 @@ def _sonar(path: Path, sonars: Series, wanted: str) -> tuple[str, str]:
         if 20 * len(sonars[other]) > len(sonars[first]):
             relation = related(np.array(sonars[first]), np.array(sonars[other]))
             if relation.kind not in (EQUAL, UNKNOWN):
-                raise InputError(_question(path, {n: sonars[n] for n in (first, *others)}))
+                raise _question(path, {n: sonars[n] for n in (first, *others)})
     return first, f", as are {', '.join(others)}" if others else ""
 
 
@@ -200,7 +200,7 @@ def _named(sonars: Iterable[str]) -> str:
     return " or ".join(f"depth={name}" for name in sonars)
 
 
-def _question(path: Path, sonars: Series) -> str:
+def _question(path: Path, sonars: Series) -> Unclear:
     """Which of several sonars that contradict each other is the depth: the one that varies most is
     named first, since a lidar's height above the water hardly varies."""
     ranges = {name: np.array(each)[:, 1] for name, each in sonars.items()}
@@ -210,10 +210,9 @@ def _question(path: Path, sonars: Series) -> str:
         f"{name} ({ends[name][0]:.3g} to {ends[name][1]:.3g} m, {len(ranges[name])} readings)"
         for name in order
     )
-    first, *others = (f"--columns {as_option(depth=name)}" for name in order)
-    return (
-        f"{path}: expected one depth, got sonars that differ: {each}. Which is the depth? {first}, "
-        f"or {' or '.join(others)}"
+    text = f"{path}: expected one depth, got sonars that differ: {each}"
+    return Unclear(
+        text, [Answer(f"if {name} is the depth", {"columns": {"depth": name}}) for name in order]
     )
 
 

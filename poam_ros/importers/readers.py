@@ -25,6 +25,7 @@ from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
 from .questions import Unclear, as_words
 from .raw import Checked, RawSoundings, ReadOptions, place
+from .signalk import is_signalk, read_signalk
 from .tables import read_table
 
 log = logging.getLogger(__name__)
@@ -100,6 +101,9 @@ READERS: Table[ReaderEntry] = Table(
         ),
         "telemetry": ReaderEntry(
             read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry, LINK_OPTIONS
+        ),
+        "signalk": ReaderEntry(
+            read_signalk, "deltas of Signal K, values of InfluxDB", is_signalk, ("columns",)
         ),
         "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units", "columns")),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),

@@ -13,11 +13,14 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import rough_metres
 from .candidates import EQUAL, OFFSET, UNKNOWN, compare
-from .columns import as_option
+from .questions import Answer, Unclear
 from .track import DAY
 
 #: Kinds of sentences with positions and with depths, the preferred first; and those with the date.
-FIXES, DEPTHS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT", "DBK"), ("RMC", "ZDA")
+SENTENCES, SOUNDERS, DATES = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT", "DBK"), ("RMC", "ZDA")
+#: The same with those of Signal K.
+FIXES = (*SENTENCES, "position")
+DEPTHS = ("DBS", "belowSurface", "DPT", "DBT", "belowTransducer", "depth", "DBK", "belowKeel")
 #: Where the depths of a kind count from; DPT's with its offset, which is 0 or says the keel.
 SURFACE, TRANSDUCER, KEEL = "", "transducer", "keel"
 #: Talkers of one receiver of several satellite systems, which may change with what it receives.
@@ -36,9 +39,10 @@ T = TypeVar("T")
 
 
 class Fix(NamedTuple):
-    """A position: number of its sentence, time (s), latitude, longitude (degrees)."""
+    """A position: number of its sentence, or else its time; time (s), latitude, longitude
+    (degrees)."""
 
-    number: int
+    number: float
     time: float
     latitude: float
     longitude: float
@@ -51,9 +55,9 @@ class NmeaLog:
     ``torn``: the numbers of sentences whose depth is left out, and why."""
 
     fixes: dict[Key, list[Fix]] = field(default_factory=dict)
-    depths: dict[Key, list[tuple[int, float, float]]] = field(default_factory=dict)
+    depths: dict[Key, list[tuple[float, float, float]]] = field(default_factory=dict)
     dates: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
-    torn: dict[Key, list[tuple[int, str]]] = field(default_factory=dict)
+    torn: dict[Key, list[tuple[float, str]]] = field(default_factory=dict)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -70,7 +74,7 @@ def date_fixes(log: NmeaLog) -> bool:
     events.sort(key=lambda event: (event[0], np.isnan(event[2])))
     now = next((clock + day for _, clock, day in events if day == day), events[0][1])
     first = next((i for i, event in enumerate(events) if event[2] == event[2]), 0)
-    times: dict[int, float] = {}
+    times: dict[float, float] = {}
     back = now
     for number, clock, _ in reversed(events[:first]):
         back = times[number] = clock + DAY * round((back - clock) / DAY)
@@ -144,11 +148,11 @@ def _preferred(every: Mapping[Key, Sequence[Any]], kinds: Sequence[str]) -> Key:
     )
 
 
-def _two_receivers(path: Path, one: Key, two: Key, off: float) -> Exception:
-    names = [f"--columns {as_option(latitude=''.join(key))}" for key in (one, two)]
-    return InputError(
-        f"{path}: expected one receiver, got positions {off:.0f} m apart by {''.join(one)} and "
-        f"{''.join(two)}. Which is the boat's? {names[0]}, or {names[1]}"
+def _two_receivers(path: Path, one: Key, two: Key, off: float) -> Unclear:
+    names = ["".join(key) for key in (one, two)]
+    return Unclear(
+        f"{path}: expected one receiver, got positions {off:.0f} m apart by {' and '.join(names)}",
+        [Answer(f"if {name} is the boat's", {"columns": {"latitude": name}}) for name in names],
     )
 
 
@@ -269,9 +273,9 @@ def _sounder(log: NmeaLog, key: Key, fixes: list[Fix]) -> Sounder:
     if 2 * offset.sum() > len(depths) > offset.sum():  # the others count from elsewhere
         log.refused["no_offset"] += int((~offset).sum())
         depths = depths[offset]
-    from_surface = kind == "DBS" or (depths[:, 2] > 0).any()
+    from_surface = kind in ("DBS", "belowSurface") or (depths[:, 2] > 0).any()
     epoch = np.searchsorted([fix.number for fix in fixes], depths[:, 0])
-    origin = SURFACE if from_surface else KEEL if kind == "DBK" else TRANSDUCER
+    origin = SURFACE if from_surface else KEEL if kind in ("DBK", "belowKeel") else TRANSDUCER
     return Sounder(key, depths, epoch, origin)
 
 
@@ -295,9 +299,10 @@ def _check_same(path: Path, own: Sounder, other: Sounder) -> None:
         f"{f' below the {each.origin}' if each.origin else ' below the surface'})"
         for each in (first, second)
     )
-    raise InputError(
-        f"{path}: expected one depth, got {sizes}, which cannot both be right. Which is the depth? "
-        f"--columns {as_option(depth=first.name)}, or --columns {as_option(depth=second.name)}"
+    names = [each.name for each in (first, second)]
+    raise Unclear(
+        f"{path}: expected one depth, got {sizes}, which cannot both be right",
+        [Answer(f"if {name} is the depth", {"columns": {"depth": name}}) for name in names],
     )
 
 
@@ -320,7 +325,7 @@ def _chosen(path: Path, meaning: str, wanted: str, there: Mapping[Key, object]) 
     if not wanted:
         return None
     for key in there:
-        if wanted.upper() in ("".join(key), key[1]):
+        if wanted.upper() in ("".join(key).upper(), key[1].upper()):
             return key
     names = " or ".join(f"{meaning}={''.join(key)}" for key in there)
     raise InputError(f"{path}: --columns: expected {names}, got {meaning}={wanted}")

@@ -148,6 +148,41 @@ def gpx(path):
     return path
 
 
+def deltas(path):
+    """Signal K: two sources of the same depths, and other values."""
+    lines = []
+    for i in range(COUNT):
+        when = f"{BEGIN + timedelta(seconds=i):%Y-%m-%dT%H:%M:%S}.000Z"
+        place = {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}
+        for source, name, value in (
+            ("gps.1", "navigation.position", place),
+            ("n2k.35", "environment.depth.belowTransducer", float(DEPTH[i])),
+            ("n2k.36", "environment.depth.belowTransducer", float(DEPTH[i])),
+            ("n2k.35", "environment.water.temperature", 285.0),
+        ):
+            values = [{"path": name, "value": value}]
+            update = {"$source": source, "timestamp": when, "values": values}
+            lines.append(json.dumps({"context": "vessels.self", "updates": [update]}))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def influx(path):
+    """InfluxDB: a table for each field, with a header of its own."""
+    head = ",result,table,_time,_value,_field,_measurement,source"
+    every = (("lat", "navigation.position", LATITUDE), ("lon", "navigation.position", LONGITUDE),
+             ("value", "environment.depth.belowTransducer", DEPTH))  # fmt: skip
+    lines = []
+    for table, (field, name, values) in enumerate(every):
+        lines += ["#datatype,string,long,dateTime:RFC3339,double,string,string,string", head]
+        for i, value in enumerate(values.tolist()):
+            when = f"{BEGIN + timedelta(seconds=i):%Y-%m-%dT%H:%M:%SZ}"
+            lines.append(f",,{table},{when},{value!r},{field},{name},s")
+        lines.append("")
+    path.write_text("\r\n".join(lines), newline="")
+    return path
+
+
 def geojson(path):
     features = [
         {"type": "Feature", "properties": {"Depth (m)": d, "name": "a"},
@@ -175,6 +210,8 @@ KINDS = {
     "log.bin": (dataflash, "dataflash", "pymavlink"),
     "log.tlog": (telemetry, "telemetry", "pymavlink"),
     "log.mcap": (blueos, "blueos", "mcap"),
+    "deltas.jsonl": (deltas, "signalk", "numpy"),
+    "influx.csv": (influx, "signalk", "numpy"),
     "points.gpx": (gpx, "gpx", "numpy"),
     "points.geojson": (geojson, "features", "pyogrio"),
     "points.gpkg": (eastings, "features", "pyogrio"),
@@ -275,7 +312,7 @@ def test_depths_of_one_vehicle_and_sonar_are_read(tmp_path, also, refused):
 def test_sonars_that_contradict_each_other_are_a_question_whose_answer_is_right(tmp_path):
     whole = read_soundings(telemetry(tmp_path / "a.tlog"))
     path = telemetry(tmp_path / "b.tlog", other_sonar=0.3)
-    with pytest.raises(InputError, match=r"sonars that differ.*--columns depth=DISTANCE_SENSOR.0,"):
+    with pytest.raises(InputError, match=r"sonars that differ.*--columns depth=DISTANCE_SENSOR.0;"):
         read_soundings(path)
     found = read_soundings(path, ReadOptions(columns={"depth": "DISTANCE_SENSOR.0"}))
     np.testing.assert_array_equal(found.xyz, whole.xyz)
