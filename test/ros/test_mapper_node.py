@@ -155,6 +155,7 @@ def test_every_refused_ping_has_a_reason(pair, eventually):
     p = pair()
     v = p.vehicle
     v.listen(PointCloud2, "pings/refused", LATCHED, read_refused)
+    v.listen(MarkerArray, "pings/refused_markers", LATCHED)
     v.t = 100 * SECOND
     v.drive(10)
     for fault in (math.nan, math.inf, math.inf, -math.inf, 0.5, 5000.0):
@@ -172,7 +173,10 @@ def test_every_refused_ping_has_a_reason(pair, eventually):
     assert sorted(found.reason) == sorted([*["too_close", "no_return"] * 2, "nan", "out_of_range"])
     x, y, _ = v.place(v.t - SECOND // 20)
     np.testing.assert_allclose(found.xyz[:, :2], [(x, y)] * 6, atol=0.05)
-    assert np.isnan(found.xyz[:, 2]).all(), "without a range there is no elevation"
+    assert (found.xyz[:, 2] == 100.0).all(), "without an elevation they are at the vehicle's"
+    eventually(lambda: v.heard["pings/refused_markers"])
+    drawn = {m.ns: len(m.points) for m in v.heard["pings/refused_markers"][-1].markers if m.ns}
+    assert drawn == {"too_close": 2, "no_return": 2, "nan": 1, "out_of_range": 1}
     statuses = len(v.heard["status"])
     eventually(lambda: len(v.heard["status"]) >= statuses + 3)
     assert len(v.heard["pings/refused"]) == len(refused), "said again although nothing is new"

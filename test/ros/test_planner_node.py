@@ -26,6 +26,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
 from std_msgs.msg import Float64, Header, String, UInt64
 from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
@@ -127,6 +128,26 @@ def follow_pilot(vehicle, eventually):
 
 def call(node, eventually, name):
     return answer(node.create_client(Trigger, f"planner/{name}"), eventually)
+
+
+def test_borders_are_at_the_water_level_and_on_the_map_where_that_is_land(ring, eventually):
+    _, vehicle = ring(
+        **{"water.level": 2.0, "areas.keep_outs": "0 0, 3 0, 3 3", "areas.margin": 0.5}
+    )
+    vehicle.listen(MarkerArray, "mission/areas", qos.LATCHED)
+
+    def heights():
+        drawn = vehicle.heard["mission/areas"][-1].markers
+        return {m.ns: {round(p.z, 3) for p in m.points} for m in drawn if m.ns}
+
+    eventually(lambda: heights() == {"workspace": {2.0}, "keep_out": {2.0}})
+    known = len(vehicle.heard["mission/areas"])
+    vehicle.send_chart(1.0, [(0.0, 0.0)], bed=-20.0)
+    eventually(lambda: len(vehicle.heard["mission/areas"]) > known)
+    assert heights() == {"workspace": {2.0}, "keep_out": {2.0}}
+    vehicle.send_chart(1.0, [(0.0, 0.0)], bed=9.0)
+    eventually(lambda: min(heights()["keep_out"]) > 9.0)
+    assert max(heights()["workspace"]) < 9.2  # clear of the map, and no higher
 
 
 def test_pilot_explore_done(ring, eventually):
