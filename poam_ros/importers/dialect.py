@@ -21,6 +21,9 @@ from .cells import SPELLINGS, is_clock, is_date, is_nothing, matched_angle, valu
 
 #: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
+#: Weights of separators: no text has these for anything else, while blanks also stand between a
+#: date and its time.
+SURE = {";": 2.0, "\t": 2.0, "|": 2.0, None: 0.99}
 COMMENTS = ("#", "%", "//", "!")
 #: Lines, and about so many characters, that the layout is detected from.
 HEAD, HEAD_CHARACTERS = 200, 500_000
@@ -85,10 +88,8 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     """
     encoding = _encoding(path)
     lines, comments = _head(path, encoding)
-    # Blanks come last: they also stand between a value and its unit, or a date and its time.
-    separator = max(
-        SEPARATORS, key=lambda s: (0.99 if s is None else 1.0) * _fit(list(_split(lines, s)))
-    )
+    fits = {each: _fit(list(_split(lines, each))) for each in SEPARATORS}
+    separator = max(SEPARATORS, key=lambda each: SURE.get(each, 1.0) * fits[each])
     rows = list(_split(lines, separator))
     width = Counter(map(len, rows)).most_common(1)[0][0]
     first = _first_row(rows, width)

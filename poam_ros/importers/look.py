@@ -19,6 +19,8 @@ FEWEST_PLACES = 5
 NOWHERE, LONGEST = 60_000.0, 1_500_000.0
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
+#: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
+LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
 EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
@@ -129,6 +131,12 @@ def _of_places(
             return f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart", []
     if sides.max() > LONGEST:
         return f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
+    steps = np.hypot(*np.diff(xy, axis=0).T)
+    usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
+    far = steps > max(LEAP, LEAPS * usual)
+    if far.mean() > OFTEN:
+        length = np.median(steps[far]) / 1000
+        return f"places leap by {length:.0f} km in {100 * far.mean():.0f} % of the steps", []
     count = len(np.unique(xy, axis=0))
     if count < FEWEST_PLACES:
         return f"{len(xy)} soundings lie at {count} places, which may be rounded", []
@@ -150,6 +158,8 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
             f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation of "
             "the water", answers,
         )  # fmt: skip
+    if np.ptp(depth) == 0:
+        return f"all soundings have the same depth, {depth[0]:g} m", []
     deep = float(np.median(np.abs(depth)))
     if deep > DEEPEST:
         return f"depths of {deep:g} m (median) are deeper than any sea", _in_units(units)

@@ -209,7 +209,9 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
     """The options by which a file becomes soundings, with the only answer to each further question
     that they raise; None if there are none, or several."""
     try:
-        _checked(path, options, name)
+        found = _checked(path, options, name)
+        if not isinstance(found, Soundings):
+            place({path: found}, options)
         return options
     except Unclear as asked:
         further = [each.applied(options) for each in asked.answers]

@@ -1,0 +1,241 @@
+"""Tables that are damaged in every way: the right map, or a question; never a wrong map.
+
+Each is a record as a program writes it, with one to three changes that a person, a spreadsheet or a
+logger may make. Where a file is accepted, its soundings must be where the truth says. A change
+that no value can show (a mirrored survey lies elsewhere on the Earth; metres of another number are
+metres) is accepted as it says; `poam map` prints place and depths for a person to check.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError, Question
+from poam_ros.importers.columns import read_mapping
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
+COUNT, QUICK, ALL = 240, 40, 2000
+#: Share of the soundings at their places: between lost positions no turn of the boat is known.
+NEAR = 0.85
+#: Changes of a whole column that leave a possible survey.
+AS_IT_SAYS = {"mirrored", "scaled depth", "names swapped"}
+
+
+@dataclass
+class Record:
+    """Columns of texts by name, with the truth; ``row``: the number of each in the truth."""
+
+    columns: dict[str, list[str]]
+    truth: np.ndarray  # latitude, longitude, depth
+    row: np.ndarray
+    separator: str = ","
+    header: bool = True
+    changes: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = [self.separator.join(cells) for cells in zip(*self.columns.values(), strict=True)]
+        return "\n".join([self.separator.join(self.columns)] * self.header + lines) + "\n"
+
+    def find(self, *names: str) -> list[str]:
+        return [name for name in self.columns if name.lower().startswith(names)]
+
+
+def record(rng: np.random.Generator) -> Record:
+    """A boustrophedon over a lake, in one of four layouts."""
+    t = np.arange(COUNT)
+    lane, along = np.divmod(t, 40)
+    x, y = np.where(lane % 2, 39 - along, along) * 3.0, lane * 12.0
+    at = rng.choice([53.1, -33.4, 12.7, 61.2]), rng.choice([8.6, -70.6, 151.2])
+    latitude = at[0] + y / 111_320
+    longitude = at[1] + x / (111_320 * np.cos(np.radians(at[0])))
+    depth = 5 + 2 * np.sin(x / 40) + np.cos(y / 20) + 0.02 * rng.normal(size=COUNT)
+    clock = [f"2025-06-14 08:{s // 60:02d}:{s % 60:02d}" for s in t.tolist()]
+    places = {"lat": [f"{v:.7f}" for v in latitude], "lon": [f"{v:.7f}" for v in longitude]}
+    metres = [f"{v:.2f}" for v in depth]
+    layouts = (
+        {**places, "depth": metres},
+        {"time": clock, "longitude": places["lon"], "latitude": places["lat"],
+         "Depth (m)": metres, "temp": [f"{14 + 0.1 * (i % 5):.1f}" for i in t]},
+        {"Date": [c[:10] for c in clock], "Time": [c[11:] for c in clock],
+         "depth_ft": [f"{v / 0.3048:.2f}" for v in depth], **places, "sats": ["9"] * COUNT},
+        {"id": [str(i) for i in t], **places, "DEPTH": metres, "speed": [f"{1 + i % 3 / 10}" for i in t],
+         "heading": [str(90 + 180 * int(n % 2)) for n in lane], "time": clock},
+    )  # fmt: skip
+    columns = dict(layouts[int(rng.integers(len(layouts)))])
+    return Record(columns, np.column_stack((latitude, longitude, depth)), t)
+
+
+def change(found: Record, rng: np.random.Generator) -> None:
+    """One change, at random."""
+    kind = str(rng.choice([
+        "none", "separator", "comma", "no header", "unknown names", "names swapped", "blanks",
+        "zeros", "mirrored", "scaled depth", "scaled in part", "mirrored in part", "values swapped",
+        "shuffled columns", "lost rows", "torn row", "doubled rows", "rounded", "extra column",
+        "minus depth", "constant", "garbage", "late start", "degrees and minutes", "as x y",
+        "integers", "trailing separator", "no depths", "spikes",
+    ]))  # fmt: skip
+    names = list(found.columns)
+    depth = [n for n in names if n.lower().startswith(("depth", "bottom"))][:1]
+    place = [n for n in names if n.lower().startswith(("lat", "lon", "northw", "eastw"))]
+    some = rng.random(len(found.row)) < rng.choice([0.05, 0.4])
+    columns = found.columns
+
+    def each(name, function, where=None):
+        chosen = np.ones(len(found.row), bool) if where is None else where
+        columns[name] = [function(c) if w else c for c, w in zip(columns[name], chosen, strict=True)]
+
+    def number(function):
+        def changed(cell):
+            try:
+                return f"{function(float(cell)):.7g}"
+            except ValueError:
+                return cell
+        return changed
+
+    def rename(old, new):
+        found.columns = {new if n == old else n: c for n, c in found.columns.items()}
+
+    if not depth or len(place) < 2:
+        return
+    one = str(rng.choice(place))
+    if kind == "separator":
+        found.separator = str(rng.choice([";", "\t", "|"]))
+    elif kind == "comma" and found.separator == ";":
+        for name in names:
+            each(name, lambda c: c.replace(".", ","))
+    elif kind == "no header":
+        found.header = False
+    elif kind == "unknown names":
+        for old, new in zip((*place, *depth), ("northwards", "eastwards", "bottom"), strict=False):
+            if rng.random() < 0.5:
+                rename(old, new)
+    elif kind == "names swapped":
+        a, b = place
+        columns[a], columns[b] = columns[b], columns[a]
+    elif kind == "values swapped":
+        a, b = rng.choice(place), depth[0]
+        columns[a], columns[b] = columns[b], columns[a]
+    elif kind == "shuffled columns":
+        found.columns = {n: columns[n] for n in rng.permutation(names).tolist()}
+    elif kind in ("blanks", "zeros"):
+        empty = {"blanks": str(rng.choice(["", "NA", "null", "--.--"])), "zeros": "0.0"}[kind]
+        for name in place:
+            each(name, lambda c: empty, some)
+    elif kind == "late start":
+        for name in place:
+            each(name, lambda c: "", np.arange(len(found.row)) < 25)
+    elif kind == "mirrored":
+        each(one, number(lambda v: -v))
+    elif kind == "mirrored in part":
+        each(one, number(lambda v: -v), some)
+    elif kind == "minus depth":
+        each(depth[0], number(lambda v: -v))
+    elif kind == "scaled depth":
+        each(depth[0], number(lambda v: v * rng.choice([3.2808, 100, 1000])))
+    elif kind == "scaled in part":
+        factor = rng.choice([100.0, 1000.0, 0.01])
+        each(depth[0], number(lambda v: v * factor), np.arange(len(found.row)) < len(found.row) // 2)
+    elif kind in ("lost rows", "doubled rows"):
+        index = np.arange(len(found.row))
+        index = index[~some] if kind == "lost rows" else np.repeat(index, 2)
+        for name in names:
+            columns[name] = [columns[name][i] for i in index]
+        found.row = found.row[index]
+    elif kind == "torn row":
+        columns[names[-1]][-1] = columns[names[-1]][-1][:1]
+    elif kind == "rounded":
+        each(one, number(lambda v: round(v, int(rng.integers(0, 3)))))
+    elif kind == "extra column":
+        found.columns = {"remark": [""] * len(found.row), **columns}
+    elif kind == "constant":
+        each(str(rng.choice([*place, *depth])), lambda c: "1.0")
+    elif kind == "garbage":
+        each(str(rng.choice(names)), lambda c: "?!", some)
+    elif kind == "degrees and minutes":
+        for name in place:
+            each(name, number(lambda v: np.copysign(100 * int(abs(v)) + 60 * (abs(v) % 1), v)))
+    elif kind == "as x y":
+        for old, new in zip(place, ("y", "x"), strict=True):
+            rename(old, new)
+    elif kind == "integers":
+        scale = float(rng.choice([1e6, 1e7]))
+        for name in place:
+            columns[name] = [f"{float(c) * scale:.0f}" if c.strip("-").replace(".", "").isdigit()
+                             else c for c in columns[name]]  # fmt: skip
+    elif kind == "trailing separator":
+        found.columns = {**columns, "": [""] * len(found.row)}
+    elif kind == "no depths":
+        found.columns = {n: c for n, c in columns.items() if n not in depth}
+    elif kind == "spikes":
+        each(depth[0], lambda c: "999", rng.random(len(found.row)) < 0.03)
+    found.changes.append(kind)
+
+
+def is_right(soundings, changed: Record) -> bool:
+    """Whether soundings lie where they were measured, nine tenths of them or more."""
+    row = changed.row[soundings.row]
+    latitude, longitude, depth = changed.truth[row].T
+    if soundings.projection is None:
+        return False
+    off = np.hypot(*(soundings.projection.metres(latitude, longitude) - soundings.xy).T)
+    return bool(((off < 3.5) & (np.abs(-soundings.z - depth) < 0.1)).mean() > NEAR)
+
+
+def outcome(seed: int, path) -> str:
+    rng = np.random.default_rng(seed)
+    changed = record(rng)
+    for _ in range(int(rng.integers(1, 4))):
+        change(changed, rng)
+    path.write_text(changed.text())
+    try:
+        found = read_soundings(path)
+    except Question as asked:
+        for words in asked.answers.values():  # each was tried
+            assert read_answer(path, words) is not None, f"{seed}: {changed.changes}: {words}"
+        return "question"
+    except InputError as error:
+        assert str(path) in str(error) and "\n" not in str(error), f"{seed}: {changed.changes}"
+        return "error"
+    if is_right(found, changed):
+        return "map"
+    feet = "depth_ft" in changed.columns and not changed.header  # the unit went with the header
+    if feet or AS_IT_SAYS & {*changed.changes}:
+        return "as it says"
+    return f"WRONG {seed}: {changed.changes}"
+
+
+def read_answer(path, words: str):
+    """The soundings with the words of an answer."""
+    parts = words.split(" --")
+    options = {}
+    for part in parts:
+        name, *values = part.removeprefix("--").split()
+        if name == "columns":
+            options["columns"] = read_mapping([value.strip("'") for value in values])
+        elif name == "trust-columns":
+            options["trusted"] = True
+        else:
+            options[name] = values[0]
+    return read_soundings(path, ReadOptions(**options))
+
+
+def counted(seeds, path) -> Counter[str]:
+    return Counter(outcome(seed, path) for seed in seeds)
+
+
+def test_no_changed_table_becomes_a_wrong_map(tmp_path):
+    found = counted(range(QUICK), tmp_path / "log.csv")
+    assert not [kind for kind in found if kind.startswith("WRONG")], found
+    assert found["map"] > QUICK / 4 and found["question"] > 3
+
+
+@pytest.mark.soak
+def test_none_of_two_thousand_changed_tables_becomes_a_wrong_map(tmp_path):
+    found = counted(range(ALL), tmp_path / "log.csv")
+    print(found)
+    assert not [kind for kind in found if kind.startswith("WRONG")], found
