@@ -234,7 +234,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
-        print(f"{line.get('file', args.log.name)}: {line.get('understood')}; {line.get('layout')}")
+        print(f"{line.get('file', args.log.name)}: {line.get('understood')}; {line.get('written')}")
     if levels is not None:
         print(f"water level: {levels.description}")
     return found

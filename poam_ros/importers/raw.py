@@ -219,7 +219,7 @@ def place(checked: Mapping[Path, Checked], options: ReadOptions) -> Soundings:
     if all(raw.names for raw in raws):
         group, names = _joined([(raw.group, raw.names) for raw in raws])
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
-    described = [{**raw.source, "understood": raw.understood, "layout": raw.layout} for raw in raws]
+    described = [{**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws]
     source: dict[str, Any] = described[0]
     if len(raws) > 1:
         source = {

@@ -295,7 +295,7 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         found["files"] = ", ".join(files)
     elif "log" in config:
         found["file"] = PurePath(str(config["log"])).name
-    labels = {"understood": "columns or messages", "layout": "layout"}
+    labels = {"understood": "columns or messages", "written": "layout"}
     found |= {text: str(config[name]) for name, text in labels.items() if config.get(name)}
     if draught := config.get("draught"):
         found["draught"] = f"{draught:g} m, added to all depths"

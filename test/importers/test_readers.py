@@ -244,7 +244,7 @@ def test_each_kind_is_recognised_and_read(log, reference):
     # Between positions a depth may be half a second later than in the table.
     apart = found.projection.metres(*origin(reference)) + reference.xy[:count] - found.xy
     assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
-    assert "m" in found.source["understood"] and found.source["layout"]
+    assert "m" in found.source["understood"] and found.source["written"]
 
 
 def origin(soundings):
