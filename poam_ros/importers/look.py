@@ -21,6 +21,8 @@ NOWHERE, LONGEST = 60_000.0, 1_500_000.0
 APART, TIMES = 20_000.0, 10.0
 #: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
 LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
+#: One direction is rounded to more than this (m); a share of soundings of one depth is no bottom.
+ROUNDED, ALIKE = 200.0, 0.95
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
 EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
@@ -137,12 +139,21 @@ def _of_places(
     if far.mean() > OFTEN:
         length = np.median(steps[far]) / 1000
         return f"places leap by {length:.0f} km in {100 * far.mean():.0f} % of the steps", []
+    fine, coarse = sorted(map(_resolution, xy.T))
+    if coarse > max(ROUNDED, LEAPS / 5 * fine):
+        return f"places are rounded to {coarse:.0f} m in one direction", []
     count = len(np.unique(xy, axis=0))
     if count < FEWEST_PLACES:
         return f"{len(xy)} soundings lie at {count} places, which may be rounded", []
     if not sides.all():
         return f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
     return None
+
+
+def _resolution(axis: np.ndarray) -> float:
+    """The usual difference of values [N] that are next to each other, in m."""
+    steps = np.diff(np.unique(axis))
+    return float(np.quantile(steps, 0.5)) if len(steps) else 0.0
 
 
 def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Found:
@@ -158,8 +169,9 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
             f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation of "
             "the water", answers,
         )  # fmt: skip
-    if np.ptp(depth) == 0:
-        return f"all soundings have the same depth, {depth[0]:g} m", []
+    values, counts = np.unique(depth, return_counts=True)
+    if counts.max() > ALIKE * len(depth):
+        return f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m", []
     deep = float(np.median(np.abs(depth)))
     if deep > DEEPEST:
         return f"depths of {deep:g} m (median) are deeper than any sea", _in_units(units)

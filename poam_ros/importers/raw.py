@@ -25,9 +25,10 @@ from ..mapping.soundings import LINE, Labels, Soundings, line_names
 from .cells import UNITS
 from .frozen import FROZEN, frozen
 from .jumps import POSITION_JUMP, impossible_positions, seconds_of
-from .look import look
+from .look import FEWEST, look
 from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
 from .options import ReadOptions
+from .questions import Unclear
 from .repeats import without_repeats
 
 
@@ -133,6 +134,10 @@ class RawSoundings:
 
     def looked_at(self, where: str, options: ReadOptions) -> None:
         """Raise an ``Unclear`` if these cannot be the soundings of one survey (``look``)."""
+        odd = sum(self.refused[reason] for reason in ("impossible_place", "wild_elevation"))
+        if odd > max(FEWEST, len(self)):
+            raise Unclear(f"{where}: {odd} of {odd + len(self)} rows have places or depths that "
+                          "cannot be: expected degrees and m, or units in the header")  # fmt: skip
         level = 0.0 if options.levels is not None else options.water_level
         look(
             where, self.metres(options.crs), level - _elevation(self.height, level, self, options),
@@ -219,7 +224,9 @@ def place(checked: Mapping[Path, Checked], options: ReadOptions) -> Soundings:
     if all(raw.names for raw in raws):
         group, names = _joined([(raw.group, raw.names) for raw in raws])
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
-    described = [{**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws]
+    described = [
+        {**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws
+    ]
     source: dict[str, Any] = described[0]
     if len(raws) > 1:
         source = {

@@ -63,7 +63,8 @@ def record(rng: np.random.Generator) -> Record:
          "Depth (m)": metres, "temp": [f"{14 + 0.1 * (i % 5):.1f}" for i in t]},
         {"Date": [c[:10] for c in clock], "Time": [c[11:] for c in clock],
          "depth_ft": [f"{v / 0.3048:.2f}" for v in depth], **places, "sats": ["9"] * COUNT},
-        {"id": [str(i) for i in t], **places, "DEPTH": metres, "speed": [f"{1 + i % 3 / 10}" for i in t],
+        {"id": [str(i) for i in t], **places, "DEPTH": metres,
+         "speed": [f"{1 + i % 3 / 10}" for i in t],
          "heading": [str(90 + 180 * int(n % 2)) for n in lane], "time": clock},
     )  # fmt: skip
     columns = dict(layouts[int(rng.integers(len(layouts)))])
@@ -87,7 +88,8 @@ def change(found: Record, rng: np.random.Generator) -> None:
 
     def each(name, function, where=None):
         chosen = np.ones(len(found.row), bool) if where is None else where
-        columns[name] = [function(c) if w else c for c, w in zip(columns[name], chosen, strict=True)]
+        cells = zip(columns[name], chosen, strict=True)
+        columns[name] = [function(cell) if its else cell for cell, its in cells]
 
     def number(function):
         def changed(cell):
@@ -139,7 +141,8 @@ def change(found: Record, rng: np.random.Generator) -> None:
         each(depth[0], number(lambda v: v * rng.choice([3.2808, 100, 1000])))
     elif kind == "scaled in part":
         factor = rng.choice([100.0, 1000.0, 0.01])
-        each(depth[0], number(lambda v: v * factor), np.arange(len(found.row)) < len(found.row) // 2)
+        first = np.arange(len(found.row)) < len(found.row) // 2
+        each(depth[0], number(lambda v: v * factor), first)
     elif kind in ("lost rows", "doubled rows"):
         index = np.arange(len(found.row))
         index = index[~some] if kind == "lost rows" else np.repeat(index, 2)
