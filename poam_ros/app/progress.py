@@ -111,8 +111,6 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("update", f"{progress.epoch.update_s:.2f} s"))
     if progress.speed == progress.speed:
         facts.append(("speed", f"{progress.speed:.1f} x"))
-    if progress.left:
-        facts.append(("target", progress.left))
     return facts + [(node, problem) for node, problem in progress.problems.items()]
 
 

@@ -276,10 +276,8 @@ class Drive:
         self._starts_unasked &= drives
         if drives:
             self._started, self._over = True, False
-            self.guidance.agree()
             self.steering.forget(mission.station)
-        given = (now.unadjusted_s,) if word == "start" else ()
-        _, answer = getattr(mission, word)(*given)
+        _, answer = self.guidance.command(word, now.unadjusted_s)
         self._say(f"{word}: {answer}")
 
     def _run(self, now: Moment) -> None:
@@ -302,7 +300,7 @@ class Drive:
             self._ticked_s = now.steady_s
             guidance.tick(now)
             if mission.paused_by == WATCHDOG and self.telemetry.fault not in mission.reason:
-                mission.set_reason(f"{mission.reason}: {self.telemetry.fault}")
+                mission.reason += f": {self.telemetry.fault}"
             self._advise(mission.position)
         self._announce(now)
         self.finished |= self._over and self.steering.idle(mission)
@@ -337,7 +335,7 @@ class Drive:
             self._say(f"warning: {failing}" if failing else "the disk can be written again")
         if (mission.state, mission.reason) != self._shown:
             self._shown = mission.state, mission.reason
-            waits = ", waiting for the first map" if mission.waits_for_map else ""
+            waits = ", waiting for the first map" if mission.needs_goal else ""
             pending = self.session.ledger.pending
             more = f", {pending} pending" if pending and not mission.budget.taken else ""
             self._say(f"{mission.state} at {mission.budget}{more}: {mission.reason}{waits}")

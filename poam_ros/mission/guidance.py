@@ -81,7 +81,7 @@ class Guidance:
             raise
         if home is not None:
             self.mission.set_home(home)
-        self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
+        self.target = MapTarget(instance(TargetSettings, values))
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
@@ -91,7 +91,7 @@ class Guidance:
         values = self._values
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.change(instance(WatchdogSettings, values))
-        self.target.change(instance(TargetSettings, values))
+        self.target.settings = instance(TargetSettings, values)
 
     def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
         """Take a state of the vehicle, whose position has this standard deviation in m; 0: unknown.
@@ -119,6 +119,7 @@ class Guidance:
         if mission.update_position(position, self._now_s, state.stamp_ns / SECOND) == "timeout":
             text = "a goal was given up, as it was not reached in time"
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
+        self._choose()
         self._watchdog.position_received(mission, std)
         return fault
 
@@ -127,8 +128,23 @@ class Guidance:
         self._displaced = True
         pause_for_operator(self.mission, text)
 
-    def agree(self) -> None:
-        """An operator has started or resumed the mission."""
+    def command(self, word: str, now_s: float) -> tuple[bool, str]:
+        """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
+        ``resume``; returns success and an answer."""
+        mission = self.mission
+        if word == "start":
+            done, answer = mission.start(now_s)
+        else:
+            done, answer = {"stop": mission.stop, "pause": mission.pause, "resume": mission.resume}[
+                word
+            ]()
+        if done and word == "start":
+            self.target.forget()  # the gaps that the last mission gave up
+        if done and word in ("start", "resume"):
+            self._agree()
+        return done, answer
+
+    def _agree(self) -> None:
         self.autopilot.agree()
         if self._displaced and self.map is not None:
             text = "positions were displaced: what is mapped from now on may not fit the map so far"
@@ -153,15 +169,16 @@ class Guidance:
         self.map, self._now_s = drawn, now.unadjusted_s
         self._watchdog.received(MAP)
         self.mission.learn(drawn)
-        self.target.assess(self.mission, drawn, now.unadjusted_s)
-        self.mission.set_planner(self._next_waypoints)
+        self.mission.end(self.target.assess(self.mission, drawn), by_map=True)
+        self._close_gaps()
+        self._choose()
 
     def count(self, samples: int) -> None:
         """Set the number of accepted pings."""
         if samples < self.mission.budget.samples:  # the mapper was reset: the map is gone
             self.map = None
             self.target.forget()
-            self.mission.set_planner(None)
+            self.mission.learn(None)
         if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
             self._watchdog.received(MAP)
         self.mission.count_samples(samples)
@@ -170,12 +187,11 @@ class Guidance:
         """Let limits and watchdogs act; call about every second."""
         self._now_s = now.unadjusted_s
         self.mission.tick(now.unadjusted_s)
-        self.target.tick(self.mission, now.unadjusted_s)
+        self._close_gaps()
         self._watchdog.check(self.mission, now.steady_s, now.unadjusted_s)
 
     def save(self, steady_s: float) -> None:
-        """Update the reason and write what has changed, at a steady time in s."""
-        self.target.update_reason(self.mission)
+        """Write what has changed, at a steady time in s."""
         self._store.save(self.mission, steady_s)
 
     @property
@@ -194,16 +210,26 @@ class Guidance:
         names = "goal_radius", "capture_radius", "max_speed", "current"
         return {name: self._values[name] for name in names}
 
-    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
-        """The next waypoints from the latest map; None, with a warning, if it allows none."""
-        values = self._values
+    def _close_gaps(self) -> None:
+        if self.target.gaps_due(self.mission, self._now_s):
+            self.mission.goals.clear()
+        if self.mission.note is not None and self.target.text:
+            self.mission.note = self.target.text
+
+    def _choose(self) -> None:
+        """Give the mission waypoints from the latest map where it needs a goal; a map that allows
+        none is warned of."""
+        mission, values = self.mission, self._values
+        if self.map is None or mission.position is None or not mission.needs_goal:
+            return
         options: Any = instance(PLANNERS[values["planner"]].options, values)
         try:
             speed = values["max_speed"]
-            return self._chooser.path(self.map, self._now_s, self.yaw, speed, options)
+            path = self._chooser.path(self.map, self._now_s, self.yaw, speed, options)
         except InputError as error:
             self._warn("map_unusable", f"no waypoint from this map: {error}")
-            return None
+            return
+        mission.drive(path)
 
 
 def given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -34,15 +34,12 @@ from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
 
-Choose = Callable[[np.ndarray], "np.ndarray | None"]
-"""The next waypoints [K, 2] from the vehicle's position [2]; None: the map allows none."""
-
 
 class Mission:
     """A pilot survey, then exploration until the budget is exhausted; can be paused in between.
 
-    Goals are queued: first the pilot survey's waypoints; whenever the queue is empty, the path
-    chosen by the planner. The mission begins with ``start``, or with the first position if it
+    Goals are queued: first the pilot survey's waypoints; whenever it ``needs_goal``, the path given
+    to ``drive``. The mission begins with ``start``, or with the first position if it
     starts by itself. It is done after ``max_samples`` or ``max_duration``, pauses included,
     whatever its state. Between pilot survey and first map there is no goal: the vehicle holds
     station.
@@ -62,10 +59,11 @@ class Mission:
 
     Attributes:
         state: one of ``STATES``.
-        reason: why it is in this state, as text.
+        reason: why it is in this state, as text. ``note``: what its map lacks; the reason of a
+            mission that is done has it, unless the map ended it (None).
         station: where the vehicle holds station while paused, stopped or done [2]; a new array
             each time; None: no station yet.
-        goals: the queue of goals. ``budget``: its limits. ``starts``: number of calls of ``start``.
+        goals: the queue of goals. ``budget``: its limits.
         track: where the vehicle was, and when.
         deep: the routes that keep water under the transducer; None: it does not matter.
         way_home: when to turn back, and the current.
@@ -107,10 +105,9 @@ class Mission:
                 f"{reserve:g} s"
             )
         self.way_home = WayHome(self.goals, self.track, reserve)
-        self._choose: Choose | None = None
         self.state_before_pause = PILOT  # PILOT or EXPLORING
         self._returning = False
-        self.starts = 0
+        self.note: str | None = ""
         self._located: tuple[float, float] | None = None  # times of the last position: now, stamp
         self._leapt = 0.0  # s by which the clock of the stamps was set in all
         self._pilot = pilot
@@ -142,9 +139,25 @@ class Mission:
         return self.state in (PILOT, EXPLORING) and self.budget.start_time_s is not None
 
     @property
-    def waits_for_map(self) -> bool:
+    def explores(self) -> bool:
+        """Whether it explores, or is paused while it did."""
+        paused = self.state == PAUSED and self.state_before_pause == EXPLORING
+        return self.state == EXPLORING or paused
+
+    @property
+    def needs_goal(self) -> bool:
         """Whether it holds station because there is no map, or the map allows no goal."""
-        return self.state == EXPLORING and self.goals.current is None
+        return self.state == EXPLORING and self.goals.current is None and not self.goals.queue
+
+    @property
+    def reason(self) -> str:
+        """See the class."""
+        noted = self.note if self.state == DONE and self.note else ""
+        return f"{self._reason}; {noted}" if noted else self._reason
+
+    @reason.setter
+    def reason(self, text: str) -> None:
+        self._reason = text
 
     def situation(self, yaw: float, speed: float) -> Situation:
         """The situation for a planner, with heading (rad) and top speed (m/s)."""
@@ -207,16 +220,14 @@ class Mission:
         if self.active and self.way_home.due(self.position, self.home, budget, now):
             self.end(f"the way home takes the rest of max_duration ({budget.max_duration:g} s)")
 
-    def set_planner(self, choose: Choose | None) -> None:
-        """Set the function that chooses waypoints after the pilot survey; None: there is no map."""
-        self._choose = choose
-        if choose is None and self.deep is not None:
-            self.deep.learn(None)
-        if self.waits_for_map:
-            self._next_goal()
+    def drive(self, path: np.ndarray) -> None:
+        """Go to waypoints [K, 2], if it ``needs_goal``."""
+        if self.needs_goal and self.position is not None:
+            self.goals.add(path)
+            self.goals.next(self.position)
 
-    def learn(self, drawn: ElevationMap) -> None:
-        """Take a new map."""
+    def learn(self, drawn: ElevationMap | None) -> None:
+        """Take a new map; None: it is gone."""
         if self.deep is not None:
             self.deep.learn(drawn)
 
@@ -246,11 +257,10 @@ class Mission:
         """
         if self.state not in (WAITING, DONE):
             return False, f"the mission has already started: its state is {self.state}"
-        self.starts += 1
         self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
         self.home = began if self._given_home is None else self._given_home
-        self.station, self._returning, self.paused_by = None, False, None
+        self.station, self._returning, self.paused_by, self.note = None, False, None, ""
         self.goals.clear()
         self.goals.add(self._pilot)
         self.state, self.reason = PILOT, "started"
@@ -290,14 +300,16 @@ class Mission:
         self.goals.replan(self.position)
         return True, f"{self.state} again"
 
-    def end(self, why: str | None) -> None:
+    def end(self, why: str | None, by_map: bool = False) -> None:
         """End the mission for this reason (None: do nothing): hold station or return home.
 
-        A paused vehicle stays where it is.
+        A paused vehicle stays where it is. ``by_map``: the reason says what the map is like.
         """
         if why is None or self.state in (WAITING, DONE):
             return
         paused, self.state, self.reason = self.state == PAUSED, DONE, why
+        if by_map:
+            self.note = None
         self.goals.clear()
         if self.on_done == HOME and self.home is not None and not paused:
             self._returning = True
@@ -311,14 +323,6 @@ class Mission:
         self.budget.set_limits(max_samples, max_duration)
         self.count_samples(self.budget.samples)
 
-    def discard_goals(self) -> None:
-        """Drop all goals; new ones are chosen with the next position."""
-        self.goals.clear()
-
-    def set_reason(self, reason: str) -> None:
-        """Replace the reason of the state."""
-        self.reason = reason
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``restore``, without the track."""
         home = self.home
@@ -326,7 +330,8 @@ class Mission:
             "workspace": list(self.workspace.bounds),
             "state": self.state,
             "under_way": self.state_before_pause,
-            "reason": self.reason,
+            "reason": self._reason,
+            "note": self.note,
             "paused_by": self.paused_by,
             **self.budget.to_dict(),
             "home": None if home is None else home.tolist(),
@@ -349,7 +354,7 @@ class Mission:
         self.goals.restore(values if state != DONE else {**values, "goals": []})
         self.home = None if values["home"] is None else np.array(values["home"], dtype=float)
         self.state_before_pause, self.paused_by = under_way, values["paused_by"]
-        self.state, self.reason = state, values["reason"]
+        self.state, self.reason, self.note = state, values["reason"], values["note"]
         if state in (PILOT, EXPLORING):
             self.reason = f"the planner was restarted while {state}"
             if not resume:
@@ -379,7 +384,7 @@ class Mission:
         self.station = None if self.position is None else self.position.copy()
 
     def _next_goal(self) -> None:
-        """Go to the next goal; fill the queue if it is empty."""
+        """Go to the next goal of the queue; after the last one, stay at home, or explore."""
         assert self.position is not None
         if self.goals.queue:
             self.goals.next(self.position)
@@ -391,7 +396,3 @@ class Mission:
             return
         if self.state == PILOT:
             self.state, self.reason = EXPLORING, "the pilot survey is over"
-        path = None if self._choose is None else self._choose(self.position)
-        if path is not None and self.state == EXPLORING:  # choosing may have ended it
-            self.goals.add(path)
-            self.goals.next(self.position)

@@ -13,11 +13,10 @@ from ..core.errors import InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
-from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
+from ..frontend.events import EXPLORING
 from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
 from ..planning import gaps as coverage
-from ..planning.forecast import Bottom, RemainingForecast, distance_left
 from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
@@ -193,31 +192,22 @@ CHECK_PERIOD_S = 5.0
 
 
 class MapTarget:
-    """Assesses maps, ends a mission by them, and chooses goals that close coverage gaps.
+    """Assesses the maps of a mission, and chooses goals that close coverage gaps.
 
     Args:
         settings: of the target.
-        state: of the mission; one that is done already keeps its reason.
 
     Attributes:
         settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
         status: of the newest map; None: no map yet.
-        left: s until it meets target.tvu; None: unknown, or it does.
         closing_gaps: whether the vehicle is closing gaps now.
     """
 
-    def __init__(self, settings: TargetSettings, state: str = WAITING) -> None:
+    def __init__(self, settings: TargetSettings) -> None:
         self.settings = settings
         self.level: float | None = None
-        self._state = state  # of the mission at the last update
-        self._end_reason: str | None = None  # why it ended, if not by the target
-        self._starts = 0  # of the mission at the last update
         self.forget()
-
-    def change(self, settings: TargetSettings) -> None:
-        """Replace the settings."""
-        self.settings = settings
 
     def set_water_level(self, level: float) -> str:
         """Set the water level above the datum, in m; returns what is wrong with it, or ""."""
@@ -228,9 +218,7 @@ class MapTarget:
     def forget(self) -> None:
         """Forget the map: it was cleared, or another mission began."""
         self.status: TargetStatus | None = None
-        self.left: RemainingForecast | None = None
-        self._reached: list[tuple[float, float]] = []  # way in m and share, by map
-        self.closing_gaps = self._met = False
+        self.closing_gaps = False
         self._drawn: ElevationMap | None = None  # the assessed map
         self._checked_at = -math.inf  # time of the last check whether gaps are due, s
         self._reach: ReachableCells | None = None
@@ -256,45 +244,34 @@ class MapTarget:
             return {}
         values: dict[str, object] = {"target": self.text}
         if settings.tvu:
-            values |= {"target_share": status.share, "target_left": str(self.left or "")}
+            values["target_share"] = status.share
         if settings.limits_distance:
             values |= {"target_gaps": status.gaps, "target_left_out": status.excluded}
             values["target_closing"] = str(self.closing_gaps).lower()
         return values
 
-    def assess(self, mission: Mission, drawn: ElevationMap, now: float) -> None:
-        """Assess a new map at ``now`` (s): it may end the mission, or make the gaps due."""
-        self._follow(mission)
+    def assess(self, mission: Mission, drawn: ElevationMap) -> str | None:
+        """Assess a new map; returns why it ends the mission, None if it does not."""
         if not self.settings.on or mission.position is None:
-            return
-        if mission.state in (WAITING, PILOT):
-            self.forget()
+            return None
         self.status, _ = self._measure(mission, drawn, np.empty((0, 2)))
         self._drawn, self._checked_at = drawn, -math.inf
-        self.left = self._forecast(mission, drawn, now)
-        paused = mission.state == PAUSED and mission.state_before_pause == EXPLORING
-        if (mission.state == EXPLORING or paused) and self._ends(mission):
-            self._met = True
-            mission.end(self.text)
-        self.tick(mission, now)
-        self.update_reason(mission)
+        met = not self.status.fault and not self.status.gaps and self._known(mission)
+        return self.text if met and mission.explores else None
 
-    def tick(self, mission: Mission, now: float) -> None:
-        """At ``now`` (s), drop the planner's goals if the gaps are due."""
-        self._follow(mission)
+    def gaps_due(self, mission: Mission, now: float) -> bool:
+        """Whether the gaps have become due at ``now`` (s): drop the planner's goals then."""
         drawn = self._drawn
         if drawn is None or mission.state != EXPLORING or self.closing_gaps:
-            return
+            return False
         if 0 <= now - self._checked_at < CHECK_PERIOD_S:
-            return
+            return False
         self._checked_at = now
         self.closing_gaps = self._due(mission, self._gaps(mission, drawn), now)
-        if self.closing_gaps:
-            mission.discard_goals()
+        return self.closing_gaps
 
     def next_goal(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] that closes a gap; None: ask the planner."""
-        self._follow(mission)
         if not self.settings.limits_distance or mission.position is None or self.status is None:
             return None
         gaps = self._gaps(mission, drawn)
@@ -312,36 +289,11 @@ class MapTarget:
         self.closing_gaps = False
         return None
 
-    def update_reason(self, mission: Mission) -> None:
-        """Add the status to the reason of a mission that is done.
-
-        Call after anything that may have ended it; later maps update the reason again.
-        """
-        self._follow(mission)
-        before, self._state = self._state, mission.state
-        if mission.state != DONE:
-            self._end_reason, self._met = None, False
-        elif before != DONE and not self._met:
-            self._end_reason = mission.reason
-        if self._end_reason is not None and self.text:
-            mission.set_reason(f"{self._end_reason}; {self.text}")
-
-    def _follow(self, mission: Mission) -> None:
-        """Forget the map of an earlier mission, with the gaps that were given up."""
-        if mission.starts != self._starts:
-            self._starts = mission.starts
-            self.forget()
-
     def _visits_near(self, grid: Grid, goal: np.ndarray, radius: float) -> int:
         """Visits to close a gap within a radius in m of a goal [2]."""
         visits, cells = self._visits.ravel(), np.flatnonzero(self._visits)
         away = np.linalg.norm(grid.points[cells] - goal, axis=1)
         return int(visits[cells[away <= radius]].sum())
-
-    def _ends(self, mission: Mission) -> bool:
-        """Whether the target is met and ends the mission."""
-        assert self.status is not None
-        return not self.status.fault and not self.status.gaps and self._known(mission)
 
     def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
@@ -361,22 +313,6 @@ class MapTarget:
     def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
-
-    def _forecast(
-        self, mission: Mission, drawn: ElevationMap, now: float
-    ) -> RemainingForecast | None:
-        """The time left; None: unknown, or the target is met."""
-        budget, driven, settings = mission.budget, mission.track.length, self.settings
-        began, since = budget.start_time_s, driven - budget.driven_at_start
-        if mission.state != EXPLORING or began is None or since <= 0 or not settings.tvu:
-            return None
-        self._reached.append((driven, self.status.share if self.status else 0.0))
-        try:
-            bottom = Bottom.of_map(drawn, mission.track.visited(), self._level)
-        except InputError:  # the map is too small, or known at once
-            return None
-        way = distance_left(bottom, settings.tvu, settings.share, self._reached, mission.workspace)
-        return way and way.times(mission.way_home.seconds_per_metre(budget, now))
 
     @property
     def _level(self) -> float:

@@ -140,7 +140,7 @@ class Watchdog:
             mission.pause(fault, WATCHDOG)
             self._was_active = False
         elif fault is not None and self._fault != before:  # another one keeps it paused
-            mission.set_reason(fault)
+            mission.reason = fault
         self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
         if ours and self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
             mission.resume(f"recovered from: {mission.reason}")
@@ -211,7 +211,7 @@ class Progress:
 def pause_for_operator(mission: Mission, reason: str) -> None:
     """Pause the mission until an operator resumes it; one that is paused has one more reason."""
     if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
-        mission.set_reason(f"{mission.reason}; {reason}")
+        mission.reason += f"; {reason}"
 
 
 class Autopilot:
@@ -231,7 +231,7 @@ class Autopilot:
         """Somebody else drives the vehicle from now on, as the link says why."""
         self._take(mission, reason)
         if mission.returning:
-            mission.discard_goals()
+            mission.goals.clear()
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""

@@ -129,21 +129,6 @@ class WayHome:
 
         return extra
 
-    def seconds_per_metre(self, budget: Budget, now: float) -> float:
-        """Expected time in s for a metre of the rest of the mission, at ``now`` (s).
-
-        At the mean speed so far, pauses included. Where the current is known, as along the newest
-        part of the track there and back: a survey soon goes the other way, too. It is not known if
-        that part has one direction and no current is stated.
-        """
-        pace = budget.pace(self._track.length, now, math.inf)
-        current = self._learn(self._goals.max_speed)
-        places = self._track.newest[:, 1:]
-        one_way = math.dist(places[0], places[-1]) > STRAIGHT * path_length(places)
-        if self.current is None or (one_way and not any(self._goals.arrival.get("current", ()))):
-            return 1 / pace
-        return self._pauses(current, pace) / current.mean_speed(np.vstack((places, places[::-1])))
-
     def _pauses(self, current: Current, pace: float) -> float:
         """How many times as long the rest takes, as pauses since the mission began, and slower
         parts of it, will go on as they were. ``pace``: mean speed so far, in m/s."""

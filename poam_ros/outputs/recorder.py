@@ -38,7 +38,6 @@ class Progress:
     reason: str = ""  # of the state
     depth: str = ""
     time_left: float = float("inf")  # s, about
-    left: str = ""  # until the map target is met
     problems: dict[str, str] = field(default_factory=dict)  # by node
 
     def add_status(self, node: str, problem: str, values: Mapping[str, str]) -> None:
@@ -51,8 +50,6 @@ class Progress:
                 self.speed = float(values.get("achieved_speed", "nan"))
             elif node == "mapper":
                 self.pending = int(values.get("pending", "0"))
-            elif node == "planner":
-                self.left = values.get("target_left", "")
 
 
 class RunRecorder:

@@ -8,13 +8,11 @@ the spacing of even survey lines, and so the length of the survey.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geometry import Extent
 from ..core.maps import ElevationMap
 from .boustrophedon import MAX_LINES, path_cost, survey_lines
 from .situation import Situation
@@ -32,14 +30,6 @@ DRAWS, SURE = 200, 0.9
 MIDDLE_90 = 1.645
 #: Standard deviation of the logarithm of the length of surveys of a known bottom.
 LENGTH_DEVIATION = 0.08
-#: Number of draws for a forecast during a mission, which is made with every map.
-LIVE_DRAWS = 40
-#: Expected pace of a mission under way relative to the second half of its track so far (about 1.35
-#: with path-entropy, 1 on even lines), and the standard deviation of its logarithm.
-LIVE_PACE = 1.2
-LIVE_DEVIATION = 0.5
-#: Smallest share within the TVU for which there is a forecast during a mission.
-MIN_SHARE = 0.3
 #: Maximum number of cells of a map that are used; of a larger map, every Nth.
 MAX_CELLS = 20_000
 #: Standard deviation of log slope in addition to that between blocks: another survey learns another
@@ -207,71 +197,6 @@ def forecast(
     )
     low, high = max(length / shorter, before), length * longer
     return Forecast(lines, across / lines, path, length, low, high)
-
-
-@dataclass(frozen=True)
-class RemainingForecast:
-    """What is left until a target is met, in m or s, with the limits of the 90 % interval.
-
-    ``reached``: the present share within the TVU.
-    """
-
-    reached: float
-    expected: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """The text for a time in s, in minutes; the share is rounded down."""
-        minutes, low, high = (round(s / 60) for s in (self.expected, self.low, self.high))
-        return f"{int(100 * self.reached)} %, {minutes} min left (90 %: {low} to {high})"
-
-    def times(self, factor: float) -> RemainingForecast:
-        """The same, multiplied by a factor."""
-        return RemainingForecast(
-            self.reached, *(factor * v for v in (self.expected, self.low, self.high))
-        )
-
-
-def distance_left(
-    bottom: Bottom,
-    order: str,
-    share: float,
-    reached: Sequence[tuple[float, float]],
-    workspace: Extent,
-) -> RemainingForecast | None:
-    """The distance that a mission under way still needs, in m; None if it cannot be estimated.
-
-    A share within the TVU is converted to the length of the even lines that would reach it on this
-    bottom. Per metre, the mission is expected to gain ``LIVE_PACE`` times as much of that length as
-    over the second half of its track so far, give or take ``LIVE_DEVIATION``. It ends with the next
-    map after that.
-
-    Args:
-        bottom: from the map of the mission.
-        order: a name of ``tvu.ORDERS``.
-        share: of the workspace under water that must be within its TVU.
-        reached: distance travelled in m and share within the TVU of each map, oldest first.
-        workspace: of the mission.
-    """
-    way, shares = np.transpose(reached)
-    if not MIN_SHARE <= shares[-1] < share:
-        return None
-    area, lines = float(workspace.size.prod()), way[-1] * np.geomspace(0.05, 50.0, 40)
-    rng, left = np.random.default_rng(0), []
-    for _ in range(LIVE_DRAWS):
-        one = bottom.drawn(rng)
-        after = np.maximum.accumulate(one.shares(area / lines, order))
-        *known, end = np.interp((*shares, share), after, lines)
-        # Before the first map, the length is assumed to have grown evenly.
-        half, now = np.interp((way[-1] / 2, way[-1]), (0.0, *way), (0.0, *known))
-        gained = (now - half) / (way[-1] / 2)
-        gained = max(gained, now / way[-1] / 2)  # the share may have fallen
-        factor = math.exp(LIVE_DEVIATION * rng.standard_normal()) / LIVE_PACE
-        rest = (end - now) / gained * factor if after[-1] >= share else math.inf
-        left.append(rest + rng.uniform() * (way[-1] - way[-2] if len(way) > 1 else 0.0))
-    limits = [float(limit) for limit in np.quantile(left, (0.5, 0.05, 0.95), method="nearest")]
-    return RemainingForecast(shares[-1], *limits) if math.isfinite(max(limits)) else None
 
 
 def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:

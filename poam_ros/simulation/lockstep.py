@@ -132,7 +132,6 @@ class LockstepMission:
         self._announce()
         if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
-        self.mission.set_planner(self._choose)
         self._locate()
         yield from self._take_records()
         while self.mission.state != DONE:
@@ -141,7 +140,7 @@ class LockstepMission:
         if not self.mapper.initialised:
             raise self._no_map()
         if (drawn := self._drawn()) is not None:  # with the last batch
-            self.target.assess(self.mission, drawn, self._now.steady_s)
+            self._assess(drawn)
 
     def _start(self) -> tuple[float, float, float]:
         """The vehicle's start pose (x, y, yaw)."""
@@ -192,8 +191,11 @@ class LockstepMission:
     def _locate(self) -> None:
         """Update the mission's position and the vehicle's goal."""
         pose, mission = self.simulation.pose, self.mission
-        self.target.tick(mission, self._now.steady_s)
+        if self.target.gaps_due(mission, self._now.steady_s):
+            mission.goals.clear()
         mission.update_position(np.array([pose.x, pose.y]), self._now.steady_s)
+        if mission.needs_goal and (path := self._choose()) is not None:
+            mission.drive(path)
         self._announce()
         if mission.goal is not self._goal:
             self._goal = mission.goal
@@ -212,7 +214,7 @@ class LockstepMission:
                 self.settings.max_samples,
             )
 
-    def _plan_paper(self, position: np.ndarray) -> np.ndarray | None:
+    def _plan_paper(self) -> np.ndarray | None:
         """The paper's policy: the planner queries a model that has all samples."""
         self._announce()
         self._handle(WaypointReached())
@@ -220,7 +222,7 @@ class LockstepMission:
             raise self._no_map()
         return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
 
-    def _plan_deployed(self, position: np.ndarray) -> np.ndarray | None:
+    def _plan_deployed(self) -> np.ndarray | None:
         """The deployed policy: the latest map and the track since; None without a map."""
         latest = self.session.map
         if latest is None:
@@ -234,10 +236,19 @@ class LockstepMission:
     def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
-            self.mission.learn(drawn)
-            self.target.assess(self.mission, drawn, now_s)
+            self._assess(drawn)
         options = self.settings.planner_options
         return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
+
+    def _assess(self, drawn: ElevationMap) -> None:
+        """Let mission and target take a map, which may end the mission."""
+        mission = self.mission
+        mission.learn(drawn)
+        mission.end(self.target.assess(mission, drawn), by_map=True)
+        if self.target.gaps_due(mission, self._now.steady_s):
+            mission.goals.clear()
+        if mission.note is not None and self.target.text:
+            mission.note = self.target.text
 
     def _drawn(self) -> ElevationMap | None:
         """The model's present map in the planner's cells; None if neither target nor clearance
@@ -255,8 +266,7 @@ class LockstepMission:
                 if isinstance(outcome, BatchLearned):
                     self._score(outcome)
                 elif isinstance(outcome, MapDrawn):
-                    self.mission.learn(outcome.map)
-                    self.target.assess(self.mission, outcome.map, self._now.steady_s)
+                    self._assess(outcome.map)
                 elif isinstance(outcome, Problem):
                     log.warning("%s", outcome.message.text)
 

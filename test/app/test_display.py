@@ -142,12 +142,6 @@ def test_no_negative_time_left_is_shown(shown):
     assert line.endswith("left about 0 min 00 s")
 
 
-def test_the_time_left_until_the_target_is_shown(shown):
-    progress = Progress("exploring", 7, 9)
-    progress.add_status("planner", "", {"target_left": "82 %, 15 min left (90 %: 12 to 20)"})
-    assert shown((1, progress))[0].endswith("target 82 %, 15 min left (90 %: 12 to 20)")
-
-
 @pytest.mark.parametrize("width", [20, 40, 100])
 def test_a_summary_is_broken_between_words_on_a_terminal_alone(monkeypatch, capsys, width):
     text = "485 refused (312 waiting, 9 after_mission, 2 no_odometry), 0 undecided, 0.0 % no-return"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from missions import judge
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, map_grid
@@ -34,7 +35,7 @@ def chooser():
         mission = Mission(np.empty((0, 2)), WORKSPACE)
         mission.update_position(np.array([1.0, 1.0]), 0.0)
         aim = MapTarget(TargetSettings(**target))
-        aim.assess(mission, drawn(), 1.0)
+        judge(aim, mission, drawn(), 1.0)
         return WaypointChooser(mission, aim, "max-entropy", np.random.default_rng(0))
 
     return make

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
@@ -20,7 +21,7 @@ PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
 
 
 def make(**limits: float) -> Mission:
-    return Mission(PILOT, WORKSPACE, **limits)
+    return PlannedMission(PILOT, WORKSPACE, **limits)
 
 
 class Chooser:
@@ -60,11 +61,11 @@ def test_after_the_pilot_survey_it_waits_for_a_map_then_explores():
     finish_pilot(mission)
     assert mission.state == "exploring"
     assert mission.goal is None and len(mission.plan) == 0
-    assert mission.waits_for_map
+    assert mission.needs_goal
     choose = Chooser([(0.0, 8.0)])
     mission.set_planner(choose)
     assert choose.asked == [[10.0, 0.0]]
-    assert mission.goal.tolist() == [0, 8] and not mission.waits_for_map
+    assert mission.goal.tolist() == [0, 8] and not mission.needs_goal
     drive(mission, (0, 8), start=20.0)
     assert choose.asked == [[10.0, 0.0], [0.0, 8.0]]
     assert mission.goals.results == {"reached": 4}
@@ -89,7 +90,7 @@ def test_a_path_is_driven_to_its_end_before_another_is_chosen():
 
 
 def test_without_a_pilot_it_explores_at_once():
-    mission = Mission(np.empty((0, 2)), WORKSPACE)
+    mission = PlannedMission(np.empty((0, 2)), WORKSPACE)
     mission.set_planner(Chooser([(1, 1)]))
     assert mission.state == "pilot" and mission.goal is None
     drive(mission, (3, 3))
@@ -122,7 +123,7 @@ def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
 @pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
 def test_invalid_paths_are_refused(path):
     with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
-        Mission(np.array(path), WORKSPACE)
+        PlannedMission(np.array(path), WORKSPACE)
     mission = make()
     finish_pilot(mission)
     with pytest.raises(InputError, match="waypoints"):
@@ -134,7 +135,7 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
 
     The way from where it was chosen does not count: here it leads through the next goal.
     """
-    mission = Mission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
+    mission = PlannedMission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
     drive(mission, (-3, 0), (0, 0), (2, 0))
     assert mission.goal.tolist() == [1, 0] and mission.goals.results == {"reached": 1}
     mission = make(arrival={"max_speed": 1.0})
@@ -190,7 +191,7 @@ def test_it_holds_station_while_the_planner_finds_no_goal(path):
     mission = make()
     finish_pilot(mission)
     mission.set_planner(lambda position: path)
-    assert mission.state == "exploring" and mission.goal is None and mission.waits_for_map
+    assert mission.state == "exploring" and mission.goal is None and mission.needs_goal
     mission.set_planner(Chooser([(1, 1)]))
     assert mission.goal.tolist() == [1, 1]
 
@@ -317,7 +318,7 @@ def test_a_planner_knows_what_the_time_leaves():
 
 
 def waiting(**options) -> Mission:
-    return Mission(PILOT, WORKSPACE, autostart=False, **options)
+    return PlannedMission(PILOT, WORKSPACE, autostart=False, **options)
 
 
 def test_nothing_happens_before_the_start():
@@ -374,9 +375,9 @@ def test_a_reset_of_the_mapper_restores_the_budget():
     mission.start(0.0)
     mission.count_samples(0)
     assert mission.budget.samples_left == 10
-    mission.set_planner(None)  # and its map is no more
+    mission.learn(None)  # and its map is no more
     finish_pilot(mission)
-    assert mission.waits_for_map
+    assert mission.needs_goal
 
 
 @pytest.mark.parametrize("before", ["waiting", "pilot", "exploring", "paused", "done"])
@@ -424,7 +425,7 @@ def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
 def test_with_home_it_returns_at_the_end_and_holds_station():
     wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
-    mission = Mission(
+    mission = PlannedMission(
         np.array([[8.0, 0.0]]), WORKSPACE, areas=areas, max_samples=10, on_done="home"
     )
     drive(mission, (-8, 0))
@@ -469,7 +470,7 @@ def test_a_stop_on_the_way_home_holds():
 def test_after_a_pause_the_route_is_planned_from_the_vehicle():
     block = np.array([(-2.0, -2.0), (2.0, -2.0), (2.0, 2.0), (-2.0, 2.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[block], margin=0.5)
-    mission = Mission(np.array([[8.0, 4.0]]), WORKSPACE, areas=areas)
+    mission = PlannedMission(np.array([[8.0, 4.0]]), WORKSPACE, areas=areas)
     drive(mission, (-8, 4))
     assert mission.goal.tolist() == [8, 4]
     mission.pause()
@@ -488,7 +489,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
         angles = (np.arange(7) + rng.uniform(0, 0.9, 7)) * 2 * np.pi / 7
         rim = rng.uniform(1, 6, 7)[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
         areas = NavigableArea(WORKSPACE, keep_outs=[rng.uniform(-6, 6, 2) + rim], margin=0.3)
-        mission = Mission(pilot, WORKSPACE, areas=areas)
+        mission = PlannedMission(pilot, WORKSPACE, areas=areas)
         mission.set_planner(lambda position: rng.uniform(-10, 10, (2, 2)))
         position = areas.nearest(rng.uniform(-10, 10, 2))
         for second in range(0, 60, 2):

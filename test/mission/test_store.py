@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from missions import PlannedMission
 
 from poam_ros.core.clock import UnadjustedClock
 from poam_ros.core.errors import InputError
@@ -210,12 +211,12 @@ def test_a_mission_that_is_not_under_way_keeps_its_state(memory, state):
 
 
 def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
-    kept, m = memory(), Mission(np.empty((0, 2)), WORKSPACE)
+    kept, m = memory(), PlannedMission(np.empty((0, 2)), WORKSPACE)
     m.set_planner(lambda position: np.array([[30.0, 30.0]]))
     m.update_position(np.array([1.0, 1.0]), 0.0)
     kept.save(m, 0.0)
     kept.close()
-    again = Mission(PILOT, WORKSPACE)
+    again = PlannedMission(PILOT, WORKSPACE)
     memory(resume_after_restart=True).restore(again)
     again.update_position(np.array([1.0, 1.0]), 1.0)
     assert again.state == "exploring" and again.goal.tolist() == [30.0, 30.0]

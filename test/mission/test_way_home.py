@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
@@ -37,7 +38,9 @@ def sail(
 
 
 def pilot(name: str = "bezier", seed: int = 0, **options) -> Mission:
-    return Mission(PILOTS[name](WORKSPACE, np.random.default_rng(seed)), WORKSPACE, **options)
+    return PlannedMission(
+        PILOTS[name](WORKSPACE, np.random.default_rng(seed)), WORKSPACE, **options
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -158,30 +161,6 @@ def test_planners_are_told_how_much_of_the_distance_left_current_and_way_home_ta
     for other in (survey(), pilot(home_reserve=10.0, on_done="home", max_samples=9)):
         sail(other, (-0.5, 0.0), 20.0)
         assert other.situation(math.nan, 1.0).extra(west[None]) == 0.0
-
-
-def test_the_rest_of_a_mission_is_driven_against_the_current_as_often_as_with_it():
-    mission = pilot("lawnmower", arrival={"current": (-0.5, 0.0)})
-    time = sail(mission, (-0.5, 0.0), 38.0)  # the first line, with the current
-    both = (1 / 1.5 + 1 / 0.5) / 2
-    assert mission.way_home.seconds_per_metre(mission.budget, time) == pytest.approx(both, rel=0.03)
-    paused = mission.way_home.seconds_per_metre(mission.budget, 2 * time)
-    assert paused == pytest.approx(2 * both, rel=0.03)
-
-
-def test_without_a_current_the_rest_of_a_mission_is_driven_as_fast_as_its_beginning():
-    mission = pilot()
-    time = sail(mission, (0.0, 0.0), 100.0)
-    rest = mission.way_home.seconds_per_metre(mission.budget, time)
-    assert rest == pytest.approx(time / mission.track.length, rel=0.02)
-
-
-def test_on_one_long_line_a_wrong_max_speed_is_not_taken_for_a_current():
-    mission = pilot("lawnmower", arrival={"max_speed": 0.5})
-    time = sail(mission, (0.0, 0.0), 30.0)  # the first line, at 1 m/s
-    rest = mission.way_home.seconds_per_metre(mission.budget, time)
-    assert mission.way_home.current is not None
-    assert rest == pytest.approx(time / mission.track.length, rel=0.02)
 
 
 def test_what_is_left_does_not_depend_on_how_long_the_vehicle_waited_for_its_start():

@@ -133,7 +133,7 @@ def test_a_pilot_survey_returns_by_its_own_track_and_around():
     depths = drive(mission, depth)
     assert min(depths) >= 1.0 and mission.deep.turned_back >= 1
     assert mission.diagnostics()["turned_back"] == mission.deep.turned_back
-    assert mission.goals.results["reached"] >= 2 and mission.waits_for_map
+    assert mission.goals.results["reached"] >= 2 and mission.needs_goal
     assert min(drive(Mission(pilot, SQUARE, arrival=arrival), depth)) == 0
 
 

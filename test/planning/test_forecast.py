@@ -11,10 +11,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.planning.boustrophedon import path_cost
 from poam_ros.planning.forecast import (
     DRAWS,
-    LIVE_PACE,
     Bottom,
-    RemainingForecast,
-    distance_left,
     forecast,
 )
 from poam_ros.planning.situation import Situation
@@ -123,56 +120,3 @@ def test_a_stated_range_must_be_valid(limits):
 LAKE = Extent(0, 60, 0, 40)
 #: Of one kind, so that the share within a TVU is proportional to the length of even lines.
 EVEN = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
-
-
-def test_the_distance_left_follows_from_the_share_so_far():
-    steady = [(length, 0.0009 * length) for length in range(20, 501, 20)]
-    left = distance_left(EVEN, "1b", 0.9, steady, LAKE)
-    assert (
-        left.expected == pytest.approx(500 / LIVE_PACE, rel=0.15)
-        and left.low < 350 < 500 < left.high
-    )
-    nearly = distance_left(EVEN, "1b", 0.9, [*steady, (960.0, 0.88), (980.0, 0.88)], LAKE)
-    assert nearly.high < left.low
-
-
-def test_the_distance_left_follows_from_the_pace_of_the_second_half():
-    """A slow beginning does not count: 0.4 in the last 500 m."""
-    late = [(100.0, 0.02), (500.0, 0.05), (800.0, 0.3), (980.0, 0.44), (1000.0, 0.45)]
-    left = distance_left(EVEN, "1b", 0.9, late, LAKE)
-    assert left.expected == pytest.approx(0.45 / 0.4 * 500 / LIVE_PACE, rel=0.25)
-
-
-@pytest.mark.parametrize("latest", [[], [(505.0, 0.45)]])
-def test_the_first_forecast_goes_by_the_whole_way(latest):
-    """Two maps that are close together say nothing of the pace."""
-    left = distance_left(EVEN, "1b", 0.9, [(500.0, 0.45), *latest], LAKE)
-    assert left.expected == pytest.approx(500 / LIVE_PACE, rel=0.15)
-
-
-def test_the_mission_ends_at_a_map():
-    ready = [(300.0, 0.8), (400.0, 0.85), (500.0, 0.899)]
-    left = distance_left(EVEN, "1b", 0.9, ready, LAKE)
-    assert left.expected > 30 and 80 < left.high < 120
-
-
-@pytest.mark.parametrize("share", [0.25, 0.95])
-def test_there_is_no_forecast_too_early_or_after_the_target(share):
-    assert distance_left(EVEN, "1b", 0.9, [(500.0, share)], LAKE) is None
-
-
-def test_there_is_no_forecast_if_no_survey_meets_the_target():
-    noisy = Bottom(np.array([0.02, 0.02]), np.array([10.0, 1.0]), 1.5, 0.3, deviation=0.0)
-    assert distance_left(noisy, "1a", 0.95, [(500.0, 0.3)], LAKE) is None
-
-
-def test_a_share_that_does_not_grow_still_gives_a_forecast():
-    left = distance_left(EVEN, "1b", 0.9, [(250.0, 0.45), (500.0, 0.45)], LAKE)
-    assert 300 < left.expected < 1500
-
-
-def test_the_time_left_is_shown_in_minutes():
-    assert (
-        str(RemainingForecast(0.826, 100.0, 80.0, 130.0).times(9.0))
-        == "82 %, 15 min left (90 %: 12 to 20)"
-    )

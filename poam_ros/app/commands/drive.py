@@ -322,7 +322,6 @@ def progress(drive: Drive, now: Moment) -> Progress:
     most = mission.budget.max_samples
     counts = mission.budget.taken, most, ledger.pending
     shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
-    shown.left = str(drive.guidance.target.left or "")
     if not mission.active:
         shown.reason = mission.reason
     if mission.active:

@@ -172,10 +172,8 @@ class PlannerNode(BaseNode):
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
             return response
-        given = (self.moment.unadjusted_s,) if service == "start" else ()
-        response.success, response.message = getattr(self.mission, service)(*given)
-        if response.success and service in ("start", "resume"):
-            self.guidance.agree()
+        answer = self.guidance.command(service, self.moment.unadjusted_s)
+        response.success, response.message = answer
         self._announce()
         return response
 

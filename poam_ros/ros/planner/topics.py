@@ -14,7 +14,7 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from ...core.maps import ElevationMap
-from ...frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT
+from ...frontend.events import DONE, OPERATOR, PAUSED, PILOT
 from ...mission.guidance import Guidance
 from ..common import messages, qos
 from ..common.markers import surface, write_areas
@@ -104,7 +104,7 @@ class MissionTopics:
         mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()
         self._reasons.publish(String(data=mission.reason))
         text = f"{mission.state} at {budget}: {mission.reason}"
-        text += ", waiting for the first map" if mission.waits_for_map else ""
+        text += ", waiting for the first map" if mission.needs_goal else ""
         if mission.state == PAUSED and mission.paused_by != OPERATOR:
             log.warning(text)
         else:
@@ -147,8 +147,7 @@ def planner_status(
         silent: whether no odometry arrives.
     """
     mission, target, failing = guidance.mission, guidance.target, guidance.failing
-    text = "waiting for the first map" if mission.waits_for_map else mission.state
-    text += f", {target.left}" if target.left and mission.state == EXPLORING else ""
+    text = "waiting for the first map" if mission.needs_goal else mission.state
     fault = target.fault
     if fault:
         text = f"the target cannot be met: {fault}"

@@ -1,0 +1,33 @@
+"""Missions with a planner and a map target, as ``Guidance`` drives them."""
+
+from poam_ros.mission.mission import Mission
+
+
+class PlannedMission(Mission):
+    """Asks ``choose`` (a function of the position [2] to a path [K, 2] or None) for waypoints."""
+
+    choose = None
+
+    def set_planner(self, choose):
+        self.choose = choose
+        self.ask()
+
+    def ask(self):
+        if self.choose is not None and self.needs_goal and self.position is not None:
+            path = self.choose(self.position)
+            if path is not None:
+                self.drive(path)
+
+    def update_position(self, *given, **named):
+        arrival = super().update_position(*given, **named)
+        self.ask()
+        return arrival
+
+
+def judge(target, mission, drawn, now):
+    """Let a target assess a new map of a mission."""
+    mission.end(target.assess(mission, drawn), by_map=True)
+    if target.gaps_due(mission, now):
+        mission.goals.clear()
+    if mission.note is not None and target.text:
+        mission.note = target.text
