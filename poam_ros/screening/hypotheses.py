@@ -30,7 +30,7 @@ from .paths import (
     MIN_RANGE_M,
     NO_READING,
     RUN,
-    Paths,
+    Path,
     Rates,
 )  # fmt: skip
 
@@ -193,7 +193,7 @@ class Judge:
         """
         scatter = np.hypot(steps_scatter(self._ranges, bottom), self._on / 2)
         slope = usual_slope(self._xy, self._ranges, self._line, bottom)
-        found, jumped = Paths(
+        found, jumped = Path(
             self._xy, self._ranges, evidence, kept, scatter, slope, rates, short
         ).find()
         return found, _rates(self._ranges, found, jumped)

@@ -76,7 +76,7 @@ class _Steps(NamedTuple):
     nonsense: np.ndarray
 
 
-class Paths:
+class Path:
     """The best path through a record: the bottom goes on in a turn.
 
     Args:
@@ -105,7 +105,6 @@ class Paths:
             np.asarray(each, dtype=np.float64) for each in (xy, ranges, evidence, scatter)
         )
         self.xy, self.r, self.scatter, self.slope = xy, ranges, scatter, slope
-        self.begin, self.length = np.array([0]), np.array([len(xy)])
         self.evidence = (
             evidence - np.where(np.arange(len(FACTORS)) > 0, NEVER, 0) * (kept > 0)[:, None]
         )
@@ -139,70 +138,59 @@ class Paths:
                 NO_READING, *np.log([NEAR, NO_READINGS]),
             ],
             [
-                self.begins, self.changes, self.begin, self.length, self.xy, self.r,
-                self.scatter, self.reach, self.evidence, self.as_nonsense, self.as_run,
+                self.begins, self.changes, self.xy, self.r, self.scatter, self.reach,
+                self.evidence, self.as_nonsense, self.as_run,
             ],
         )  # fmt: skip
 
     def _search(self) -> tuple[np.ndarray, np.ndarray]:
-        """All lines at once, the longest first."""
-        lines, most, states = len(self.begin), int(self.length[0]), len(FACTORS)
-        cost = np.full((lines, most, states), np.inf)
-        skipped = np.zeros((lines, most, states))  # cost if all after a row are nonsense
-        origin = np.full((lines, most, states), -1, dtype=np.int64)  # row * states + hypothesis
-        jumped = np.zeros((lines, most, states), dtype=bool)
-        lead = np.zeros(lines)  # cost if all of a line so far are nonsense
-        for t, rows, steps in self._ahead():
-            active, first = len(rows), max(0, t - MAX_SKIPPED)
-            recent = slice(active), slice(first, t)
-            costs = steps.cost + (cost[recent] + skipped[recent])[..., None]
-            costs, jumps = (each.reshape(active, -1, states) for each in (costs, steps.jumps))
-            begins = t < MAX_SKIPPED  # a line may begin here: the first of the costs
-            if begins:
-                begin = lead[:active, None] - self.begins + self.wide
-                begin[:, RUN] += self.as_run[rows] - self.wide
-                begin[self.r[rows] <= NO_READING, RUN] += BEGINS[RUN] - np.log(NO_READINGS)
-                costs = np.concatenate((begin[:, None], costs), axis=1)
-                jumps = np.pad(jumps, ((0, 0), (1, 0), (0, 0)))
-                lead[:active] += self.as_nonsense[rows] - self.logs[0 if t == 0 else 1]
-            which = costs.argmin(1)
-            least = np.arange(active)[:, None], which, np.arange(states)
-            cost[:active, t] = costs[least] - self.evidence[rows]
-            origin[:active, t] = first * states + which - begins
-            jumped[:active, t] = jumps[least]
-            skipped[recent] += steps.nonsense
+        count, states = self.depth.shape
+        cost = np.full((count, states), np.inf)
+        skipped = np.zeros((count, states))  # cost if all after a row are nonsense
+        origin = np.full((count, states), -1, dtype=np.int64)  # row * states + hypothesis
+        jumped = np.zeros((count, states), dtype=bool)
+        lead, which = 0.0, np.arange(states)  # cost if all so far are nonsense
+        for row, steps in self._ahead():
+            first = max(0, row - MAX_SKIPPED)
+            costs = (steps.cost + (cost[first:row] + skipped[first:row])[..., None]).reshape(
+                -1, states
+            )
+            jumps, begins = steps.jumps.reshape(-1, states), row < MAX_SKIPPED
+            if begins:  # the record may begin here: the first of the costs
+                begin = lead - self.begins + self.wide
+                begin[RUN] += self.as_run[row] - self.wide
+                if self.r[row] <= NO_READING:
+                    begin[RUN] += BEGINS[RUN] - np.log(NO_READINGS)
+                costs, jumps = np.vstack((begin, costs)), np.vstack((which < 0, jumps))
+                lead += self.as_nonsense[row] - self.logs[0 if row == 0 else 1]
+            least = costs.argmin(0)
+            cost[row] = costs[least, which] - self.evidence[row]
+            origin[row] = first * states + least - begins
+            jumped[row] = jumps[least, which]
+            skipped[first:row] += steps.nonsense
         return self._trace(cost + skipped, origin, jumped)
 
     def _trace(
         self, total: np.ndarray, origin: np.ndarray, jumped: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        found, states = np.full(len(self.r), -1), len(FACTORS)
-        jumps = np.zeros(len(self.r), dtype=bool)
-        for i, (begin, length) in enumerate(zip(self.begin, self.length, strict=True)):
-            first = max(0, length - MAX_SKIPPED)
-            at = first * states + int(total[i, first:length].argmin())
-            while at >= 0:
-                row, state = divmod(at, states)
-                found[begin + row] = state
-                jumps[begin + row] = jumped[i, row, state]
-                at = int(origin[i, row, state])
+        (count, states), jumps = total.shape, np.zeros(len(total), dtype=bool)
+        found, first = np.full(count, -1), max(0, count - MAX_SKIPPED)
+        at = first * states + int(total[first:].argmin())
+        while at >= 0:
+            row, state = divmod(at, states)
+            found[row], jumps[row] = state, jumped[row, state]
+            at = int(origin[row, state])
         return found, jumps
 
-    def _ahead(self) -> Iterator[tuple[int, np.ndarray, _Steps]]:
-        """Each sounding of the lines in turn, counted from 0: its rows [A], and the steps to them.
-
-        The steps to many rows are weighed at once, as few lines are long."""
-        most, back, done = int(self.length[0]), np.arange(-MAX_SKIPPED, 0), 0
-        while done < most:
-            count = max(1, AT_ONCE // int((self.length > done).sum()))
-            turns = range(done, min(most, done + count))
-            rows = [self.begin[self.length > t] + t for t in turns]
-            steps, first = self._steps(np.concatenate(rows), back), 0
-            for t, own in zip(turns, rows, strict=True):
-                part = slice(first, first + len(own)), slice(max(0, MAX_SKIPPED - t), None)
-                yield t, own, _Steps(*(values[part] for values in steps))
-                first += len(own)
-            done = turns.stop
+    def _ahead(self) -> Iterator[tuple[int, _Steps]]:
+        """Each sounding in turn, counted from 0, and the steps to it, which are weighed to many at
+        once."""
+        back = np.arange(-MAX_SKIPPED, 0)
+        for begin in range(0, len(self.r), AT_ONCE):
+            rows = np.arange(begin, min(begin + AT_ONCE, len(self.r)))
+            steps = self._steps(rows, back)
+            for k, row in enumerate(rows.tolist()):
+                yield row, _Steps(*(values[k, max(0, MAX_SKIPPED - row) :] for values in steps))
 
     def _steps(self, rows: np.ndarray, back: np.ndarray) -> _Steps:
         """The steps to rows [A] from rows + back [A, K]; meaningless before the begin of a line."""

@@ -12,13 +12,12 @@ static const double FACTORS[STATES] = {1.0, 2.0, 3.0, 1.0};
 static const double LOG_FACTORS[STATES] = {0.0, 0.6931471805599453, 1.0986122886681098, 0.0};
 
 typedef struct {
-    int64_t lines, skipped_most;
+    int64_t soundings, skipped_most;
     double slope, usual, wide;
     double nonsense, repeated, cliffs; /* logs of rates */
     double grain, exact, least_step, beside, no_reading;
     double near, no_readings; /* logs */
     const double *begins, *changes; /* [STATES], [STATES, STATES]: logs */
-    const int64_t *begin, *length; /* of each line */
     const double *xy, *r, *scatter, *reach, *evidence, *as_nonsense, *as_run; /* of soundings */
     double *cost, *skipped; /* room for [soundings, STATES] */
     int64_t *origin; /* for [soundings, STATES] */
@@ -99,11 +98,10 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
     return log_add(smooth - LOG_FACTORS[j], jump) + change;
 }
 
-/* The best ways to the sounding ``row``, the t-th of its line; ``lead``: cost if all before it are
- * nonsense. */
-static void extend(const Paths *p, int64_t row, int64_t t, double lead)
+/* The best ways to the sounding ``row``; ``lead``: cost if all before it are nonsense. */
+static void extend(const Paths *p, int64_t row, double lead)
 {
-    const int64_t first = row - (t < p->skipped_most ? t : p->skipped_most);
+    const int64_t first = row < p->skipped_most ? 0 : row - p->skipped_most;
     const double limit = most_likely(p, row);
     double best[STATES] = {INFINITY, INFINITY, INFINITY, INFINITY};
     int64_t *origin = p->origin + STATES * row;
@@ -144,7 +142,7 @@ static void extend(const Paths *p, int64_t row, int64_t t, double lead)
             }
         }
     }
-    for (int j = 0; j < STATES && t < p->skipped_most; j++) { /* a line may begin here */
+    for (int j = 0; j < STATES && row < p->skipped_most; j++) { /* the record may begin here */
         double begin = lead - p->begins[j] + p->wide;
         if (j == RUN) {
             begin += p->as_run[row] - p->wide;
@@ -164,36 +162,32 @@ static void extend(const Paths *p, int64_t row, int64_t t, double lead)
 /* Hypotheses of all soundings, -1 for nonsense; and where the bottom jumped. */
 void hypotheses_find(const Paths *p, int64_t *found, uint8_t *jumped)
 {
-    for (int64_t line = 0; line < p->lines; line++) {
-        const int64_t begin = p->begin[line], end = begin + p->length[line];
-        double lead = 0.0;
-        for (int64_t row = begin; row < end; row++) {
-            const int64_t t = row - begin;
-            extend(p, row, t, lead);
-            lead += p->as_nonsense[row] - (t ? p->repeated : p->nonsense);
-            for (int64_t from = row - (t < p->skipped_most ? t : p->skipped_most); from < row; from++)
-                for (int s = 0; s < STATES; s++) {
-                    const double ratio = p->r[row] / (p->r[from] / FACTORS[s]);
-                    const int other = ratio > p->beside || ratio * p->beside < 1.0;
-                    p->skipped[STATES * from + s] += p->as_nonsense[row] - (other ? 0.0 : p->near) -
-                                                     (row - from == 1 ? p->nonsense : p->repeated);
-                }
-            for (int s = 0; s < STATES; s++)
-                p->skipped[STATES * row + s] = 0.0;
-            found[row] = -1;
-            jumped[row] = 0;
-        }
-        int64_t at = -1;
-        double least = INFINITY;
-        const int64_t first = end - begin > p->skipped_most ? end - p->skipped_most : begin;
-        for (int64_t i = STATES * first; i < STATES * end; i++)
-            if (p->cost[i] + p->skipped[i] < least) {
-                least = p->cost[i] + p->skipped[i];
-                at = i;
+    const int64_t end = p->soundings;
+    double lead = 0.0;
+    for (int64_t row = 0; row < end; row++) {
+        extend(p, row, lead);
+        lead += p->as_nonsense[row] - (row ? p->repeated : p->nonsense);
+        for (int64_t from = row < p->skipped_most ? 0 : row - p->skipped_most; from < row; from++)
+            for (int s = 0; s < STATES; s++) {
+                const double ratio = p->r[row] / (p->r[from] / FACTORS[s]);
+                const int other = ratio > p->beside || ratio * p->beside < 1.0;
+                p->skipped[STATES * from + s] += p->as_nonsense[row] - (other ? 0.0 : p->near) -
+                                                 (row - from == 1 ? p->nonsense : p->repeated);
             }
-        for (; at >= 0; at = p->origin[at]) {
-            found[at / STATES] = at % STATES;
-            jumped[at / STATES] = p->jumps[at];
+        for (int s = 0; s < STATES; s++)
+            p->skipped[STATES * row + s] = 0.0;
+        found[row] = -1;
+        jumped[row] = 0;
+    }
+    int64_t at = -1;
+    double least = INFINITY;
+    for (int64_t i = STATES * (end > p->skipped_most ? end - p->skipped_most : 0); i < STATES * end; i++)
+        if (p->cost[i] + p->skipped[i] < least) {
+            least = p->cost[i] + p->skipped[i];
+            at = i;
         }
+    for (; at >= 0; at = p->origin[at]) {
+        found[at / STATES] = at % STATES;
+        jumped[at / STATES] = p->jumps[at];
     }
 }

@@ -16,17 +16,14 @@ NUMBERS = (
     "slope usual wide nonsense repeated cliffs grain exact least_step beside no_reading near "
     "no_readings"
 )
-ARRAYS = (
-    "begins changes begin length xy r scatter reach evidence as_nonsense as_run "
-    "cost skipped origin jumps"
-)
+ARRAYS = "begins changes xy r scatter reach evidence as_nonsense as_run cost skipped origin jumps"
 
 
 class _Paths(ctypes.Structure):
     """As in hypotheses.c."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("lines", "skipped_most")),
+        *((name, ctypes.c_int64) for name in ("soundings", "skipped_most")),
         *((name, ctypes.c_double) for name in NUMBERS.split()),
         *((name, ctypes.c_void_p) for name in ARRAYS.split()),
     ]
@@ -52,16 +49,16 @@ def available() -> bool:
 def find(
     skipped_most: int, numbers: Sequence[float], arrays: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """See ``Paths.find``.
+    """See ``Path.find``.
 
     Args:
         skipped_most: nonsense between two other soundings, at most.
         numbers: the first of ``NUMBERS``, in this order.
-        arrays: those of ``ARRAYS`` that are given, in this order: the first and last of soundings
-            [N] or [N, S], begin and length of each line.
+        arrays: those of ``ARRAYS`` that are given, in this order: from ``xy`` on of
+            soundings [N] or [N, S].
     """
     arrays = [np.ascontiguousarray(each) for each in arrays]
-    count, lines = len(arrays[-1]), len(arrays[2])
+    count = len(arrays[-1])
     integers = np.int64
     room: list[np.ndarray] = [
         np.empty((count, STATES)), np.empty((count, STATES)),
@@ -69,6 +66,6 @@ def find(
     ]  # fmt: skip
     found, jumped = np.empty(count, integers), np.empty(count, bool)
     pointers = (each.ctypes.data for each in (*arrays, *room))
-    problem = _Paths(lines, skipped_most, *numbers, *pointers)
+    problem = _Paths(count, skipped_most, *numbers, *pointers)
     _library.hypotheses_find(problem, found.ctypes.data, jumped.ctypes.data)
     return found, jumped
