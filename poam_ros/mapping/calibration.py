@@ -313,7 +313,7 @@ class _Fit:
             remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
         return Calibration(
             tuple(effects), tuple(remarks), tuple(self._positions(found)),
-            self._levels(total, found, left_out), self._best_known(total, found),
+            self._levels(total, found, left_out),
         )  # fmt: skip
 
     def _levels(
@@ -329,18 +329,6 @@ class _Fit:
                 std = (each.high - each.low) / (2 * CONFIDENCE_95)
                 levels[each.name] = each.value, float(np.hypot(each.value, std))
         return levels
-
-    def _best_known(self, total: np.ndarray, found: Estimates) -> dict[str, tuple[float, float]]:
-        """The days' errors as of ``Calibration.best_known``."""
-        best, covariance = {}, found.covariance
-        for i, (kind, name) in enumerate(self.kinds):
-            if kind == "level":
-                depth = 0.0
-                if ("scale", name) in self.kinds:
-                    k = self.kinds.index(("scale", name))
-                    depth = covariance[i, k] / covariance[k, k]
-                best[name] = self._day_error(name, depth, total, found)
-        return best
 
     def _day_error(
         self, name: str, depth: float, total: np.ndarray, found: Estimates

@@ -56,6 +56,7 @@ class Crossed:
         weight: how many independent crossings each one counts as [C].
         parts: names of both sides of the crossings [C, 2], by each division that may have levels of
             its own (``parts_of``); of equal divisions only the first.
+        rows: of the soundings in the file [N].
     """
 
     refused: np.ndarray
@@ -65,6 +66,7 @@ class Crossed:
     table: CrossingTable
     weight: np.ndarray
     parts: Mapping[str, np.ndarray]
+    rows: np.ndarray
 
     def without(self, rows: np.ndarray) -> Crossed:
         """The same, with these soundings [N] (boolean) left out as well."""
@@ -128,9 +130,10 @@ class Crossed:
 
     def sentences(self, order: str) -> list[str]:
         """The survey's statistics, then sentences on the lines with the most soundings left out,
-        on offsets of days, files and boats, and on the largest offsets of lines."""
+        on offsets of days, files and boats, on the largest offsets of lines, and on the longest
+        runs that are suspicious."""
         if not len(self.found.row):
-            return []
+            return self._suspicious()
         spoilt = self._spoilt
         multiples = self.line.code[self.refused & np.isin(self.found.multiple, MULTIPLES)]
         names = [self.line.names[code] for code in multiples.tolist()]
@@ -150,6 +153,18 @@ class Crossed:
         said += [_sentence(kind, bias, _verdict(bias, kind), 2) for kind, bias in offsets[:most]]
         if len(offsets) > most:
             said.append(f"{len(offsets) - most} more lines with an offset: see lines.csv")
+        return said + self._suspicious()
+
+    def _suspicious(self) -> list[str]:
+        """Sentences on the longest runs that stay, though they may be false."""
+        runs = [run for run in self.found.suspicious if not self.refused[run.rows].any()]
+        said = []
+        for run in sorted(runs, key=lambda run: -len(run.rows))[:WORST]:
+            name = self.line.names[self.line.code[run.rows[0]]]
+            first, last = self.rows[run.rows[[0, -1]]].tolist()
+            said.append(f"line {name}, rows {first} to {last}: {run.sentence}")
+        if len(runs) > WORST:
+            said.append(f"{quantity(len(runs) - WORST, 'more run')} such as these, all shorter")
         return said
 
 
@@ -229,4 +244,4 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     )  # fmt: skip
     parts = {name: named(part) for name, part in _different(parts_of(soundings)).items()}
     weight = crossing_weights(found.xy, line.code[ends], found.block)
-    return Crossed(refused, line, day, found, table, weight, parts)
+    return Crossed(refused, line, day, found, table, weight, parts, soundings.row)

@@ -100,16 +100,13 @@ class Calibration:
     """The estimates, sentences on what cannot be known, and the positions that were corrected.
 
     ``levels``: of each day, by its name: its error of level relative to the reference, and the
-    standard deviation of what is left of it after the correction, in m. ``best_known``: of each day
-    that is corrected, its error and the standard deviation of that, in m, at the depth where its
-    level and scale together are known best.
+    standard deviation of what is left of it after the correction, in m.
     """
 
     effects: tuple[Effect, ...]
     remarks: tuple[str, ...]
     positions: tuple[PositionError, ...] = ()
     levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    best_known: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def known_levels(self, least: float) -> dict[str, list[float]]:
         """``levels`` of the days that were corrected, and of those known to ``least`` or better."""

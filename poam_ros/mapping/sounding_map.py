@@ -57,7 +57,6 @@ from .outline import Outline
 from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .surveyed import surveyed
-from .suspected import suspected
 
 log = logging.getLogger(__name__)
 
@@ -333,7 +332,9 @@ def map_soundings(
         checked = validate(mapper, soundings[np.flatnonzero(held)])
         accepted = _accepted(soundings, workspace, settings)
     asked = taken.steps is not None or KEY in taken.source
-    errors = [] if asked else suspected(taken, crossed, settings.water_level)
+    errors = (
+        [] if asked else [f"an offset of {kind} {bias.name}" for kind, bias in crossed.offsets()]
+    )
     return MappingResult(
         mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, errors
     )

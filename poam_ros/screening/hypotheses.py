@@ -45,7 +45,7 @@ CONTRADICTED = -np.log(UNSEEN)
 CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 FIRST_RATES = Rates(0.1, 1e-3, 1e-4, *(np.empty(0) for _ in range(3)))
-MAX_ITERATIONS, MAX_ROUNDS = 4, 8  # of searching: any runs, until it settles; short ones
+MAX_ITERATIONS, MAX_ROUNDS = 4, 8  # of searching: for any runs; and for those with evidence
 LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 AS = {2: "twice the depth beside it", 3: "three times the depth beside it",
       OTHER_ECHO: "unlike the bottom beside it"}  # fmt: skip
@@ -122,9 +122,7 @@ class Judge:
         found, kept = suspected, np.zeros(len(suspected), dtype=np.int64)
         evidence, near = self._evidence(found == 0)
         for _ in range(MAX_ROUNDS):
-            found, rates = self._likeliest(found == 0, evidence, rates, kept, short=True)
-            if not self._enough(found):
-                return np.ones_like(found), ()  # nothing tells what the bottom is
+            found, rates = self._likeliest(found == 0, evidence, rates, kept)
             evidence, near = self._evidence(found == 0)
             runs = self._unsupported(found, evidence)
             if not runs:
@@ -135,6 +133,8 @@ class Judge:
         else:
             for rows in self._unsupported(found, evidence):
                 found[rows] = 0
+        if not self._enough(found):
+            return np.ones_like(found), ()  # nothing tells what the bottom is
         multiple = np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
         return multiple, tuple(self._suspicious(suspected, multiple, near))
 
@@ -146,7 +146,7 @@ class Judge:
         for _ in range(MAX_ITERATIONS):
             evidence, _ = self._evidence(found == 0)
             before = found
-            found, rates = self._likeliest(found == 0, evidence, rates, kept, short=False)
+            found, rates = self._likeliest(found == 0, evidence, rates, kept)
             if not self._enough(found):
                 return kept, FIRST_RATES, False
             if (found == before).all():
@@ -179,7 +179,6 @@ class Judge:
         evidence: np.ndarray,
         rates: Rates,
         kept: np.ndarray,
-        short: bool,
     ) -> tuple[np.ndarray, Rates]:
         """The likeliest hypothesis of each sounding, index into ``FACTORS`` or -1 for nonsense [N],
         and the rates by it.
@@ -189,13 +188,10 @@ class Judge:
             evidence: log likelihood of each hypothesis by other lines [N, S].
             rates: assumed.
             kept: 1 where a sounding is no part of a run, 2 where it is bottom [N].
-            short: whether false runs are short.
         """
         scatter = np.hypot(steps_scatter(self._ranges, bottom), self._on / 2)
         slope = usual_slope(self._xy, self._ranges, self._line, bottom)
-        found, jumped = Path(
-            self._xy, self._ranges, evidence, kept, scatter, slope, rates, short
-        ).find()
+        found, jumped = Path(self._xy, self._ranges, evidence, kept, scatter, slope, rates).find()
         return found, _rates(self._ranges, found, jumped)
 
     def _runs(self, found: np.ndarray) -> list[tuple[np.ndarray, bool]]:

@@ -38,9 +38,9 @@ END = 1 / LONG
 CHANGES = np.log(
     [
         [1.0, 1e-4, 1e-4, RUNS],
-        [END, 1 - END, 1e-4, RUNS],
-        [END, 1e-4, 1 - END, RUNS],
-        [END, 1e-4, 1e-4, 1 - END],
+        [END, 1.0, 1e-4, RUNS],
+        [END, 1e-4, 1.0, RUNS],
+        [END, 1e-4, 1e-4, 1.0],
     ]
 )
 BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
@@ -87,7 +87,6 @@ class Path:
         scatter: standard deviation of the steps around each sounding [N].
         slope: standard deviation of the bottom's slope.
         rates: assumed.
-        short: whether false runs are short: to be in one costs something.
     """
 
     def __init__(
@@ -99,7 +98,6 @@ class Path:
         scatter: np.ndarray,
         slope: float,
         rates: Rates,
-        short: bool,
     ) -> None:
         xy, ranges, evidence, scatter = (
             np.asarray(each, dtype=np.float64) for each in (xy, ranges, evidence, scatter)
@@ -122,8 +120,6 @@ class Path:
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
         self.begins = np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1])))
         self.changes = CHANGES.copy()
-        if not short:
-            np.fill_diagonal(self.changes, 0.0)
         self.changes[0] += more
 
     def find(self) -> tuple[np.ndarray, np.ndarray]:

@@ -13,14 +13,12 @@ from planted import simulated
 from poam_ros.core.samples import Samples
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping import suspected as suspecting
 from poam_ros.mapping.calibration import LEVELS, calibrate, calibrated, correct
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.divisions import Divisions, units
 from poam_ros.mapping.effects import Calibration, Effect, PositionError
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
-from poam_ros.mapping.suspected import suspected
 from poam_ros.screening.motion import Motion
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
@@ -115,40 +113,12 @@ def test_a_line_with_an_offset_is_corrected_alone():
     assert known["line", "L18"].low < 0.5 < known["line", "L18"].high
 
 
-def suspected_in(whole: Soundings) -> list[str]:
-    return suspected(whole, cross(whole, SETTINGS), SETTINGS.water_level)
-
-
-@pytest.mark.parametrize(
-    ("errors", "words"),
-    [({"latency": 0.4}, ["latency"]), ({"level": 0.2}, ["level of 2023-11-15"]), ({}, [])],
-)
-def test_what_a_calibration_would_correct_is_known_before(errors, words):
-    found = suspected_in(planted(survey(), **errors))
-    assert [text.partition(":")[0] for text in found] == words
-
-
-def test_of_very_many_lines_only_offsets_of_days_are_suspected(monkeypatch):
-    monkeypatch.setattr(suspecting, "MOST_LINES", 3)
-    assert suspected_in(planted(survey(), 0.4, level=0.2)) == ["an offset of day 2023-11-15"]
-
-
-def test_a_level_and_a_scale_that_nearly_cancel_are_not_suspected():
-    whole = planted(survey(), level=0.2, scale=0.01, days_of=(1, 1))
-    found = found_in(whole)
-    ((name, (off, std)),) = ((n, v) for n, v in found.best_known.items() if v[0] > 0.05)
-    assert name == days(whole).names[1] and std < 0.02
-    middle = np.median(-whole.z)
-    assert off == pytest.approx(0.2 - 0.01 * middle, abs=0.04)
-    both = [each.estimate for each in found.effects if each.applied and each.name == name]
-    assert {sentence for _, sentence in suspecting._of_days(found)} == set(both)
-    cancelling = replace(found, best_known={name: (0.01, std)})
-    assert not suspecting._of_days(cancelling)
-
-
-def test_of_many_lines_the_surest_must_be_surer():
-    assert suspecting._limit(3.0, 1) == pytest.approx(3.0)
-    assert suspecting._limit(3.0, 30) == pytest.approx(3.92, abs=0.01)  # a tail of 0.00135 / 30
+@pytest.mark.parametrize(("level", "names"), [(0.2, [("day", "2023-11-15")]), (0.0, [])])
+def test_an_offset_of_a_day_is_seen_at_the_crossings_alone(level, names):
+    whole = planted(survey(), level=level)
+    found = cross(whole, SETTINGS).offsets(lines=False)
+    reference = days(whole).names[0]
+    assert [(kind, bias.name) for kind, bias in found if bias.name != reference] == names
 
 
 def in_three_recordings(whole: Soundings) -> Soundings:

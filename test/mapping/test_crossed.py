@@ -48,6 +48,25 @@ def lake(doubles: bool = True) -> Soundings:
     return Soundings(np.arange(len(z)), xy, z, group, names, stamp_ns=stamps)
 
 
+def test_a_run_that_nothing_crosses_stays_and_is_named():
+    survey = lake(doubles=False)
+    alone = np.arange(300) * 1.5
+    xy = np.concatenate((survey.xy, np.column_stack((500 + alone, 0 * alone))))
+    z = np.r_[survey.z, -8 + 0.02 * np.random.default_rng(0).normal(size=300)]
+    z[len(survey) + 100 : len(survey) + 160] *= 2
+    group = np.r_[survey.group, np.full(300, len(survey.names))]
+    whole = Soundings(
+        1000 + np.arange(len(z)), xy, z, group, (*survey.names, "far"),
+        stamp_ns=survey.stamp_ns[0] + np.arange(len(z)) * 1_000_000_000,
+    )  # fmt: skip
+    found = cross(whole, SETTINGS)
+    assert not found.refused.any()
+    first, last = 1000 + len(survey) + 100, 1000 + len(survey) + 159
+    assert found.sentences("1a")[-1] == (
+        f"line far, rows {first} to {last}: twice the depth beside it, and nothing crosses it"
+    )
+
+
 def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
     survey = lake(doubles=False)
     few = np.flatnonzero(survey.group == FALSE)[30:35]

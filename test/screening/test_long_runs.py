@@ -47,12 +47,15 @@ def test_a_trip_loses_its_single_false_readings_and_nothing_else(seed):
 
 
 def test_a_trip_loses_the_same_wherever_it_begins():
-    """Verdicts do not depend on what was recorded long before."""
+    """Verdicts do not depend on what was recorded long before; but a few false readings in a row
+    may be nonsense, or a rock, as nonsense is rare or not."""
     rng = np.random.default_rng(0)
-    xy, depth, *_ = trip(rng)
+    xy, depth, single, row = trip(rng)
+    few = row & ~single
     whole = judged(xy, depth).multiple
     for cut in np.linspace(40, len(depth) - 60, 30).astype(int):
-        assert (judged(xy[cut:], depth[cut:]).multiple != whole[cut:]).sum() <= 3
+        changed = judged(xy[cut:], depth[cut:]).multiple != whole[cut:]
+        assert changed[~few[cut:]].sum() <= 3
 
 
 BOTTOMS = {

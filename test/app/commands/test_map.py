@@ -15,8 +15,9 @@ from shapes import geojson, square
 from soundings import write_survey
 
 from poam_ros.app.cli import main
-from poam_ros.mapping import sounding_map
+from poam_ros.mapping import crossed
 from poam_ros.mapping.resurvey import Survey
+from poam_ros.outputs.crossings import Bias
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.folder import read_map, read_records, read_table
 from poam_ros.outputs.view.folders import FolderView
@@ -339,12 +340,12 @@ def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
 
 @pytest.mark.usefixtures("no_figures")
 def test_what_a_calibration_would_correct_names_its_command(log, tmp_path, capsys, monkeypatch):
-    errors = [f"line {k}: off" for k in range(5)]
-    monkeypatch.setattr(sounding_map, "suspected", lambda *_: errors)
+    offsets = [("line", Bias(str(k), 9, 0.2, 0.1, 0.3, True)) for k in range(5)]
+    monkeypatch.setattr(crossed.Crossed, "offsets", lambda *_: offsets)
     options = ["--output", str(tmp_path / "o u t"), "--resolution", "4", *QUICK]
     assert main(["map", str(log), *options]) == 0
     *_, told, command = capsys.readouterr().out.splitlines()
-    assert told.endswith("line 2: off; and 2 more")
+    assert told.endswith("an offset of line 2; and 2 more")
     assert shlex.split(command)[1:] == ["poam", "map", str(log), *options, "--calibrate"]
     assert main(["map", str(log), *options, "--calibrate"]) == 0
     assert "correct: " not in capsys.readouterr().out
