@@ -7,8 +7,9 @@
 Nothing moves before the second command. The nodes keep running when the mission is done, so that
 the latched maps remain. A node that dies is started again. With mission_dir:=DIR the mission is
 stored there and recovered: the planner is paused until /planner/resume, unless
-watchdog.resume_after_restart:=true. Without it the map starts empty, and the planner waits for
-/planner/start. rviz:=true shows the mission on this machine; view.launch.py does so on another one.
+watchdog.resume_after_restart is true. Without it the map starts empty, and the planner waits for
+/planner/start. Other parameters: params_file:=mine.yaml, a copy of config/robot.yaml. rviz:=true
+shows the mission on this machine; view.launch.py does so on another one.
 """
 
 from functools import partial
@@ -29,8 +30,10 @@ def generate_launch_description() -> LaunchDescription:
         file = str(arguments.value(context, "params_file"))
 
         def known(name: str) -> Any:
-            found = None if arguments.given(name) else graph.in_file(file, "planner", name)
-            return arguments.value(context, name) if found is None else found
+            if arguments.given(name):
+                return arguments.value(context, name)
+            found = graph.in_file(file, "planner", name)
+            return graph.DEFAULTS[name] if found is None else found
 
         degrees, metres = any(known("workspace_degrees")), arguments.given("workspace")
         if degrees and metres:
@@ -49,7 +52,7 @@ def generate_launch_description() -> LaunchDescription:
                 # Never a planner that would start by itself without knowing the earlier mission.
                 respawn=name != "planner" or bool(mission_dir) or not autostart,
                 parameters=[
-                    graph.robot_defaults(name),
+                    *graph.base_file("robot.yaml"),
                     *arguments.parameters(context, name),
                     *arguments.of_node(name, places),
                 ],
@@ -59,7 +62,7 @@ def generate_launch_description() -> LaunchDescription:
         ]
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
-            folder = arguments.value(context, "output") or mission_dir
+            folder = known("output") or mission_dir
             started.append(viewer(graph.rviz_command(str(folder or "")), sim_time, place))
         return started
 

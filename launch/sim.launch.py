@@ -14,7 +14,7 @@ from poam_ros.ros.common.parameters import NODES
 
 
 def generate_launch_description() -> LaunchDescription:
-    arguments = LaunchArguments([*(graph.ROWS[name] for name in graph.FORWARDED), *graph.OWN])
+    arguments = LaunchArguments([*(graph.SIM_ROWS[name] for name in graph.FORWARDED), *graph.OWN])
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)
@@ -22,7 +22,7 @@ def generate_launch_description() -> LaunchDescription:
         actions: list[Action] = [
             required_node(
                 name,
-                parameters=[*arguments.parameters(context, name), graph.fixed_parameters(name)],
+                parameters=[*graph.base_file("sim.yaml"), *arguments.parameters(context, name)],
                 **place,
             )
             for name in NODES

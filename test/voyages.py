@@ -14,12 +14,12 @@ from poam_ros.mavlink.drive import Drive
 from poam_ros.mavlink.link import Link
 from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
-from poam_ros.ros.common.parameters import robot_tables
+from poam_ros.ros.common.parameters import MAPPER, PLANNER
 from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import load_terrain
 
 BEGUN_NS = 1_700_000_000 * SECOND
-TABLES = *robot_tables().values(), rows(PlaceSettings)
+TABLES = MAPPER, PLANNER, rows(PlaceSettings)
 DEFAULTS = {row.name: row.default for table in TABLES for row in table}
 
 

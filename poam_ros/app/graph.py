@@ -15,22 +15,28 @@ from ..core.errors import InputError
 from ..core.files import shipped
 from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
+from ..models.registry import ModelSettings
 from ..planning.areas import AreaSettings
-from ..ros.common.parameters import ROBOT_DEFAULTS, TABLES, robot_tables
+from ..ros.common.parameters import NODES, TABLES
+from ..simulation.settings import MissionSettings
 
 #: The parameters of all nodes, by name.
 ROWS = {row.name: row for table in TABLES.values() for row in table}
+#: Those of a simulation, with the defaults of config/sim.yaml.
+SIM_ROWS = ROWS | {
+    "method": replace(ROWS["method"], default=ModelSettings.method),
+    "planner": replace(ROWS["planner"], default=MissionSettings.planner),
+}
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
 PARAMS_FILE = Setting(
-    "params_file", "", "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). "
-    "It overrides the defaults, and arguments override it. Several: separated by commas, later "
-    "ones override earlier ones. A name without a folder may be that of a preset",
+    "params_file", "", "ROS parameter file, as config/robot.yaml. It overrides the defaults, and "
+    "arguments override it. Several: separated by commas, later ones override earlier ones. A name "
+    "without a folder may be that of a preset",
 )  # fmt: skip
 RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2)")
 #: Arguments for a graph as a whole.
 OWN = (PARAMS_FILE, NAMESPACE, RVIZ)
 
-_TARGET = ("target.tvu", "target.share", "target.distance", "target.depth_factor")
 #: Arguments of a simulation that are parameters. Each goes to every node that declares it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
@@ -40,23 +46,18 @@ FORWARDED = (
 _REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
 
 
+def base_file(name: str) -> list[str]:
+    """The parameter file that a launch file loads before all others; none if it is not installed.
+
+    ``name``: ``sim.yaml`` or ``robot.yaml``.
+    """
+    path = shipped(name)
+    return [] if path is None else [str(path)]
+
+
 def remappings(namespace: str) -> list[tuple[str, str]]:
     """The remappings of every node of a simulation in a namespace; none without one."""
     return _REMAPPINGS if namespace else []
-
-
-def fixed_parameters(node: str) -> dict[str, Value]:
-    """The parameters of a simulation's node that no argument changes."""
-    # The monitor uses wall time and needs no messages of the clock.
-    values: dict[str, Value] = {"use_sim_time": node != "monitor"}
-    if node == "simulator":
-        # At 20 times real time, minutes of the mission would pass while the mapper loads torch.
-        values["wait_for_mission"] = True
-    if node == "mapper":
-        values["simulated"] = True
-    if node == "planner":
-        values["autostart"] = True  # nobody would call ~/start, and nothing is in danger
-    return values
 
 
 #: The workspace of commands that also take it in degrees, or from the areas' polygon.
@@ -66,16 +67,11 @@ WORKSPACE = replace(
     "the box around the areas' polygon",
 )  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
-#: Arguments of robot.launch.py that are parameters, with a vehicle's defaults.
+#: Arguments of robot.launch.py that are parameters.
 ROBOT_FORWARDED = (
-    "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "model",
-    "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
-    "areas.polygon_degrees", "areas.keep_outs_degrees", "goals.degrees", "goals.file",
-    "origin", "heading", "home_degrees", "goal_period", "goals.action", "mission_dir",
-    "watchdog.resume_after_restart", "screening.enabled", "water.level", "min_depth",
-    "min_depth_probability", "home_reserve", "current", *_TARGET,
+    "workspace", "origin", "frame_id", "mission_dir", "autostart", "max_samples", "max_duration",
 )  # fmt: skip
-ROBOT_ROWS = {row.name: row for table in robot_tables().values() for row in table}
+ROBOT_ROWS = {row.name: row for node in ROBOT_NODES for row in NODES[node]}
 #: Topics that may have other names on a vehicle; the defaults are the nodes' own names.
 ROBOT_TOPICS = (
     Setting("range_topic", "sonar/range", "Topic of the pings, sensor_msgs/Range"),
@@ -90,6 +86,8 @@ PLACES = (
     "workspace_degrees", "origin", "heading", "areas.file", "areas.coordinates",
     "areas.polygon_degrees",
 )  # fmt: skip
+#: Defaults of settings that robot.launch.py looks up in the parameter file.
+DEFAULTS = {row.name: row.default for row in (*ROBOT_ROWS.values(), WORKSPACE_DEGREES)}
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
 #: All arguments of robot.launch.py.
 ROBOT_ARGUMENTS = (
@@ -101,13 +99,6 @@ ROBOT_ARGUMENTS = (
 def robot_remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
     """The remappings of a vehicle's nodes; ``value``: of an argument of ``ROBOT_TOPICS``."""
     return [(str(row.default), str(value(row.name))) for row in ROBOT_TOPICS]
-
-
-def robot_defaults(node: str) -> dict[str, Any]:
-    """A node's parameters on a vehicle that a parameter file or an argument may override."""
-    return {
-        row.name: ROBOT_DEFAULTS[row.name] for row in TABLES[node] if row.name in ROBOT_DEFAULTS
-    }
 
 
 def place_in_metres(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +186,9 @@ def file_values(path: Path, nodes: Collection[str]) -> Iterator[tuple[str, dict[
     from ..core.reading import read_yaml
 
     content = read_yaml(path)
-    for key, body in content.items() if isinstance(content, dict) else ():
+    sections = content.items() if isinstance(content, dict) else ()
+    # As ROS 2 reads it after another file with a section of all nodes, which comes first.
+    for key, body in sorted(sections, key=lambda item: not str(item[0]).endswith("**")):
         own = str(key).rpartition("/")[2] in (*nodes, "**")
         values = body.get("ros__parameters") if own and isinstance(body, dict) else None
         if isinstance(values, dict):

@@ -18,7 +18,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from ..core.errors import InputError
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import TABLES
+from ..ros.common.parameters import TABLES, known_names
 from . import graph
 
 PATHS = ("output", "terrain", "mission_dir", "model", "areas.file", "goals.file")
@@ -97,6 +97,9 @@ class LaunchArguments:
 
     def _remember(self, context: LaunchContext) -> None:
         known = context.launch_configurations
+        for name in known:  # the launch tools ignore what no launch file declares
+            if name not in self._rows and name in known_names():
+                raise InputError(f"launch argument {name}: expected this parameter in params_file")
         self._given = {name for name in self._rows if name in known}
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 

@@ -20,7 +20,7 @@ from ..journal.reader import RecordedMission, read_mission
 from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
-from ..ros.common.parameters import ROBOT_DEFAULTS
+from ..ros.common.parameters import VEHICLE
 from ..screening.screen import ScreeningSettings
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
-            {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
+            {"method": VEHICLE["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
         )
         settings = _settings({**values, **vars(args)}, args)
         soundings = _read_recording(args, {}) if bag else _read_files(args, settings)

@@ -8,19 +8,8 @@ import pytest
 
 from poam_ros.app import graph
 from poam_ros.core.errors import InputError
-from poam_ros.ros.common.parameters import NODES
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_a_vehicle_has_accurate_defaults_and_waits_for_start():
-    mapper = {"method": "nngp", "screening.enabled": True, "training.duty": 0.05}
-    assert graph.robot_defaults("mapper") == mapper
-    assert graph.robot_defaults("planner") == {"planner": "path-entropy"}
-    assert graph.ROBOT_ROWS["method"].default == "nngp"
-    assert graph.ROBOT_ROWS["autostart"].default is False
-    own = {row.name: row.default for row in NODES["mapper"]}
-    assert own["method"] == "poam"  # the nodes' own default is the paper's
 
 
 def written(tmp_path, text: str) -> str:

@@ -17,14 +17,7 @@ from poam_ros.core.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
-TARGET = {
-    "target.tvu": "",
-    "target.share": "0.95",
-    "target.distance": "0.0",
-    "target.depth_factor": "0.0",
-}
 SIM = {
-    **TARGET,
     "max_samples": "5000",
     "terrain": "jacksboro",
     "speed": "1.0",
@@ -40,20 +33,17 @@ SIM = {
     "keep": "false",
 }
 ROBOT = {
-    **TARGET,
-    "water.level": "0.0",
-    "max_samples": "5000",
     "range_topic": "sonar/range",
     "odom_topic": "odom",
     "goal_topic": "goal_pose",
     "water_level_topic": "water_level",
+    "frame_id": "map",
     "workspace": "",
-    "method": "nngp",
-    "planner": "path-entropy",
+    "workspace_degrees": "0.0 0.0 0.0 0.0",
+    "max_samples": "5000",
+    "max_duration": "0.0",
     "autostart": "false",
-    "on_done": "hold",
-    "areas.file": "",
-    "goals.action": "",
+    "mission_dir": "",
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",
@@ -103,14 +93,15 @@ def nodes(launch_file: str, **given: str) -> dict[str, list[str]]:
 
 
 def parameters(command: list[str]) -> dict[str, Any]:
-    """The parameters a node is started with, in the order ROS applies its files."""
+    """The parameters a node is started with, besides the file that all have first; in the order ROS
+    applies its files."""
     merged: dict[str, Any] = {}
-    for flag, path in pairwise(command):
-        if flag == "--params-file":
-            # launch_ros writes a list as a tuple with a tag, which ROS does not look at.
-            text = Path(path).read_text(encoding="utf-8").replace("!!python/tuple", "")
-            for body in yaml.safe_load(text).values():
-                merged |= body["ros__parameters"]
+    files = [path for flag, path in pairwise(command) if flag == "--params-file"]
+    for path in files[Path(files[0]).name in ("sim.yaml", "robot.yaml") :]:
+        # launch_ros writes a list as a tuple with a tag, which ROS does not look at.
+        text = Path(path).read_text(encoding="utf-8").replace("!!python/tuple", "")
+        for body in yaml.safe_load(text).values():
+            merged |= body["ros__parameters"]
     return merged
 
 
@@ -138,27 +129,21 @@ def test_declares_the_promised_arguments(name, promised):
 def test_simulation_runs_on_simulated_time_with_typed_values():
     commands = nodes("sim", speed="20", max_samples="300", output="2024", keep="True", seed="3")
     assert set(commands) == {"simulator", "mapper", "planner", "monitor"}
+    for command in commands.values():
+        assert command[command.index("--params-file") + 1].endswith("config/sim.yaml")
     simulator, mapper = parameters(commands["simulator"]), parameters(commands["mapper"])
-    waiting = {"use_sim_time": True, "wait_for_mission": True}
-    assert simulator == {**waiting, "speed": 20.0, "seed": 3}
-    assert mapper == {"use_sim_time": True, "output": "2024", "seed": 3}
-    planner = parameters(commands["planner"])
-    started = {"use_sim_time": True, "autostart": True}
-    assert planner == {**started, "max_samples": 300, "seed": 3}
-    monitor = parameters(commands["monitor"])
-    assert monitor == {"use_sim_time": False, "keep": True, "output": "2024"}
+    assert simulator == {"speed": 20.0, "seed": 3}
+    assert mapper == {"output": "2024", "seed": 3}
+    assert parameters(commands["planner"]) == {"max_samples": 300, "seed": 3}
+    assert parameters(commands["monitor"]) == {"keep": True, "output": "2024"}
 
 
-def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu():
-    given = {"target.tvu": "1b", "target.share": "0.9", "target.distance": "25"}
-    for name, place in (("sim", {}), ("robot", {"workspace": "0 12 -4 4.5"})):
-        commands = nodes(name, **{"target.depth_factor": "3"}, **given, **place)
-        planner, mapper = parameters(commands["planner"]), parameters(commands["mapper"])
-        assert mapper["target.tvu"] == planner["target.tvu"] == "1b"
-        assert planner["target.share"] == 0.9 and planner["target.distance"] == 25.0
-        assert planner["target.depth_factor"] == 3.0 and "target_share" not in mapper
-    two = parameters(nodes("sim", **{"target.tvu": "2"})["planner"])["target.tvu"]
-    assert two == "2"  # the name of an order, which reads as a number
+@pytest.mark.parametrize("name", ["target.tvu", "method", "nngp.tail"])
+def test_a_parameter_that_is_no_argument_belongs_in_the_file(name):
+    with pytest.raises(
+        InputError, match=f"argument {name}: expected this parameter in params_file"
+    ):
+        nodes("robot", workspace="0 12 -4 4.5", **{name: "1b"})
 
 
 def test_later_files_override_earlier_ones(tmp_path):
@@ -179,8 +164,7 @@ def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
         encoding="utf-8",
     )
     planner = nodes("sim", params_file=str(file), max_samples="7")["planner"]
-    started = {"use_sim_time": True, "autostart": True}
-    assert parameters(planner) == {"pilot": "lawnmower", "max_samples": 7, **started}
+    assert parameters(planner) == {"pilot": "lawnmower", "max_samples": 7}
 
 
 def test_namespace_takes_clock_and_frames_along():
@@ -199,18 +183,15 @@ def test_robot_topics_and_workspace():
     assert "water_level:=/harbour/tide" in commands["mapper"]
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
-    better = {
-        "mapper": {"method": "nngp", "screening.enabled": True, "training.duty": 0.05},
-        "planner": {"planner": "path-entropy"},
-    }
-    for node, command in commands.items():
-        assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5], **better[node]}
+    for command in commands.values():
+        assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5]}
+        assert command[command.index("--params-file") + 1].endswith("config/robot.yaml")
 
 
 def test_a_workspace_in_degrees(tmp_path):
     """Both nodes have the same frame."""
     pytest.importorskip("pyproj")
-    commands = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995", heading="0")
+    commands = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995")
     for command in commands.values():
         found = parameters(command)
         assert found["origin"] == pytest.approx([-17.5, -180.0])
@@ -233,12 +214,15 @@ def test_a_workspace_of_the_fence_of_a_ground_station(tmp_path):
     file = tmp_path / "lake.plan"
     polygons = [{"polygon": corners, "inclusion": True}]
     file.write_text(json.dumps({"geoFence": {"polygons": polygons}}))
-    for node, command in nodes("robot", **{"areas.file": str(file)}).items():
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(f"/**:\n  ros__parameters: {{areas.file: {file}}}\n")
+    for command in nodes("robot", params_file=str(mine)).values():
         found = parameters(command)
-        assert found["areas.file" if node == "planner" else "method"]
-        assert found["origin"] == pytest.approx([-17.5, -180.0])
+        assert found["areas.file"] == str(file) and found["origin"] == pytest.approx(
+            [-17.5, -180.0]
+        )
         assert found["workspace"] == pytest.approx([-53.1, 53.1, -55.3, 55.3], abs=0.2)
-    given = nodes("robot", workspace="0 9 0 9", origin="-17.5 180", **{"areas.file": str(file)})
+    given = nodes("robot", workspace="0 9 0 9", params_file=str(mine))
     assert parameters(given["mapper"])["workspace"] == [0.0, 9.0, 0.0, 9.0]
 
 
@@ -251,7 +235,6 @@ def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
     )
     commands = nodes("robot", params_file=str(file))
     assert parameters(commands["mapper"])["method"] == "poam"
-    assert parameters(commands["planner"])["planner"] == "path-entropy"
 
 
 @pytest.mark.parametrize(
@@ -260,8 +243,7 @@ def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
         ("sim", {"speed": "fast"}, "speed: expected a number"),
         ("sim", {"max_samples": "-1"}, "max_samples: expected an integer"),
         ("sim", {"pilot": "zigzag"}, "lawnmower"),
-        ("sim", {"target.tvu": "1c"}, "target.tvu: expected one of exclusive"),
-        ("sim", {"target.share": "95"}, "target.share: expected a number from 0.001 to 1"),
+        ("sim", {"target.tvu": "1b"}, "target.tvu: expected this parameter in params_file"),
         ("sim", {"params_file": "no/such.yaml"}, "no such file: no/such.yaml"),
         ("robot", {}, "workspace: expected xmin xmax ymin ymax"),
         ("robot", {"workspace": " "}, "workspace: expected xmin xmax ymin ymax"),

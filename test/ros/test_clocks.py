@@ -71,7 +71,8 @@ def ring(ros, eventually):
     """A planner whose system clock a test sets, in a state; and the boat."""
 
     def start(state="pilot", **parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy"}
+        given |= PATIENT
         given |= {"autostart": state != "waiting"} | parameters
         # Of the same clock underneath, which timers and /clock hang on.
         planner = ros(PlannerNode, parameters=given, up=False)

@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.ros, pytest.mark.soak, pytest.mark.usefixtures("no_fig
 EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}
 SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
 MAPPER = {**SMALL, "resolution": 0.5, "batch.size": 20, "pilot_samples": 500}
-PLANNER = {"pilot": "lawnmower", "max_samples": 1500, "autostart": True}
+PLANNER = {
+    "planner": "max-entropy", "pilot": "lawnmower", "max_samples": 1500, "autostart": True,
+}  # fmt: skip
 WATCHDOGS = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "map", "progress")}
 
 

@@ -181,8 +181,8 @@ def explore(kills, samples, ros, ros_env, eventually, folder):
         return ros(kind, parameters=EVERY | values)
 
     values = {
-        **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
-        "watchdog.resume_after_restart": True, "mission_dir": str(folder),
+        **EVERY, "planner": "max-entropy", "pilot": "lawnmower", "max_samples": samples,
+        "autostart": True, "watchdog.resume_after_restart": True, "mission_dir": str(folder),
     }  # fmt: skip
     mapper = start(MapperNode, **MAPPER)
     start(SimulatorNode, **SIMULATOR)

@@ -39,7 +39,8 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 
 SMALL = {
-    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0,
+    "method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32,
+    "screening.enabled": False, "resolution": 5.0,
     "batch.size": 20,
     "batch.period": 3600.0, "pilot_samples": 60,
 }  # fmt: skip

@@ -7,18 +7,17 @@ import pytest
 import yaml
 from parameter_files import generated_files, render_markdown
 
+from poam_ros.app import graph
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.common.parameters import (
-    INNER,
     MAPPER,
     NODES,
     PLANNER,
     SIMULATOR,
     TABLES,
     inner_rows,
-    robot_tables,
 )
 from poam_ros.simulation.world.simulator import SonarSettings
 
@@ -69,7 +68,8 @@ def test_choices_are_those_of_the_planning_module():
 
 def test_the_tables_contain_the_settings_of_lower_packages():
     mapper, simulator = ({row.name: row for row in table} for table in (MAPPER, SIMULATOR))
-    assert all(mapper[row.name] == row for row in rows(ModelSettings))
+    others = [row for row in rows(ModelSettings) if row.name != "method"]
+    assert all(mapper[row.name] == row for row in others)
     for method, model in MODELS.items():
         values = {"method": method, "model": ""}
         assert inner_rows("mapper", values) == rows(model.options)
@@ -93,23 +93,12 @@ def test_a_model_file_gives_defaults(tmp_path):
             ModelSettings.of({"model": str(file)})
 
 
-def test_the_shipped_model_file_has_every_default():
-    assert ModelSettings.of({"model": str(ROOT / "config/model.yaml")}) == ModelSettings()
-    nngp = ModelSettings.of({"model": str(ROOT / "config/model.yaml"), "method": "nngp"})
-    assert nngp == ModelSettings("nngp")
-
-
 def test_a_mapper_s_parameters_make_its_model_s_settings():
     defaults = {row.name: row.default for row in MAPPER}
-    assert ModelSettings.of(defaults) == ModelSettings()
+    assert ModelSettings.of(defaults) == ModelSettings("nngp")
     settings = ModelSettings.of({**defaults, "method": "ovc", "sparse.steps": 3, "threads": 2})
     assert settings == ModelSettings("ovc", SparseOptions(steps=3), threads=2)
     assert ModelSettings.of(settings.values) == settings
-
-
-def test_old_names_of_a_model_s_options_are_refused():
-    with pytest.raises(InputError, match=r"^neighbours is now nngp\.neighbours$"):
-        ModelSettings.of({"method": "nngp", "neighbours": 8})
 
 
 def test_the_docs_name_every_method():
@@ -123,34 +112,25 @@ def test_generated_files_are_up_to_date(path):
     assert (ROOT / path).read_text() == generated_files()[path]
 
 
-@pytest.mark.parametrize(
-    ("name", "tables", "left_out"),
-    [
-        ("sim.yaml", NODES, set()),
-        ("robot.yaml", robot_tables(), {"workspace"}),
-    ],
-)
-def test_config_files_hold_the_defaults(name, tables, left_out):
-    text = (ROOT / "config" / name).read_text()
-    content = yaml.safe_load(text)
-    assert [node.removeprefix("/**/") for node in content] == list(tables)
-    for node, body in content.items():
-        table = {row.name: row for row in tables[node.removeprefix("/**/")]}
-        values = flat(body["ros__parameters"])
-        if node == "/**/planner":
-            table |= {row.name: row for row in INNER["planner"]}
-        assert set(values) == set(table) - left_out
-        for key, value in values.items():
-            # Types too: YAML reads 1e-06 as text.
-            assert type(value) in (type(table[key].default), list)
-            assert table[key].convert(value) == table[key].default
+@pytest.mark.parametrize("name", ["robot.yaml", "sim.yaml"])
+def test_nodes_take_the_files_of_the_launch_files(name):
+    """robot.yaml holds the nodes' defaults, so that a node alone equals one that is launched."""
+    nodes = NODES if name == "sim.yaml" else {"mapper": MAPPER, "planner": PLANNER}
+    table = {row.name: row for rows in nodes.values() for row in rows}
+    for body in yaml.safe_load((ROOT / "config" / name).read_text()).values():
+        for own, value in flat(body["ros__parameters"]).items():
+            if own == "use_sim_time" and name == "sim.yaml":
+                continue
+            converted = table[own].convert(value)
+            if name == "robot.yaml" or own in graph.FORWARDED:
+                rows = table if name == "robot.yaml" else graph.SIM_ROWS
+                assert converted == rows[own].default, own
 
 
-def test_a_vehicles_file_has_its_model_and_planner_and_no_workspace():
-    content = yaml.safe_load((ROOT / "config" / "robot.yaml").read_text())
-    mapper, planner = (content[f"/**/{n}"]["ros__parameters"] for n in ("mapper", "planner"))
-    assert (mapper["method"], planner["planner"]) == ("nngp", "path-entropy")
-    assert planner["autostart"] is False and "workspace" not in {**mapper, **planner}
+def test_nodes_have_a_vehicle_s_defaults_and_wait_for_start():
+    defaults = {row.name: row.default for row in (*MAPPER, *PLANNER)}
+    assert (defaults["method"], defaults["planner"]) == ("nngp", "path-entropy")
+    assert defaults["screening.enabled"] is True and defaults["autostart"] is False
 
 
 def test_markdown_has_a_row_per_parameter():

@@ -102,7 +102,10 @@ def ring(ros, eventually):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
     def start(**parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "max_entropy.distance_weight": 0.0}
+        given = {
+            "workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy",
+            "max_entropy.distance_weight": 0.0,
+        }  # fmt: skip
         # Tests move the vehicle from goal to goal at once.
         given |= {"autostart": True, "watchdog.max_jump": 0.0} | PATIENT | parameters
         planner = ros(PlannerNode, parameters=given)
@@ -351,7 +354,8 @@ def guided(ros, eventually):
     """A planner that waits for its start, and a vehicle that it has not moved yet."""
 
     def start(**parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT | parameters
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy"}
+        given |= PATIENT | parameters
         planner = ros(PlannerNode, parameters=given)
         vehicle = ros(Guided)
         eventually(lambda: planner.mission.position is not None)

@@ -25,12 +25,14 @@ SIMULATOR = {
     "sonar.dropout": 0.1, "sonar.outlier": 0.05, "sonar.nan": 0.05, "sonar.inf": 0.05,
 }  # fmt: skip
 MAPPER = {
+    "method": "poam",
+    "screening.enabled": False,
     "sparse.num_inducing": 40,
     "sparse.steps": 2,
     "sparse.minibatch": 32,
     "sonar.time_offset": -0.3,
 }
-PLANNER = {"pilot": "diagonal", "autostart": True}
+PLANNER = {"planner": "max-entropy", "pilot": "diagonal", "autostart": True}
 
 
 #: As a robot's mapper is set, with a model that is quick.

@@ -27,8 +27,8 @@ from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
 GIVEN = {
-    "method": "toy", "resolution": 5.0, "batch.size": 20, "batch.period": 3600.0,
-    "pilot_samples": 60,
+    "method": "toy", "screening.enabled": False, "resolution": 5.0, "batch.size": 20,
+    "batch.period": 3600.0, "pilot_samples": 60,
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
     "sonar.offset": [0.0, 0.0, -100.0],
 }  # fmt: skip

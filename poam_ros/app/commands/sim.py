@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
     whole, add = ("output", "keep"), parser.add_argument
-    add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
+    add_settings(parser, (graph.SIM_ROWS[name] for name in graph.FORWARDED if name not in whole))
     nodes = {row.name: row for table in NODES.values() for row in table}
     parser.takes((*nodes.values(), *option_rows(), *planner_rows()))
     add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
@@ -87,10 +87,10 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     values = {row.name: given[row.name] for row in table if given.get(row.name) is not None}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
-    content = {name: {"ros__parameters": {**values, **graph.fixed_parameters(node)}}}
+    content = {name: {"ros__parameters": values}}
     with atomic_write(own) as file:
         file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
-    files = [*options["params_file"], own]
+    files = [*graph.base_file("sim.yaml"), *options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
     return ["--ros-args", *_place(options["namespace"]), *arguments]
 

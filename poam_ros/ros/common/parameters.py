@@ -13,6 +13,7 @@ from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import FrontEndSettings
 from ...journal.folder import JournalSettings
+from ...mavlink.settings import PlaceSettings as PlacesInDegrees
 from ...mission.arrival import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
@@ -48,7 +49,20 @@ TERRAIN = Setting(
 )  # fmt: skip
 
 
-MAPPER: tuple[Setting, ...] = (
+#: Defaults of the nodes that differ from those of `poam run`, which are the paper's: a vehicle has
+#: a more accurate model and planner, and screening. config/sim.yaml has those of a simulation.
+VEHICLE: dict[str, Value] = {
+    "method": "nngp", "planner": "path-entropy", "screening.enabled": True,
+}  # fmt: skip
+
+
+def _of_vehicle(*table: Setting) -> tuple[Setting, ...]:
+    return tuple(
+        replace(row, default=VEHICLE[row.name]) if row.name in VEHICLE else row for row in table
+    )
+
+
+MAPPER: tuple[Setting, ...] = _of_vehicle(
     *rows(ModelSettings),
     MODEL_FILE,
     SEED,
@@ -72,7 +86,7 @@ MAPPER: tuple[Setting, ...] = (
     ),
 )  # fmt: skip
 
-PLANNER: tuple[Setting, ...] = (
+PLANNER: tuple[Setting, ...] = _of_vehicle(
     _MISSION["planner"],
     replace(_MISSION["pilot"], choices=PILOTS),
     SEED,
@@ -206,7 +220,7 @@ INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": pla
 
 def known_names() -> frozenset[str]:
     """The names of all parameters of all nodes, models and planners of this package."""
-    tables = (*TABLES.values(), *INNER.values())
+    tables = (*TABLES.values(), *INNER.values(), rows(PlacesInDegrees))
     return frozenset(row.name for table in tables for row in table)
 
 
@@ -230,24 +244,3 @@ def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
         replace(row, default=row.convert(own[row.name])) if row.name in own else row
         for row in rows(options)
     )
-
-
-#: Defaults of a vehicle's launch file and parameter file that differ from the nodes', which are the
-#: paper's: a more accurate model and planner, and screening.
-ROBOT_DEFAULTS: dict[str, Value] = {
-    "method": "nngp",
-    "planner": "path-entropy",
-    "training.duty": 0.05,
-    "screening.enabled": True,
-}
-
-
-def robot_tables() -> dict[str, tuple[Setting, ...]]:
-    """The tables of mapper and planner with a vehicle's defaults."""
-    return {
-        node: tuple(
-            replace(row, default=ROBOT_DEFAULTS[row.name]) if row.name in ROBOT_DEFAULTS else row
-            for row in NODES[node]
-        )
-        for node in ("mapper", "planner")
-    }

@@ -40,24 +40,22 @@ def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
     assert {node: parameters(node, given) for node in NODES} == {
         "simulator": {
             "terrain": "seamounts", "seed": 3, "sonar_rate": 2.0,
-            "use_sim_time": True, "wait_for_mission": True,
         },
-        "mapper": {"method": "ovc", "seed": 3, "output": output, "use_sim_time": True},
-        "planner": {"max_samples": 90, "seed": 3, "use_sim_time": True, "autostart": True},
-        "monitor": {"output": output, "use_sim_time": False},
+        "mapper": {"method": "ovc", "seed": 3, "output": output},
+        "planner": {"max_samples": 90, "seed": 3},
+        "monitor": {"output": output},
     }  # fmt: skip
 
 
 def test_planner_and_mapper_get_the_map_target(options):
     target = "tvu=1b", "share=0.9", "distance=25", "depth_factor=3"
     given = options(*(word for each in target for word in ("--set", f"target.{each}")))
-    start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
-        **start, "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
+        "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
         "target.depth_factor": 3.0,
     }  # fmt: skip
     mapper = parameters("mapper", given)
-    assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}
+    assert mapper.pop("output") and mapper == {"target.tvu": "1b"}
     assert "target.tvu" not in parameters("simulator", given)
 
 
@@ -132,5 +130,5 @@ def test_options_override_a_parameter_file_in_any_form(namespace, order, options
     from_file = node.get_parameter("sonar_rate").value
     node.destroy_node()
     rclpy.shutdown(context=context)
-    assert values == [6, True, True, "seamounts"]
-    assert from_file == list(content.values())[-1]["ros__parameters"]["sonar_rate"]
+    # Options before the file, a node's own section before that of all nodes, both before sim.yaml.
+    assert values == [6, False, True, "seamounts"] and from_file == 4.0
