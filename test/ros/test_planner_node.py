@@ -461,7 +461,7 @@ def test_without_a_period_each_goal_is_sent_once(guided, eventually):
 def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
     path = folder / f"{preset}.yaml"
-    values = yaml.safe_load(path.read_text())["/**/planner"]["ros__parameters"]
+    values = yaml.safe_load(path.read_text())["/**"]["ros__parameters"]
     values.pop("goals.action", None)  # by topic: no registry has nav2_msgs
     planner, vehicle = guided(**values)
     assert call(vehicle, eventually, "start").success

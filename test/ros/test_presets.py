@@ -32,7 +32,7 @@ from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.mavlink.settings import LinkSettings
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
-from poam_ros.ros.common.parameters import TABLES
+from poam_ros.ros.common.parameters import MAPPER, PLANNER
 from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
 from poam_ros.ros.mapper.node import MapperNode
@@ -53,9 +53,9 @@ def values_of(presets, node="mapper"):
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
 def test_presets_are_parameters_with_a_documented_use(path):
     text = path.read_text(encoding="utf-8")
-    tables = {**TABLES, "drive": rows(LinkSettings)}
-    for node, content in yaml.safe_load(text).items():
-        table = {row.name: row for row in tables[node.removeprefix("/**/")]}
+    tables = {"/**": (*MAPPER, *PLANNER), "/**/drive": rows(LinkSettings)}
+    for section, content in yaml.safe_load(text).items():
+        table = {row.name: row for row in tables[section]}
         for name, value in content["ros__parameters"].items():
             plain = tuple(value) if isinstance(value, list) else value
             assert table[name].convert(value) == plain != table[name].default
@@ -66,12 +66,10 @@ def test_presets_are_parameters_with_a_documented_use(path):
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
 def test_nodes_take_every_parameter_of_a_preset(path, ros):
-    """None is undeclared in the node, which would only warn."""
-    kinds = {"mapper": MapperNode, "planner": PlannerNode}
-    for node, content in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-        if (name := node.removeprefix("/**/")) in kinds:
-            given = content["ros__parameters"]
-            assert set(given) <= set(ros(kinds[name], up=False, parameters=given)._parameters)
+    """Both nodes start with the section of all nodes, and each parameter is one of theirs."""
+    given = yaml.safe_load(path.read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    mapper, planner = (ros(kind, up=False, parameters=given) for kind in (MapperNode, PlannerNode))
+    assert set(given) <= {*mapper._parameters, *planner._parameters}
 
 
 @pytest.mark.parametrize("sonar", ["ping1d", "ping2"])
