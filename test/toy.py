@@ -7,7 +7,7 @@ import torch
 from poam_ros.core.maps import UpdateReport
 from poam_ros.core.settings import check, setting
 from poam_ros.models.data import Dataset, Prediction
-from poam_ros.models.interface import ModelState
+from poam_ros.models.interface import ModelState, OnlineModel
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,20 @@ class ToyOptions:
         check(self)
 
 
-class Toy:
+class Toy(OnlineModel):
     """Inverse-distance weighting: no inducing points, no lengthscale, no covariance."""
-
-    extra_jitter = 0.0
 
     def __init__(self, options, seed, device):
         self.power, self.device = options.power, device
-        self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
-        self.support = torch.empty(0, 2).double()
+        self._data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+
+    @property
+    def data(self):
+        return self._data
 
     def update(self, new, enough=None):
         X, y = torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y])
-        self.data = Dataset(X, y)
+        self._data = Dataset(X, y)
         return UpdateReport({"keeping": 1e-6}, noise_std=0.5)
 
     def train(self, steps):
@@ -45,20 +46,8 @@ class Toy:
         mean = weights @ self.data.y / weights.sum(1)
         return Prediction(mean, squared.min(1).values.clamp_max(1.0) + (0.25 if noise else 0.0))
 
-    def predict_grid(self, x, y, noise=True):
-        points = torch.cartesian_prod(y, x).flip(-1)
-        found = self.predict(points, noise)
-        shape = (len(y), len(x))
-        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
-
-    def covariance(self, X, noise=True):
-        return None
-
-    def fields(self, X):
-        return {}
-
     def state(self):
         return ModelState({"X": self.data.X, "y": self.data.y})
 
     def restore(self, state):
-        self.data = Dataset(state.tree["X"], state.tree["y"])
+        self._data = Dataset(state.tree["X"], state.tree["y"])

@@ -1,17 +1,21 @@
-"""Protocols of a map model in scaled units (X in [-1, 1], y standardised), and its states."""
+"""The base of a map model in scaled units (X in [-1, 1], y standardised), and its states."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
+import torch
 from torch import Generator, Tensor
 
+from ..core.errors import InputError
 from ..core.land import Land
 from ..core.maps import StopCondition, UpdateReport
 from ..core.samples import Samples
-from .data import Dataset, Prediction
+from .data import Dataset, Prediction, grid_points
+from .linalg import conditional_draws
 
 
 @dataclass(frozen=True)
@@ -40,24 +44,41 @@ class MapperState:
     trust: tuple[float, int] = (1.0, 0)
 
 
-class OnlineModel(Protocol):
-    """A model that learns batch by batch.
+class Drawn(NamedTuple):
+    """Places [G, D], and joint draws there less their mean [count, G]."""
+
+    X: Tensor
+    deviations: Tensor
+
+
+class OnlineModel(ABC):
+    """A model that learns batch by batch. What is not abstract has a default.
 
     After an exception from ``update`` or ``train`` the model is as before the call.
+
+    Attributes:
+        forgets: whether data can be taken out without training again, by ``keep``.
+        retargets: whether targets can be changed without training anew, by ``retarget``.
     """
 
+    forgets = retargets = False
+
     @property
+    @abstractmethod
     def data(self) -> Dataset:
         """All data so far."""
 
     @property
     def support(self) -> Tensor:
         """Inducing inputs or a similar choice of points, for figures [M, D]; M = 0 for none."""
+        return self.data.X[:0]
 
     @property
     def extra_jitter(self) -> float:
         """Largest jitter added beyond the setting since the last update began."""
+        return 0.0
 
+    @abstractmethod
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. The caller fills ``samples``, ``batch`` and ``update_s``.
 
@@ -69,6 +90,7 @@ class OnlineModel(Protocol):
             CholeskyError: a matrix is not positive definite.
         """
 
+    @abstractmethod
     def train(self, steps: int) -> UpdateReport:
         """Take further training steps without new data.
 
@@ -77,30 +99,36 @@ class OnlineModel(Protocol):
             CholeskyError: a matrix is not positive definite.
         """
 
+    @abstractmethod
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals at X [N, D], each [N]; with or without the noise."""
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
+        found, shape = self.predict(grid_points(x, y), noise), (len(y), len(x))
+        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
 
     def covariance(self, X: Tensor, noise: bool = True) -> Tensor | None:
         """The joint predictive covariance at X [N, D], [N, N]; None if not supported."""
+        return None
+
+    def deviations(self, X: Tensor, count: int, generator: Generator, given: Drawn) -> Tensor:
+        """Joint draws at X [N, D] less their mean, without noise [count, N], given others.
+
+        Raises:
+            InputError: the model has no joint covariance of so many places.
+            CholeskyError: a matrix is not positive definite.
+        """
+        covariance = self.covariance(torch.cat([given.X, X]), noise=False)
+        if covariance is None:
+            raise InputError(f"deviations: this model cannot draw {len(X)} places jointly")
+        return conditional_draws(covariance, given.deviations, generator)
 
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
         """Further quantities at X [N, D], by name, each [N]; ``lengthscale`` in scaled units."""
+        return {}
 
-    def state(self) -> ModelState:
-        """What ``restore`` needs. Cheap: nothing large is copied."""
-
-    def restore(self, state: ModelState) -> None:
-        """Restore the state of a model with the same settings, bit for bit."""
-
-
-@runtime_checkable
-class SupportsCalibration(Protocol):
-    """A model that can calibrate its variances by leaving out segments of its data."""
-
-    def calibrate(self, stretches: int) -> None:
+    def calibrate(self, stretches: int) -> None:  # noqa: B027 (by default nothing)
         """Scale predictive variances until the next ``update`` or ``train``.
 
         The scale comes from predicting each of ``stretches`` segments of the data from the others.
@@ -109,48 +137,24 @@ class SupportsCalibration(Protocol):
             CholeskyError: a matrix is not positive definite.
         """
 
-
-@runtime_checkable
-class SupportsForgetting(Protocol):
-    """A model that data can be taken out of, without training again."""
-
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""
-
-
-@runtime_checkable
-class SupportsRetargeting(Protocol):
-    """A model whose targets can be changed, without training anew."""
+        raise NotImplementedError
 
     def retarget(self, y: Tensor) -> None:
         """Give all data so far these targets [N]; hyperparameters stay."""
+        raise NotImplementedError
 
+    def set_land(self, land: Land) -> None:  # noqa: B027 (by default nothing)
+        """Ignore data across this land, in the model's coordinates, from now on, if possible."""
 
-@runtime_checkable
-class SupportsLand(Protocol):
-    """A model that uses no data across land; other models ignore land."""
+    @abstractmethod
+    def state(self) -> ModelState:
+        """What ``restore`` needs. Cheap: nothing large is copied."""
 
-    def set_land(self, land: Land) -> None:
-        """Ignore data across this land, in the model's coordinates, from now on."""
-
-
-class Drawn(NamedTuple):
-    """Places [G, D], and joint draws there less their mean [count, G]."""
-
-    X: Tensor
-    deviations: Tensor
-
-
-@runtime_checkable
-class SupportsSampling(Protocol):
-    """A model that draws maps jointly at more places than a covariance can be factorised for."""
-
-    def deviations(self, X: Tensor, count: int, generator: Generator, given: Drawn) -> Tensor:
-        """Joint draws at X [N, D] less their mean, without noise [count, N], given others.
-
-        Raises:
-            CholeskyError: a matrix is not positive definite.
-        """
+    @abstractmethod
+    def restore(self, state: ModelState) -> None:
+        """Restore the state of a model with the same settings, bit for bit."""
 
 
 def until(steps: int, enough: StopCondition | None) -> Iterator[int]:

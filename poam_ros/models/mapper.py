@@ -16,18 +16,8 @@ from ..core.land import Land
 from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import (
-    Drawn,
-    MapperState,
-    OnlineModel,
-    SupportsCalibration,
-    SupportsForgetting,
-    SupportsLand,
-    SupportsRetargeting,
-    SupportsSampling,
-)
+from .interface import Drawn, MapperState, OnlineModel
 from .lengthscales import scaled
-from .linalg import conditional_draws
 from .prior import PriorMap
 from .registry import MODELS, ModelSettings, takes_noise
 
@@ -90,7 +80,7 @@ class BathymetricMapper:
         """Forget all data and everything learned."""
         build = MODELS[self.settings.method].build
         self._model: OnlineModel = build(self._options, self.seed, self._device)
-        if self.land is not None and isinstance(self._model, SupportsLand):
+        if self.land is not None:
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
@@ -203,7 +193,7 @@ class BathymetricMapper:
             self.prior is not None
             and self.initialised
             and len(self._store) >= self._next_trust
-            and isinstance(self._model, SupportsRetargeting)
+            and self._model.retargets
         )
 
     def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
@@ -229,7 +219,6 @@ class BathymetricMapper:
 
     def _retarget(self, trust: float) -> None:
         """Recompute all targets of the model for another trust."""
-        assert isinstance(self._model, SupportsRetargeting)
         before, self._trust = self._trust, trust
         try:
             self._model.retarget(self._targets(self.data, self._offset, self._deviation))
@@ -240,7 +229,7 @@ class BathymetricMapper:
     @property
     def forgets(self) -> bool:
         """Whether pings can be taken out of the map."""
-        return isinstance(self._model, SupportsForgetting)
+        return self._model.forgets
 
     def withdraw(self, numbers: np.ndarray) -> None:
         """Take the pings with these numbers out of the map, without training.
@@ -248,7 +237,7 @@ class BathymetricMapper:
         Raises:
             InputError: the model cannot forget.
         """
-        if not isinstance(self._model, SupportsForgetting):
+        if not self.forgets:
             raise InputError(f"withdraw: {self.settings.method} cannot forget pings")
         kept = ~np.isin(self.data.number, numbers)
         if not kept.all():
@@ -278,8 +267,7 @@ class BathymetricMapper:
 
     def calibrate(self, stretches: int) -> None:
         """Calibrate variances until the next update or training, if the model supports it."""
-        if isinstance(self._model, SupportsCalibration):
-            self._model.calibrate(stretches)
+        self._model.calibrate(stretches)
 
     def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
         return replace(
@@ -316,14 +304,7 @@ class BathymetricMapper:
         places, known = given or (xy[:0], np.empty((count, 0)))
         scaled_known = torch.from_numpy(known / self._deviation).to(x)
         before = Drawn(self._points("deviations", places), scaled_known)
-        if isinstance(self._model, SupportsSampling):
-            found = self._model.deviations(x, count, generator, before)
-        else:
-            covariance = self._model.covariance(torch.cat([before.X, x]), noise=False)
-            if covariance is None:
-                method = self.settings.method
-                raise InputError(f"deviations: {method} cannot draw {len(xy)} places jointly")
-            found = conditional_draws(covariance, before.deviations, generator)
+        found = self._model.deviations(x, count, generator, before)
         return found.cpu().numpy() * self._deviation
 
     def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:

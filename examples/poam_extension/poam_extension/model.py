@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 import torch
 
-from poam_ros import Dataset, ModelEntry, ModelState, Prediction, UpdateReport, check, setting
+from poam_ros import (
+    Dataset,
+    ModelEntry,
+    ModelState,
+    OnlineModel,
+    Prediction,
+    UpdateReport,
+    check,
+    setting,
+)
 
 
 @dataclass(frozen=True)
@@ -19,18 +28,19 @@ class WeightedOptions:
         check(self)
 
 
-class Weighted:
+class Weighted(OnlineModel):
     """Places are in [-1, 1], elevations have mean 0 and deviation 1; the mapper converts."""
-
-    extra_jitter = 0.0
 
     def __init__(self, options: WeightedOptions, seed: int, device: torch.device) -> None:
         self.power = options.power
-        self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
-        self.support = torch.empty(0, 2).double()  # no inducing inputs
+        self._data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+
+    @property
+    def data(self) -> Dataset:
+        return self._data
 
     def update(self, new: Dataset, enough=None) -> UpdateReport:
-        self.data = Dataset(torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y]))
+        self._data = Dataset(torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y]))
         return UpdateReport({}, noise_std=0.1)
 
     def train(self, steps: int) -> UpdateReport:
@@ -42,22 +52,11 @@ class Weighted:
         variance = squared.min(1).values.clamp_max(1.0) + (0.01 if noise else 0.0)
         return Prediction(weights @ self.data.y / weights.sum(1), variance)
 
-    def predict_grid(self, x: torch.Tensor, y: torch.Tensor, noise: bool = True) -> Prediction:
-        found = self.predict(torch.cartesian_prod(y, x).flip(-1), noise)
-        shape = (len(y), len(x))
-        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
-
-    def covariance(self, X: torch.Tensor, noise: bool = True) -> None:
-        return None  # not known
-
-    def fields(self, X: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {}  # no lengthscale to show
-
     def state(self) -> ModelState:
         return ModelState({"X": self.data.X, "y": self.data.y})
 
     def restore(self, state: ModelState) -> None:
-        self.data = Dataset(state.tree["X"], state.tree["y"])
+        self._data = Dataset(state.tree["X"], state.tree["y"])
 
 
 WEIGHTED = ModelEntry(Weighted, WeightedOptions)

@@ -16,7 +16,7 @@ from ...core.errors import InputError
 from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction, grid_points
-from ..interface import Drawn, ModelState, until
+from ..interface import Drawn, ModelState, OnlineModel, until
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import TRANSITION, blended, site_spacing
@@ -39,11 +39,14 @@ if TYPE_CHECKING:
     from .options import NeighbourOptions
 
 
-class NeighbourGP:
+class NeighbourGP(OnlineModel):
     """Predicts each place from a few neighbours, and takes each training step with a few pings.
 
     It computes on the CPU in float64, whatever device the data are on. See ``OnlineModel``.
     """
+
+    forgets = retargets = True
+    extra_jitter: float = 0.0
 
     def __init__(
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
@@ -56,17 +59,11 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
-        self.extra_jitter = 0.0
 
     @property
     def data(self) -> Dataset:
         """All data so far."""
         return self._store.pings
-
-    @property
-    def support(self) -> Tensor:
-        """No points [0, 2]: the model uses the data themselves."""
-        return torch.empty(0, 2, dtype=torch.float64)
 
     @property
     def looked_at(self) -> int:
@@ -105,15 +102,15 @@ class NeighbourGP:
         return self._report({"training": perf_counter() - start}, steps, loss)
 
     def set_land(self, land: Land) -> None:
-        """Use no neighbours across this land from now on. See ``SupportsLand``."""
+        """Use no neighbours across this land from now on. See ``OnlineModel``."""
         self._store.land = land
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all data except these rows. See ``SupportsForgetting``."""
+        """Forget all data except these rows. See ``OnlineModel``."""
         self._replace(self.data[rows])
 
     def retarget(self, y: Tensor) -> None:
-        """Give all data so far these targets [N]. See ``SupportsRetargeting``."""
+        """Give all data so far these targets [N]. See ``OnlineModel``."""
         pings = self.data
         self._replace(_dataset(pings.X, y, pings.noise))
 
@@ -259,7 +256,7 @@ class NeighbourGP:
 
     @torch.no_grad()
     def deviations(self, X: Tensor, count: int, generator: torch.Generator, given: Drawn) -> Tensor:
-        """Joint draws at X [N, 2] less their mean [count, N]. See ``SupportsSampling``.
+        """Joint draws at X [N, 2] less their mean [count, N]. See ``OnlineModel``.
 
         If sums are widened, so are the deviations of the draws, everywhere alike.
         """

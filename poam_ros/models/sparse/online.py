@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, DataStore, Prediction
-from ..interface import ModelState
+from ..interface import ModelState, OnlineModel
 from ..kernels import KERNELS
 from . import inducing, training, variational
 from .inducing import Select, SelectionInput
@@ -68,8 +68,8 @@ def build(
     return OnlineSparseGP(model, ResolvedMethod.of(method), options, minibatches, drawn)
 
 
-class OnlineSparseGP:
-    """A sparse GP that learns batch by batch: an ``OnlineModel``.
+class OnlineSparseGP(OnlineModel):
+    """A sparse GP that learns batch by batch.
 
     Args:
         model: kernel, noise and jitter at their initial values; owned by this object.
