@@ -21,7 +21,7 @@ from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, Even
 from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
-from .ranges import RangeFilter, RawPing
+from .ranges import RangeFilter, RawPing, RepeatedRange
 from .refused_pings import Xyz
 from .settings import FrontEndSettings
 
@@ -105,7 +105,7 @@ class FrontEnd:
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
         self._placer, self._standing = PingPlacer(), Standing()
-        self._range_filter = RangeFilter()
+        self._range_filter, self._repeated = RangeFilter(), RepeatedRange()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # lower bound of the waiting pings' stamps
 
@@ -138,7 +138,9 @@ class FrontEnd:
                 self.ledger.count_suspect("water_level", not self._placer.water.add(level, now))
             case events.Tick():
                 samples = self.take(now)
-                return EventResult(samples) if len(samples) else NOTHING
+                text = self._repeated_of(samples)
+                message = Message("repeated_range", text) if text else None
+                return EventResult(samples, message=message) if len(samples) else NOTHING
             case events.MissionStateChanged(name):
                 return self._follow(name, now)
             case events.MissionStateSourceChanged(present):
@@ -257,6 +259,12 @@ class FrontEnd:
             self._waiting.clear()
             return EventResult(samples, done=True)
         return NOTHING
+
+    def _repeated_of(self, samples: Samples) -> str:
+        """What to say of a sonar that repeats its last range; empty: nothing."""
+        rows = zip(samples.stamp_ns.tolist(), samples.xy.tolist(), samples.range, strict=True)
+        said = [self._repeated.follow(ns, (x, y), float(r)) for ns, (x, y), r in rows]
+        return next((text for text in said if text), "")
 
     def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
         """Whether no waiting ping can be placed or timed out; saves a loop over all of them."""

@@ -12,6 +12,9 @@ from .settings import FrontEndSettings
 MAX_FRAMES = 16  # sonars that are distinguished
 MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
 TOO_CLOSE = "too_close"  # a reason of refusal
+#: A range that is repeated for so long (s), so often and over so many m is hardly a flat bottom's.
+#: Number and length are those of logs (importers/frozen.py).
+LOST_S, LOST_COUNT, LOST_M = 60.0, 15, 15.0
 MAX_RANGE = 1e5  # m; beyond the reach of any sonar, whatever a message says
 
 
@@ -96,3 +99,32 @@ class RangeFilter:
             self._first.clear()
         self._first[ping.frame_id] = ping
         return False
+
+
+class RepeatedRange:
+    """Notices a sonar that repeats its last range while the vehicle moves on, as one does that has
+    lost the bottom."""
+
+    def __init__(self) -> None:
+        self._range = math.nan
+        self._begun_ns, self._count, self._length = 0, 0, 0.0
+        self._place, self._said = (0.0, 0.0), False
+
+    def follow(self, stamp_ns: int, place: tuple[float, float], distance: float) -> str:
+        """What to say of a placed ping: time in ns, place in m, range in m; empty: nothing. Each
+        repetition is reported once."""
+        if distance != self._range:
+            self._range, self._begun_ns, self._place = distance, stamp_ns, place
+            self._count, self._length, self._said = 1, 0.0, False
+            return ""
+        self._count, self._length = self._count + 1, self._length + math.dist(place, self._place)
+        self._place = place
+        since_s = (stamp_ns - self._begun_ns) / SECOND
+        enough = since_s >= LOST_S and self._count >= LOST_COUNT and self._length >= LOST_M
+        if self._said or not enough:
+            return ""
+        self._said = True
+        return (
+            f"the sonar has repeated {distance:.4g} m for {since_s:.0f} s, over "
+            f"{self._length:.0f} m: it may have lost the bottom"
+        )
