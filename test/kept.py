@@ -73,7 +73,7 @@ class Kept:
     def settle(self, timeout=200.0):
         """Wait until every accepted ping is stored, and counts."""
         end = time.monotonic() + timeout
-        while self.session.samples < self.session.ledger.samples:
+        while self.session.journal.unstored_count:
             assert time.monotonic() < end, "nothing comes back from the disk"
             time.sleep(0.01)
             self.session.handle(Tick(), self.now)
@@ -84,7 +84,7 @@ class Kept:
         return self
 
     def turn(self):
-        """Screen, store and model all that is due."""
+        """Store and model all that is due."""
         self.work()
         self.settle()
         self.work()
@@ -97,6 +97,7 @@ class Kept:
                 self.settle()  # pings that are not screened are due when they are on the disk
             if self.session.due(self.now):
                 self.turn()
+        self.settle()
         return self
 
     def written(self):
@@ -106,13 +107,11 @@ class Kept:
         assert journal.checkpoint_due(self.now).reached.wait(300)
 
     def mapped(self, steps=6, pings=20):
-        """A pilot survey and some batches, with training between them."""
+        """A pilot survey and some batches."""
         self.drive(40)
         self.work()
         for step in range(steps):
             self.drive(pings + step)
-            self.session.idle_training.train(2)
-            self.session.idle_training.train(2)
             self.work()
         return self
 
@@ -137,7 +136,7 @@ def surveys(folder, kind=Kept):
 
 
 class Echoing(Kept):
-    """Over a bottom with a pit, with false echoes, and screened: some pings are always held."""
+    """Over a bottom with a pit, with false echoes, and screened."""
 
     def __init__(self, folder, begin=0, **changed):
         super().__init__(folder, begin, **{"screening.enabled": True}, **changed)
@@ -238,18 +237,18 @@ def compare(found, expected):
 
 def main(folder, begin, end):
     """Survey in real time until the end or SIGKILL; print every published count."""
-    kept = Echoing(folder, begin=int(begin), **{"training.duty": 0.3})
+    kept = Echoing(folder, begin=int(begin))
     session = kept.session
     thread = ModelThread(session, lambda: kept.now, lambda outcome: None)
     thread.start()
     session.handle(MissionStateChanged("exploring"), kept.now)
-    told = session.samples
+    told = session.stored
     sys.stdout.write(f"began {told}\n")
     while kept.stamp < int(end):
         kept.ping()
         assert kept.balanced
-        if session.samples != told:
-            told = session.samples
+        if session.stored != told:
+            told = session.stored
             sys.stdout.write(f"{told} {kept.stamp}\n")
             sys.stdout.flush()
         time.sleep(0.003)
@@ -257,9 +256,8 @@ def main(folder, begin, end):
     while session.due(kept.now):
         time.sleep(0.05)
     assert thread.stop(300)
-    kept.settle()  # the pings screened last
     kept.close()
-    sys.stdout.write(f"{session.samples} {kept.stamp}\n")
+    sys.stdout.write(f"{session.stored} {kept.stamp}\n")
 
 
 class Shifted(Crossed):
@@ -297,7 +295,6 @@ class Reinstated(Crossed):
         workspace = {
             "workspace": [-5.0, 245.0, -5.0, 205.0],
             "resolution": 20.0,
-            "screening.echo_ratio": 10.0,
         }
         super().__init__(folder, begin, pilot_samples=60, **workspace, **changed)
 

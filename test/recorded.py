@@ -3,8 +3,9 @@
 import numpy as np
 
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import EventResult, PingsScreened
+from poam_ros.frontend.events import EventResult
 from poam_ros.learning.session import SurveySession
+from poam_ros.learning.withdrawals import without
 from poam_ros.models.mapper import BathymetricMapper
 
 
@@ -29,7 +30,7 @@ def fresh(session, mapper):
         session.sample_queue.policy,
         session.grid,
         session.pilot.samples,
-        screening=session.screening,
+        screening=session.verdicts.settings,
     )
 
 
@@ -48,10 +49,8 @@ def check_replayed(record, session):
     assert again.ledger.counts() == session.ledger.counts()
     for counter in ("rejected", "odometry_rejected"):
         assert getattr(again.ledger, counter) == getattr(session.ledger, counter), counter
-    accepted = Samples.joined(
-        [o.samples for o in outcomes if isinstance(o, EventResult)]
-        + [o.accepted for o in outcomes if isinstance(o, PingsScreened)]
-    )
+    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, EventResult)])
+    accepted = without(accepted, again.withdrawn.number)
     expected = session.all_samples()
     for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))

@@ -37,7 +37,6 @@ class ElevationMap:
         samples: number of pings in the map; 0 if unknown.
         stamp_ns: time at which its last batch was complete; 0 if unknown.
         density: pings in each cell [rows, columns]; None if unknown.
-        trained: training steps between updates before it; None if unknown.
     """
 
     grid: Grid
@@ -48,7 +47,6 @@ class ElevationMap:
     samples: int = 0
     stamp_ns: int = 0
     density: np.ndarray | None = None
-    trained: int | None = None
 
     def with_pings(self, xy: np.ndarray) -> ElevationMap:
         """The same map with the density of the pings at xy [N, 2], in m."""

@@ -2,7 +2,7 @@
 
 ROS parameters, command-line options, YAML files and docs derive from the rows of these dataclasses.
 A dataclass names the group of its settings in its class attribute ``prefix``: the field
-``echo_ratio`` of one with the prefix ``screening`` is the setting ``screening.echo_ratio``.
+``enabled`` of one with the prefix ``screening`` is the setting ``screening.enabled``.
 """
 
 from __future__ import annotations

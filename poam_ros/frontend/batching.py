@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -21,21 +20,16 @@ class TrainingSettings(Settings):
         0.0, "End the training of an update after this wall time. 0: no limit", "s", minimum=0.0,
         maximum=3600.0, mutable=True, name="training.budget",
     )  # fmt: skip
-    training_duty: float = setting(
-        0.0, "Train for this share of the wall time between updates. 0: never", minimum=0.0,
-        maximum=1.0, mutable=True, name="training.duty",
-    )  # fmt: skip
 
-    def stop_condition(self, most: float = math.inf) -> StopCondition | None:
-        """The stop condition of an update that begins now, and takes ``most`` steps at the most;
-        None: its own number of steps."""
-        if not self.update_budget and most == math.inf:
+    def stop_condition(self) -> StopCondition | None:
+        """The stop condition of an update that begins now; None: its own number of steps."""
+        if not self.update_budget:
             return None
-        end = perf_counter() + (self.update_budget or math.inf)
-        return lambda taken: taken >= most or perf_counter() >= end
+        end = perf_counter() + self.update_budget
+        return lambda taken: perf_counter() >= end
 
 
-#: An update trains for its own number of steps; no training between updates.
+#: An update trains for its own number of steps.
 DEFAULT_TRAINING = TrainingSettings()
 
 

@@ -129,29 +129,12 @@ class EventResult:
 
 
 @dataclass(frozen=True)
-class PingsScreened:
-    """Placed pings were screened: the newly accepted ones, all that are held now, and the newly
-    refused ones."""
-
-    accepted: Samples
-    held: Samples
-    refused: Samples
-
-
-@dataclass(frozen=True)
 class BatchLearned:
     """A batch is in the model. ``targets``: mean (m) and variance (m^2) of all elevations so far,
     the baseline of MSLL."""
 
     report: UpdateReport
     targets: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class ModelTrained:
-    """The model has trained without new data."""
-
-    report: UpdateReport
 
 
 @dataclass(frozen=True)
@@ -191,13 +174,4 @@ class Problem:
     error: bool = True
 
 
-LoopEvent = (
-    PingsScreened
-    | BatchLearned
-    | ModelTrained
-    | MapDrawn
-    | ModelReset
-    | MissionFinished
-    | PositionsShifted
-    | Problem
-)
+LoopEvent = BatchLearned | MapDrawn | ModelReset | MissionFinished | PositionsShifted | Problem

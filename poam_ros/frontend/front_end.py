@@ -89,7 +89,6 @@ class FrontEnd:
     Args:
         settings: how pings are placed; may be replaced at any time.
         pilot_samples: pings of the pilot survey if no mission state is published.
-        screened: whether placed pings are screened before they are accepted.
 
     Attributes:
         ledger: counts every ping.
@@ -97,10 +96,8 @@ class FrontEnd:
         closed: the reason to refuse every ping on arrival; None while pings are taken.
     """
 
-    def __init__(
-        self, settings: FrontEndSettings, pilot_samples: int = 500, screened: bool = False
-    ) -> None:
-        self.settings, self.screened = settings, screened
+    def __init__(self, settings: FrontEndSettings, pilot_samples: int = 500) -> None:
+        self.settings = settings
         self.ledger = Ledger()
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
@@ -199,8 +196,7 @@ class FrontEnd:
         self._waiting.append((ping, now.steady_s))
 
     def take(self, now: Moment) -> Samples:
-        """Place the pings that odometry brackets; returns them in order of arrival, unnumbered if
-        they are still to be screened."""
+        """Place the pings that odometry brackets; returns them in order of arrival."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
         if self.ledger.refused.waiting:
@@ -232,9 +228,7 @@ class FrontEnd:
                 self.pilot.standing = False
         self._waiting = still
         self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
-        samples = _unnumbered(rows)
-        self.ledger.place(len(samples))
-        return samples if self.screened else self.ledger.accept(samples)
+        return self.ledger.accept(_unnumbered(rows))
 
     def reopen(self, *reasons: str) -> str | None:
         """Stop refusing pings for one of these reasons; returns the reason, or None."""

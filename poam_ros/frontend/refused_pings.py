@@ -28,8 +28,8 @@ REASONS = (
     "overload", "log_full", "reset", "standing",
     "withdrawn",
 )  # fmt: skip
-#: Why accepted pings are left out of the map.
-WITHDRAWN = "withdrawn"
+#: Why soundings of a record are refused, and accepted pings are left out of the map.
+FALSE_ECHO, WITHDRAWN = "false_echo", "withdrawn"
 #: Refused pings of each reason that are stored.
 MAX_PER_REASON = 1000
 #: Largest number of refused pings that wait for odometry.

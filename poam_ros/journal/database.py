@@ -1,4 +1,4 @@
-"""The journal: accepted pings, what the model did with them, unscreened, held and refused pings.
+"""The journal: accepted pings, what the model did with them, and refused pings.
 
 It is enough to build the map again: a row of ``updates`` has the pings of a batch and the training
 steps taken. It is stored twice. ``pings.journal`` has every transaction with a checksum
@@ -22,8 +22,9 @@ from ..core.errors import InputError
 from ..core.files import atomic_write, rename_folder, sha256, sync
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
-from .interface import JournalStep, ScreeningState
+from .interface import JournalStep
 from .tables import (
+    PING,
     SCHEMA,
     Transaction,
     apply,
@@ -47,12 +48,10 @@ ROWS = 100
 def _transactions(db: sqlite3.Connection, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Transactions that recreate the tables, a few rows each."""
     yield {"layout": SCHEMA, "mission": facts}
-    for table in ("pings", "updates", "waiting", "refused"):
-        cursor = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
+    for table, columns in (("pings", PING), ("updates", "*"), ("refused", "*")):
+        cursor = db.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2")
         while rows := cursor.fetchmany(ROWS):
             yield {table: rows}
-    for screen in db.execute("SELECT * FROM screen").fetchall():
-        yield {"screen": screen, "held": db.execute("SELECT * FROM held ORDER BY 1").fetchall()}
     for row in db.execute("SELECT * FROM resets").fetchall():
         yield {"end": row}
 
@@ -147,8 +146,6 @@ class JournalDatabase:
         samples: Sequence[Samples],
         steps: Sequence[JournalStep],
         done: int,
-        waiting: Sequence[Samples] = (),
-        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> None:
         """Commit all of this or nothing. Existing rows with the same number stay: a failed commit
@@ -158,8 +155,6 @@ class JournalDatabase:
             samples: accepted pings.
             steps: what the model did.
             done: number of steps before these.
-            waiting: unscreened pings.
-            screening_state: what the last screening left; None: unchanged.
             refused: refused pings; the newest of each reason stay.
 
         Raises:
@@ -168,24 +163,16 @@ class JournalDatabase:
         parts: dict[str, Any] = {
             "pings": [row for part in samples for row in ping_rows(part)],
             "updates": [[done + i, *astuple(step)] for i, step in enumerate(steps, start=1)],
-            "waiting": [row for part in waiting for row in ping_rows(part)],
             "refused": refused_rows(refused),
         }
-        parts = {name: rows for name, rows in parts.items() if rows}
-        if screening_state is not None:
-            parts |= {
-                "screen": [screening_state.screened, screening_state.screener],
-                "held": ping_rows(screening_state.held),
-            }
-        self._commit(parts)
+        self._commit({name: rows for name, rows in parts.items() if rows})
 
     def truncate_steps(self, done: int) -> None:
         """Drop all steps after the first ``done``, which could not be repeated."""
         self._commit({"forget": done})
 
     def end(self, stamp_ns: int, folder: str) -> None:
-        """Write a reset: the mission continues in another folder with its own journal. Held and
-        unscreened pings are refused."""
+        """Write a reset: the mission continues in another folder with its own journal."""
         self._commit({"end": [stamp_ns, folder]})
         self.successor = folder
 
@@ -211,7 +198,7 @@ class JournalDatabase:
     def _create(self) -> None:
         assert self._db is not None
         with Transaction(self._db):
-            create_tables(self._db, 0)
+            create_tables(self._db)
         self._commit({"layout": SCHEMA, "mission": self._new})
 
     def _commit(self, parts: Mapping[str, Any]) -> None:

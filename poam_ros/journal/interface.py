@@ -15,10 +15,9 @@ from ..frontend.refused_pings import RefusedPing, RefusedPings
 if TYPE_CHECKING:
     from ..models.mapper import MapperState
 
-#: Kinds of steps: a batch was learned or dropped; the model trained without new pings; accepted
-#: pings were withdrawn or reinstated; positions were found to be shifted from a ping on.
-UPDATE, DROP, TRAIN, WITHDRAW, REINSTATE = "update", "drop", "train", "withdraw", "reinstate"
-SHIFT = "shift"
+#: Kinds of steps: a batch was learned or dropped; accepted pings were withdrawn or reinstated;
+#: positions were found to be shifted from a ping on.
+UPDATE, DROP, WITHDRAW, REINSTATE, SHIFT = "update", "drop", "withdraw", "reinstate", "shift"
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,16 @@ class JournalStep:
     Attributes:
         kind: one of the above.
         first, last: numbers of the first and last ping of the batch, or of those withdrawn,
-            reinstated or shifted; -1 for ``TRAIN``.
+            reinstated or shifted.
         steps: training steps taken; of ``WITHDRAW`` what the pings are: 2 or 3 if double or triple
-            echoes, 0 if other false echoes, or unknown as in journals of earlier versions.
-        times: number of repetitions.
+            echoes, 0 if other false echoes.
         stamp_ns: when the batch became due.
     """
 
     kind: str
-    first: int = -1
-    last: int = -1
+    first: int
+    last: int
     steps: int = 0
-    times: int = 1
     stamp_ns: int = 0
 
     @classmethod
@@ -65,36 +62,17 @@ def withdrawn_after(steps: Sequence[JournalStep]) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class ScreeningState:
-    """What one screening leaves for the next. Its pings are numbered in the order of placing.
-
-    Attributes:
-        screened: number of placed pings screened so far.
-        held: those of them that are held.
-        screener: the screener's state as text; empty: none.
-    """
-
-    screened: int = 0
-    held: Samples = field(default_factory=Samples.empty)
-    screener: str = ""
-
-
-@dataclass(frozen=True)
 class JournalContents:
     """What a journal holds.
 
     Attributes:
         samples: the accepted pings.
         steps: what the model did; step numbers count from 1.
-        screening_state: of the last screening.
-        unscreened: placed pings that wait for screening, numbered as in ``screening_state``.
         refused: the newest refused pings of each reason.
     """
 
     samples: Samples
     steps: tuple[JournalStep, ...]
-    screening_state: ScreeningState = field(default_factory=ScreeningState)
-    unscreened: Samples = field(default_factory=Samples.empty)
     refused: RefusedPings = field(default_factory=RefusedPings.none)
 
 
@@ -133,20 +111,8 @@ class Journal(Protocol):
     @property
     def full(self) -> bool: ...
 
-    def append_unscreened(self, placed: Samples) -> None:
-        """Append pings that wait for screening, numbered in the order of placing."""
-
-    def append(
-        self,
-        samples: Samples,
-        screening_state: ScreeningState | None = None,
-        refused: Sequence[RefusedPing] = (),
-    ) -> Samples:
-        """Append accepted and refused pings; returns the accepted ones stored so far, in order.
-
-        ``screening_state``: what the screening that accepted them left; stored with them, all or
-        nothing.
-        """
+    def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
+        """Append accepted and refused pings; returns the accepted ones stored so far, in order."""
 
     def unstored(self) -> Samples:
         """Accepted pings that were appended and not returned yet."""
@@ -169,15 +135,7 @@ class NoJournal:
 
     failing, lost, unstored_count, full, folder = "", 0, 0, False, None
 
-    def append_unscreened(self, placed: Samples) -> None:
-        """Do nothing."""
-
-    def append(
-        self,
-        samples: Samples,
-        screening_state: ScreeningState | None = None,
-        refused: Sequence[RefusedPing] = (),
-    ) -> Samples:
+    def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
         """Return the samples."""
         return samples
 

@@ -21,41 +21,29 @@ from ..core.errors import InputError
 from ..core.reading import parse_json_text
 from ..core.samples import APPLIED, Samples
 from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
-from .interface import JournalContents, JournalStep, ScreeningState
+from .interface import REINSTATE, WITHDRAW, JournalContents, JournalStep
 
-#: Versions of the tables below. The second added held and unscreened pings, the third refused
-#: pings, the fourth ``chain``, the position in the journal (``transactions``). A file of an earlier
-#: version is extended; one of any other is left as it is.
-FIRST, SCREENED, REFUSED, CHAIN = 1, 2, 3, 4
-SCHEMA = CHAIN
+#: Version of the tables below, which a file of another version has not.
+SCHEMA = 5
 #: Identifies our databases in the file's header: "POAM".
 APPLICATION = 0x504F414D
-#: Columns of pings after the first five: NULL if unknown.
+#: Columns of pings after the first five, but for the last: NULL if unknown.
 KNOWN = ("noise_std", "range", *APPLIED)
-_PING = f"""stamp_ns INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL,
-    {" REAL, ".join(KNOWN)} REAL"""
-_FIRST = f"""
+#: Columns of a ping as it was placed.
+PING = ", ".join(("number", "stamp_ns", "x", "y", "z", *KNOWN))
+#: Steps keep the verdict on a ping current: 1 bottom, and in the map; 2 or 3 a multiple;
+#: 0 something else. Refused pings are numbered from 0 by reason: together they are the key.
+STATEMENTS = f"""
 CREATE TABLE mission (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE pings (number INTEGER PRIMARY KEY, {_PING});
+CREATE TABLE pings (number INTEGER PRIMARY KEY, stamp_ns INTEGER NOT NULL, x REAL NOT NULL,
+    y REAL NOT NULL, z REAL NOT NULL, {" REAL, ".join(KNOWN)} REAL,
+    verdict INTEGER NOT NULL DEFAULT 1);
 CREATE TABLE updates (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, first INTEGER NOT NULL,
-    last INTEGER NOT NULL, steps INTEGER NOT NULL, times INTEGER NOT NULL,
-    stamp_ns INTEGER NOT NULL);
-CREATE TABLE resets (stamp_ns INTEGER NOT NULL, folder TEXT NOT NULL)"""
-_SECOND = f"""
-CREATE TABLE waiting (placed INTEGER PRIMARY KEY, {_PING});
-CREATE TABLE held (placed INTEGER PRIMARY KEY, {_PING});
-CREATE TABLE screen (judged INTEGER NOT NULL, memory TEXT NOT NULL)"""
-# Refused pings are numbered from 0 by reason: together they are the key.
-_THIRD = """
+    last INTEGER NOT NULL, steps INTEGER NOT NULL, stamp_ns INTEGER NOT NULL);
+CREATE TABLE resets (stamp_ns INTEGER NOT NULL, folder TEXT NOT NULL);
 CREATE TABLE refused (reason TEXT NOT NULL, number INTEGER NOT NULL, stamp_ns INTEGER NOT NULL,
-    x REAL, y REAL, z REAL, PRIMARY KEY (reason, number)) WITHOUT ROWID"""
-_FOURTH = """
-CREATE TABLE chain (sequence INTEGER NOT NULL, checksum TEXT NOT NULL)"""
-#: Statements that create the tables added by each version.
-STATEMENTS = {
-    layout: tuple(text.split(";"))
-    for layout, text in ((FIRST, _FIRST), (SCREENED, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
-}
+    x REAL, y REAL, z REAL, PRIMARY KEY (reason, number)) WITHOUT ROWID;
+CREATE TABLE chain (sequence INTEGER NOT NULL, checksum TEXT NOT NULL)""".split(";")
 #: Counts foreign SQL, which would run when rows are read or written and which neither a journal
 #: nor a recording has: views, triggers, virtual tables and computed columns.
 OTHERS = """
@@ -65,8 +53,8 @@ WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR par
 UPDATES = "SELECT * FROM updates ORDER BY id"
 #: Rows compared at a time.
 COMPARED = 10_000
-#: All tables except ``chain``.
-TABLES = ("mission", "pings", "updates", "resets", "waiting", "held", "screen", "refused")
+#: All tables except ``chain``, with their columns except those that follow from steps.
+TABLES = {"mission": "*", "pings": PING, "updates": "*", "resets": "*", "refused": "*"}
 
 
 class Transaction:
@@ -150,7 +138,7 @@ def schema_version(path: Path) -> int:
         (others,) = db.execute(OTHERS).fetchone()
         if others:
             raise ValueError("views, triggers or computed columns, which no journal has")
-        if schema not in STATEMENTS:
+        if schema != SCHEMA:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
@@ -158,11 +146,10 @@ def schema_version(path: Path) -> int:
     return int(schema)
 
 
-def create_tables(db: sqlite3.Connection, layout: int) -> None:
-    """Create the tables that a file of this version lacks (0: all); inside a transaction."""
-    for later in range(layout + 1, SCHEMA + 1):
-        for statement in STATEMENTS[later]:
-            db.execute(statement)
+def create_tables(db: sqlite3.Connection) -> None:
+    """Create the tables; inside a transaction."""
+    for statement in STATEMENTS:
+        db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {SCHEMA}")
 
@@ -183,20 +170,21 @@ def refused_rows(refused: Iterable[RefusedPing]) -> list[list[Any]]:
     ]
 
 
-def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows; existing rows with the same key stay."""
+def insert(
+    db: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], columns: str = ""
+) -> None:
+    """Add rows, of these columns or all; existing rows with the same key stay."""
     if rows:
-        marks = ", ".join("?" * len(rows[0]))
-        db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+        marks, named = ", ".join("?" * len(rows[0])), f" ({columns})" if columns else ""
+        db.executemany(f"INSERT OR IGNORE INTO {table}{named} VALUES ({marks})", rows)
 
 
 def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
     """Apply a transaction to the tables, by the names of its parts.
 
-    ``mission``: facts by name. ``pings``, ``updates``, ``waiting``, ``refused``: rows to add.
-    ``screen``: number of screened pings and screener state of the last screening; replaces that
-    before, as the rows of ``held`` do. ``forget``: number of updates to keep. ``end``: stamp and
-    folder of a reset. ``layout``: version that wrote the first transaction.
+    ``mission``: facts by name. ``pings``, ``updates``, ``refused``: rows to add. ``forget``: number
+    of updates to keep. ``end``: stamp and folder of a reset. ``layout``: version that wrote the
+    first transaction.
 
     Raises:
         ValueError: a part is unknown.
@@ -205,23 +193,36 @@ def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
     for name, value in parts.items():
         if name == "mission":
             insert(db, name, [(n, json.dumps(v)) for n, v in value.items()])
-        elif name in ("pings", "updates", "waiting"):
+        elif name == "pings":
+            insert(db, name, value, PING)
+        elif name == "updates":
             insert(db, name, value)
+            _judge(db, value)
         elif name == "refused":
             _refuse(db, value)
-        elif name == "screen":
-            db.execute("DELETE FROM waiting WHERE placed < ?", value[:1])
-            for table, rows in (("held", parts["held"]), ("screen", [value])):
-                db.execute(f"DELETE FROM {table}")
-                insert(db, table, rows)
         elif name == "forget":
-            db.execute("DELETE FROM updates WHERE id > ?", (value,))
+            forget_steps(db, value)
         elif name == "end":
             insert(db, "resets", [value])
-            for table in ("held", "waiting"):
-                db.execute(f"DELETE FROM {table}")
-        elif name != "held" and (name, value) != ("layout", SCHEMA):
+        elif (name, value) != ("layout", SCHEMA):
             raise ValueError(f"a transaction of another version ({name} {value!r})"[:80])
+
+
+def forget_steps(db: sqlite3.Connection, steps: int) -> None:
+    """Keep the first steps only, and the verdicts that follow from them."""
+    db.execute("DELETE FROM updates WHERE id > ?", (steps,))
+    db.execute("UPDATE pings SET verdict = 1 WHERE verdict != 1")
+    _judge(db, db.execute(UPDATES).fetchall())
+
+
+def _judge(db: sqlite3.Connection, steps: Sequence[Sequence[Any]]) -> None:
+    """Set the verdicts that change with steps."""
+    changes = [
+        (row[4] if row[1] == WITHDRAW else 1, row[2], row[3])
+        for row in steps
+        if row[1] in (WITHDRAW, REINSTATE)
+    ]
+    db.executemany("UPDATE pings SET verdict = ? WHERE number BETWEEN ? AND ?", changes)
 
 
 def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
@@ -232,9 +233,9 @@ def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
         db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
 
 
-def read_pings(db: sqlite3.Connection, table: str) -> Samples:
-    """All pings of a table, in the order of their numbers."""
-    return _samples(db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall())
+def read_pings(db: sqlite3.Connection) -> Samples:
+    """All pings, in the order of their numbers."""
+    return _samples(db.execute(f"SELECT {PING} FROM pings ORDER BY 1").fetchall())
 
 
 def read_refused(db: sqlite3.Connection) -> RefusedPings:
@@ -278,28 +279,23 @@ def in_memory() -> sqlite3.Connection:
     """Empty tables in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None)
     with Transaction(db):
-        create_tables(db, 0)
+        create_tables(db)
     return db
 
 
 def copy(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
-    """Add the rows of other tables, of this version or an earlier one; existing rows stay."""
-    (layout,) = source.execute("PRAGMA user_version").fetchone()
+    """Add the rows of other tables; existing rows stay."""
     with Transaction(into):
-        for table in tables_of(layout):
-            insert(into, table, source.execute(f"SELECT * FROM {table}").fetchall())
-
-
-def tables_of(layout: int) -> Sequence[str]:
-    """The tables of a version, except ``chain``."""
-    number = {FIRST: 4, SCREENED: 7}.get(layout, len(TABLES))
-    return TABLES[:number]
+        for table, columns in TABLES.items():
+            rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
+            insert(into, table, rows, columns.strip("*"))
+        _judge(into, into.execute(UPDATES).fetchall())
 
 
 def holds(db: sqlite3.Connection, other: sqlite3.Connection, tables: Iterable[str]) -> bool:
-    """Whether these tables have every row of the others."""
+    """Whether these tables have every row of the others, whatever steps made of it."""
     for table in tables:
-        query = f"SELECT * FROM {table} ORDER BY 1, 2"
+        query = f"SELECT {TABLES[table]} FROM {table} ORDER BY 1, 2"
         rows = iter(db.execute(query))
         for row in other.execute(query):
             if row not in rows:  # continues the search from the last match
@@ -331,21 +327,18 @@ def load(db: sqlite3.Connection, path: Path) -> JournalContents:
         InputError: rows are missing, or refer to missing pings.
     """
     try:
-        samples, held, waiting = (read_pings(db, table) for table in ("pings", "held", "waiting"))
+        samples = read_pings(db)
         rows = db.execute(UPDATES).fetchall()
         last = max((row[3] for row in rows), default=-1)
         ids = np.array([row[0] for row in rows], dtype=np.int64) - 1
         if not _counts(ids) or last >= len(samples) or not _counts(samples.number):
             raise ValueError("rows are missing")
-        screens = db.execute("SELECT judged, memory FROM screen").fetchall()
-        screened, screener = screens[0] if screens else (0, "")
         steps, refused = tuple(JournalStep(*row[1:]) for row in rows), read_refused(db)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
         raise InputError(
             f"{path}: expected all pings and updates from the first on ({error})"
         ) from None
-    state = ScreeningState(screened, held, screener)
-    return JournalContents(samples, steps, state, waiting, refused)
+    return JournalContents(samples, steps, refused)
 
 
 def _counts(number: np.ndarray) -> bool:

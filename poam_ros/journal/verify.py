@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ..core.errors import InputError, pasted, quantity
 from .tables import (
-    CHAIN,
     Transaction,
     apply,
     copy,
+    forget_steps,
     holds,
     in_memory,
     read_only,
@@ -32,7 +32,6 @@ class _Database:
     ``checksum``: of its last transaction."""
 
     db: sqlite3.Connection | None = None
-    layout: int = 0
     sequence: int = 0
     checksum: str = ""
     fault: str = ""
@@ -82,15 +81,14 @@ def verify(path: Path, salvage: bool = False) -> Verified | None:
 
 
 def _of_tables(path: Path, database: _Database) -> Verified | None:
-    """Tables without a journal: of an earlier version, or the journal is missing."""
+    """Tables whose journal is missing."""
     if database.fault:
         raise InputError(f"{path}: expected a mission's tables of this version ({database.fault})")
-    if database.db is None or (database.layout >= CHAIN and not database.sequence):
+    if database.db is None or not database.sequence:
         return None
-    found = Verified(in_memory(), rewrite=True)
+    text = f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked"
+    found = Verified(in_memory(), damage=[text], rewrite=True)
     copy(database.db, found.db)
-    if database.layout >= CHAIN:
-        found.damage.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked")
     return found
 
 
@@ -166,8 +164,7 @@ def _close_gaps(db: sqlite3.Connection) -> str:
             db.execute("UPDATE pings SET number = ? WHERE number = ?", (i, number))
         steps = db.execute("SELECT id, last FROM updates ORDER BY 1").fetchall()
         whole = next((i for i, row in enumerate(steps, 1) if row[0] != i or row[1] >= hole), None)
-        if whole is not None:
-            db.execute("DELETE FROM updates WHERE id >= ?", (whole,))
+        forget_steps(db, len(steps) if whole is None else whole - 1)
     lost = numbers[-1] + 1 - len(numbers) if numbers else 0
     return f"lost: at least {quantity(lost, 'ping')}; left: {len(numbers)}"
 
@@ -178,14 +175,11 @@ def _database(path: Path) -> Iterator[_Database]:
     db = None
     try:
         try:
-            layout = schema_version(path)
-            if layout:
+            if schema_version(path):
                 db = read_only(path)
                 db.execute("BEGIN")  # a mapper may write meanwhile
-                row = (0, "")
-                if layout >= CHAIN:
-                    row = db.execute("SELECT sequence, checksum FROM chain").fetchone() or row
-                found = _Database(db, layout, *row)
+                row = db.execute("SELECT sequence, checksum FROM chain").fetchone() or (0, "")
+                found = _Database(db, *row)
             else:
                 found = _Database()
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:

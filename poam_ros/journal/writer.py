@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +17,7 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .checkpoint import write_checkpoint
 from .folder import MissionFolder
-from .interface import TRAIN, JournalStep, RestorableModel, ScreeningState
+from .interface import JournalStep, RestorableModel
 
 
 @dataclass
@@ -54,12 +54,6 @@ class RefusedEntry(NamedTuple):
     rows: list[RefusedPing]
 
 
-class PlacedEntry(NamedTuple):
-    """Pings that wait for screening."""
-
-    samples: Samples
-
-
 @dataclass
 class AcceptedEntry:
     """Accepted pings; ``stored``: whether they may be returned."""
@@ -72,15 +66,7 @@ class AcceptedEntry:
         self.stored = True
 
 
-Entry = (
-    AcceptedEntry
-    | PlacedEntry
-    | RefusedEntry
-    | JournalStep
-    | CheckpointMark
-    | ResetEntry
-    | TruncateEntry
-)
+Entry = AcceptedEntry | RefusedEntry | JournalStep | CheckpointMark | ResetEntry | TruncateEntry
 
 
 class EntryWriter:
@@ -100,16 +86,10 @@ class EntryWriter:
         self.folder, self._steps = folder, steps
         self.ended_early, self.lost = False, 0
 
-    def write(
-        self, entries: deque[Entry], screening_state: ScreeningState | None
-    ) -> tuple[ScreeningState | None, int]:
-        """Write and remove the first entries that fit into one transaction; the screening state
-        with the last of all.
-
-        Returns:
-            The screening state if it was not written, and the number of pings written.
-        """
-        first = entries[0] if entries else None
+    def write(self, entries: deque[Entry]) -> int:
+        """Write and remove the first entries that fit into one transaction; returns the number of
+        pings written."""
+        first = entries[0]
         if isinstance(first, ResetEntry):
             self.folder.reset(first.stamp_ns)
             self._steps, self.ended_early = 0, first.ended_early
@@ -120,28 +100,23 @@ class EntryWriter:
             rows = list(
                 takewhile(lambda entry: not isinstance(entry, (ResetEntry, TruncateEntry)), entries)
             )
-            last = len(rows) == len(entries)
-            written = self.write_rows(rows, screening_state if last else None)
+            written = self.write_rows(rows)
             for _ in rows:
                 entries.popleft()
-            return None if last else screening_state, written
+            return written
         entries.popleft()
-        return screening_state, 0
+        return 0
 
-    def write_rows(self, rows: Sequence[Entry], screening_state: ScreeningState | None) -> int:
+    def write_rows(self, rows: Sequence[Entry]) -> int:
         """Write entries in one transaction; returns the number of pings without refused ones."""
         taken = [row for row in rows if isinstance(row, AcceptedEntry)]
-        placed = [row.samples for row in rows if isinstance(row, PlacedEntry)]
         steps = [row for row in rows if isinstance(row, JournalStep)]
         refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
         pings = sum(len(t.samples) for t in taken)
         if self.ended_early:  # a journal with a gap would be useless
             self.lost += pings + len(steps)
-        elif taken or placed or steps or screening_state or refused:
-            accepted = [t.samples for t in taken]
-            self.folder.journal.append(
-                accepted, steps, self._steps, placed, screening_state, refused
-            )
+        elif taken or steps or refused:
+            self.folder.journal.append([t.samples for t in taken], steps, self._steps, refused)
         for row in rows:
             if isinstance(row, AcceptedEntry):
                 row.release()
@@ -150,7 +125,7 @@ class EntryWriter:
             elif isinstance(row, CheckpointMark):
                 row.reach(None if self.ended_early else self.folder.current, self._steps)
                 self.folder.journal.flush_tables()
-        return pings + sum(map(len, placed))
+        return pings
 
     def end_early(self, entries: deque[Entry]) -> int:
         """Write nothing more before a reset. Before the last one all entries but resets are
@@ -163,7 +138,7 @@ class EntryWriter:
         others = [e for e in entries if not isinstance(e, (ResetEntry, TruncateEntry))]
         entries.clear()
         entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]
-        return self.write_rows(others, None)
+        return self.write_rows(others)
 
 
 COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
@@ -191,8 +166,8 @@ class JournalWriter:
         self._disk, self._period = EntryWriter(folder, steps), period
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
-        self._screening_state: ScreeningState | None = None  # not yet taken by the thread
-        self._refused: deque[RefusedPing] = deque(maxlen=MAX_QUEUED_PINGS)  # likewise
+        # Not yet taken by the thread, like the queue.
+        self._refused: deque[RefusedPing] = deque(maxlen=MAX_QUEUED_PINGS)
         self._unstored: deque[AcceptedEntry] = deque()
         self._unstored_count = 0  # pings in it
         self._unwritten = 0  # pings in the queue or being written
@@ -221,19 +196,7 @@ class JournalWriter:
         """Whether the disk is too slow for the pings."""
         return self._unwritten >= MAX_QUEUED_PINGS and not self.failing
 
-    def append_unscreened(self, placed: Samples) -> None:
-        """Queue pings that wait for screening."""
-        with self._changed:
-            self._queue.append(PlacedEntry(placed))
-            self._unwritten += len(placed)
-            self._changed.notify_all()
-
-    def append(
-        self,
-        samples: Samples,
-        screening_state: ScreeningState | None = None,
-        refused: Sequence[RefusedPing] = (),
-    ) -> Samples:
+    def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
         """Queue accepted and refused pings; returns the accepted ones stored so far, in order."""
         with self._changed:
             self._refused.extend(refused)  # written with other entries: see ``_run``
@@ -243,8 +206,7 @@ class JournalWriter:
                 self._unstored.append(taken)
                 self._unstored_count += len(samples)
                 self._unwritten += len(samples)
-            self._screening_state = screening_state or self._screening_state
-            if self._has_entries:
+            if self._queue:
                 self._changed.notify_all()
             stored = []
             while self._unstored and self._unstored[0].stored:
@@ -258,25 +220,15 @@ class JournalWriter:
             return Samples.joined([taken.samples for taken in self._unstored])
 
     def append_steps(self, steps: Sequence[JournalStep]) -> None:
-        """Queue what the model did; equal slices of training become one row."""
+        """Queue what the model did."""
         with self._changed:
-            for step in steps:
-                last = self._queue[-1] if self._queue else None
-                if (
-                    step.kind == TRAIN
-                    and isinstance(last, JournalStep)
-                    and replace(last, times=step.times) == step
-                ):
-                    self._queue[-1] = replace(last, times=last.times + step.times)
-                else:
-                    self._queue.append(step)
+            self._queue.extend(steps)
             self._changed.notify_all()
 
     def reset(self, stamp_ns: int) -> None:
         """Continue in a new folder; queued entries go to the old one, and are not returned."""
         with self._changed:
             self._queue += [*self._pop_refused(), ResetEntry(stamp_ns)]
-            self._screening_state = ScreeningState()
             self._unstored.clear()
             self._unstored_count, self._was_reset = 0, True
             self._changed.notify_all()
@@ -329,27 +281,21 @@ class JournalWriter:
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
-        screening_state: ScreeningState | None = None  # after all of these entries
         retry_at = 0.0
-        while not (
-            self._closing and (self.failing or not (entries or screening_state or self._left))
-        ):
+        while not (self._closing and (self.failing or not (entries or self._left))):
             with self._changed:
                 # Refused pings alone are committed every ``RETRY_S`` only.
-                self._changed.wait_for(lambda: self._has_entries or self._closing, RETRY_S)
+                self._changed.wait_for(lambda: self._queue or self._closing, RETRY_S)
                 self._changed.wait_for(lambda: self._hurried or self._closing, COMMIT_INTERVAL_S)
                 entries.extend([*self._queue, *self._pop_refused()])
                 self._queue.clear()
-                screening_state = self._screening_state or screening_state
-                self._screening_state = None
                 self._hurried = False
             if self.failing and not self._closing and time.monotonic() < retry_at:
                 self._handle_disk_failure(entries)
                 continue
             try:
-                while entries or screening_state:
-                    screening_state, written = self._disk.write(entries, screening_state)
-                    self._account(written)
+                while entries:
+                    self._account(self._disk.write(entries))
                 self.failing = GAVE_UP if self._disk.ended_early else ""
             except Exception as error:  # whatever it is, pings must continue to count
                 reason = getattr(error, "strerror", None) or error
@@ -358,12 +304,8 @@ class JournalWriter:
                 self._handle_disk_failure(entries)
 
     @property
-    def _has_entries(self) -> bool:
-        return bool(self._queue) or self._screening_state is not None
-
-    @property
     def _left(self) -> bool:
-        return self._has_entries or bool(self._refused)
+        return bool(self._queue or self._refused)
 
     def _pop_refused(self) -> list[Entry]:
         """The refused pings so far, as an entry before the following ones."""

@@ -18,7 +18,7 @@ from ..journal.writer import JournalWriter
 from ..models.prior import FILE as PRIOR_FILE
 from ..models.prior import PriorMap, read_prior
 from ..models.registry import ModelSettings
-from ..screening.screen import ScreeningSettings
+from ..screening.judge import ScreeningSettings
 from .recovery import Recovery
 from .session import SurveySession
 
@@ -117,8 +117,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
 
 def recovery_message(session: SurveySession) -> str:
     """What a new session recovers, as text; empty: nothing."""
-    # Including undecided pings: during the pilot survey screening has accepted none.
-    folder, pings = session.journal.folder, session.samples + session.undecided
+    folder, pings = session.journal.folder, session.stored
     if pings:
         return f"recovering {quantity(pings, 'ping')} from {folder}"
     if session.pilot.after_reset:

@@ -17,7 +17,6 @@ from ..journal.database import set_aside
 from ..journal.interface import (
     DROP,
     REINSTATE,
-    TRAIN,
     UPDATE,
     WITHDRAW,
     JournalContents,
@@ -44,7 +43,8 @@ class Recovery:
     Attributes:
         data: all accepted pings of the journal.
         unlearned: those that are in no step and go into the next batch.
-        screening_state, unscreened, refused: see ``JournalContents``.
+        withdrawn: number of accepted pings that are withdrawn at the end.
+        refused: see ``JournalContents``.
     """
 
     def __init__(
@@ -57,8 +57,7 @@ class Recovery:
     ) -> None:
         self._damage = damage
         self.data, self.steps, self.after_reset = logged.samples, logged.steps, after_reset
-        self.screening_state, self.unscreened = logged.screening_state, logged.unscreened
-        self.refused = logged.refused
+        self.refused, self.withdrawn = logged.refused, len(withdrawn_after(logged.steps))
         self._folder, self._truncate = folder, truncate
         self.unlearned = self._after(len(self.steps))
 
@@ -138,8 +137,8 @@ class Recovery:
         return samples, found
 
     def _batch(self, step: JournalStep) -> Samples:
-        """The pings of a step; none for training."""
-        return self.data[:0] if step.kind == TRAIN else self.data[step.first : step.last + 1]
+        """The pings of a step."""
+        return self.data[step.first : step.last + 1]
 
     def _after(self, number: int) -> Samples:
         """The pings that are in none of the first ``number`` steps."""

@@ -11,7 +11,7 @@ from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
 from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal
-from ..screening.screen import ScreeningSettings
+from ..screening.judge import ScreeningSettings
 from .loop import NO_SCREENING, ModelLoop
 from .recovery import Recovery
 from .updater import MapModel
@@ -43,7 +43,7 @@ class SurveySession(ModelLoop):
         training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
-        self.front_end = FrontEnd(front_end, pilot_samples, screening.enabled)
+        self.front_end = FrontEnd(front_end, pilot_samples)
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
         super().__init__(mapper, ledger, policy, grid, training, screening, begins)

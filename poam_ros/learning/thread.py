@@ -71,16 +71,11 @@ class ModelThread:
     def _turn(self) -> None:
         """Wait for work and do it."""
         with self._changed:
-            work = self._session.work
             while not (self._stopping or self._session.due(self._now())):
-                rest = self._session.idle_training.seconds_until_due(self._now())
-                if rest <= 0:
-                    work = self._session.idle_training.train_slice
-                    break
-                self._changed.wait(min(rest, POLL_PERIOD_S))
+                self._changed.wait(POLL_PERIOD_S)
         if self._stopping:
             return
-        for outcome in work(self._now()):
+        for outcome in self._session.work(self._now()):
             if self._stopping:
                 return
             try:

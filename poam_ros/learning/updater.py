@@ -1,29 +1,26 @@
-"""Updates the model with batches, trains it between updates, and draws its maps."""
+"""Updates the model with batches, and draws its maps."""
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
-from ..core.clock import Moment
 from ..core.errors import CholeskyError, InputError, quantity
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
-from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, ModelTrained, Problem
+from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, Problem
 from ..journal.checkpoint import Checkpoint
 from ..journal.interface import (
     DROP,
     REINSTATE,
-    TRAIN,
     UPDATE,
     WITHDRAW,
     JournalStep,
@@ -67,9 +64,6 @@ class MapModel(RestorableModel, Protocol):
     def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
         """Update the model with a batch; ``enough`` may end the training early."""
 
-    def train(self, steps: int) -> UpdateReport:
-        """Take training steps without new samples."""
-
     def predict(self, xy: np.ndarray) -> Predicted:
         """Mean and variance of a ping at places [N, 2]."""
 
@@ -108,9 +102,6 @@ class Durations:
 
 #: Fewer pings than this have no useful standard deviation to scale by.
 MIN_FIRST_BATCH = 5
-#: Training steps, at most, of an update before which lines were compared, so that its turn is
-#: little longer than others.
-COMPARED_STEPS = 12
 #: Tries of a batch that fails for another reason than numerics.
 TRIES = 3
 
@@ -121,7 +112,6 @@ class UpdaterStatus:
 
     updates: int = 0
     samples: int = 0
-    trained: int = 0  # steps between updates
     predict_s: float = float("nan")
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
@@ -144,7 +134,6 @@ class ModelUpdater:
 
     Attributes:
         withdrawals: which accepted pings are not to be learned.
-        compared: whether lines were compared before the next update.
     """
 
     def __init__(
@@ -158,15 +147,15 @@ class ModelUpdater:
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
         self._tries = 0
-        self.withdrawals, self.compared = Withdrawals(), False
-        self._retrained = False  # since the last map, or other pings were withdrawn
+        self.withdrawals = Withdrawals()
+        self._changed = False  # pings were withdrawn since the last map
         self._began = float("nan")  # begin of the update that is not in a map yet
 
     def reset(self) -> None:
         """Clear model, data, map and status."""
         self.mapper.reset()
         self.status, self.map, self._learned, self._tries = UpdaterStatus(), None, None, 0
-        self._retrained, self.withdrawals = False, Withdrawals()
+        self._changed, self.withdrawals = False, Withdrawals()
 
     def set_finished(self, finished: bool) -> None:
         """Set whether the mission's last batch was processed."""
@@ -177,7 +166,7 @@ class ModelUpdater:
         all of its pings are withdrawn."""
         batch = self.withdrawals.to_learn(batch)
         if not len(batch):
-            return None, False
+            return None, True
         if not self.mapper.initialised and (
             len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
         ):
@@ -187,10 +176,8 @@ class ModelUpdater:
             )
             return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()
-        few = self.compared and self.mapper.initialised
         try:
-            enough = self.training.stop_condition(COMPARED_STEPS if few else math.inf)
-            report = self.mapper.learn(batch, enough)
+            report = self.mapper.learn(batch, self.training.stop_condition())
         except CholeskyError as error:
             outcome = f"{quantity(len(batch), 'ping')} will be retried with the next batch"
             return self.failed(error, outcome), True
@@ -209,9 +196,6 @@ class ModelUpdater:
             return self._updated(self.mapper.learn(batch, lambda taken: taken >= step.steps))
         if step.kind in (WITHDRAW, REINSTATE):
             self.change([(step, batch)])
-        if step.kind == TRAIN:
-            for _ in range(step.times):
-                self.mapper.train(step.steps)
         self._account(step)
         return None
 
@@ -225,7 +209,7 @@ class ModelUpdater:
         gone = [pings.number for step, pings in changes if step.kind == WITHDRAW]
         if gone and self.mapper.forgets:
             self.mapper.withdraw(np.concatenate(gone))
-            self._retrained = True
+            self._changed = True
         for step, pings in changes:
             self.withdrawals.apply(step, pings, self.mapper.data)
         self.status.withdrawn = len(self.withdrawals.withdrawn)
@@ -254,9 +238,7 @@ class ModelUpdater:
 
     def _account(self, step: JournalStep) -> None:
         """Count a step of the journal that was not an update."""
-        if step.kind == TRAIN:
-            self.status.trained += step.steps * step.times
-        elif step.kind == DROP:
+        if step.kind == DROP:
             self.status.dropped["before the restart"] += step.last - step.first + 1
 
     def _updated(self, report: UpdateReport) -> BatchLearned:
@@ -269,40 +251,28 @@ class ModelUpdater:
         self._learned = BatchLearned(report, (float(z.mean()), float(z.var())))
         return self._learned
 
-    def train(self, steps: int) -> LoopEvent:
-        """Take training steps without new data."""
-        self._began = float("nan")
-        try:
-            report = self.mapper.train(steps)
-        except Exception as error:
-            return self.failed(error, "the map stays as it is")
-        self.status.trained += report.steps
-        self._retrained = self._retrained or report.steps > 0
-        return ModelTrained(report)
-
     def draw(self, stamp_ns: int) -> Iterator[LoopEvent]:
         """Predict the map if the model has changed since the last one.
 
-        After training alone the map keeps its stamp: it has no newer pings.
+        If pings were only withdrawn the map keeps its stamp: it has no newer ones.
         """
         latest = self.map
         if self.grid is None or not self.mapper.initialised:
             return
         if latest is not None and latest.samples == self.mapper.samples:
-            if not self._retrained:
+            if not self._changed:
                 return
             stamp_ns = latest.stamp_ns
         try:
             start = perf_counter()
             drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.data.xy)
-            drawn = replace(drawn, trained=self.status.trained)
             self.status.predict_s = perf_counter() - start
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
             return
         yield MapDrawn(drawn, self._learned, self.status.predict_s)
-        self.map, self.status.map_stamp_ns, self._retrained = drawn, stamp_ns, False
-        if self._began == self._began:  # not after training alone or a restart
+        self.map, self.status.map_stamp_ns, self._changed = drawn, stamp_ns, False
+        if self._began == self._began:  # not after a restart
             self.status.times.add(perf_counter() - self._began)  # the caller has published it
         self._began = float("nan")
 
@@ -325,59 +295,3 @@ class ModelUpdater:
             self.status.dropped[type(error).__name__] += len(batch)
             self._tries = 0
         return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), retry
-
-
-#: s; a batch that becomes due waits for a slice about this long.
-SLICE_S = 0.03
-#: s between two maps that differ only by training.
-REDRAW_S = 5.0
-#: s until the next slice after a failure.
-RETRY_S = 10.0
-
-
-class IdleTraining:
-    """Trains between updates for a share of the time (``TrainingSettings.training_duty``).
-
-    Args:
-        updater: of the model.
-        record: called with each step, in a list.
-    """
-
-    def __init__(
-        self, updater: ModelUpdater, record: Callable[[Sequence[JournalStep]], object]
-    ) -> None:
-        self._updater, self._record = updater, record
-        self._steps = 1
-        self._due_at = self._redraw_at = -math.inf
-
-    def seconds_until_due(self, now: Moment) -> float:
-        """Time until the next slice is due, in s; infinite: never."""
-        updater = self._updater
-        idle = not updater.mapper.initialised or updater.status.finished
-        if idle or not updater.training.training_duty:
-            return math.inf
-        return max(0.0, self._due_at - now.steady_s)
-
-    def train(self, steps: int) -> LoopEvent:
-        """Take training steps and record them."""
-        outcome = self._updater.train(steps)
-        if isinstance(outcome, ModelTrained):
-            self._record([JournalStep(TRAIN, steps=outcome.report.steps)])
-        return outcome
-
-    def train_slice(self, now: Moment) -> Iterator[LoopEvent]:
-        """Train one slice; every few seconds draw the map."""
-        start = perf_counter()
-        outcome = self.train(self._steps)
-        yield outcome
-        if not isinstance(outcome, ModelTrained):
-            self._due_at = now.steady_s + RETRY_S
-            return
-        # A power of two seldom changes, and equal slices share a row of the journal.
-        fit = SLICE_S * self._steps / max(perf_counter() - start, 1e-9)
-        self._steps = 2 ** min(6, int(math.log2(max(fit, 1.0))))
-        if now.steady_s >= self._redraw_at:
-            self._redraw_at = now.steady_s + REDRAW_S
-            yield from self._updater.draw(now.ros_ns)
-        busy = perf_counter() - start
-        self._due_at = now.steady_s + busy / max(self._updater.training.training_duty, 1e-9)

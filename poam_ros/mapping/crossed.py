@@ -22,7 +22,7 @@ from ..outputs.crossings import (
 )
 from ..screening.crossings import Crossings, crossing_weights, find_crossings
 from ..screening.paths import MULTIPLES
-from ..screening.verdicts import ECHOES
+from ..screening.withdrawn_lines import ECHOES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 

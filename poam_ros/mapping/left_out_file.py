@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..frontend.refused_pings import WITHDRAWN
+from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..outputs.folder import LEFT_OUT, millimetres, write_table
 from ..screening.hypotheses import OTHER_ECHO
-from ..screening.screen import FALSE_ECHO
 from .exclusions import DATES
 from .left_out import LeftOut
 from .soundings import Soundings
@@ -23,9 +22,8 @@ COLUMNS = (
 #: Reasons of soundings that reached the model's queue but not the map, and of those that validate
 #: it.
 DROPPED, HELD_OUT = "dropped", "held_out"
-#: What false echoes are, by the factor that the screening of the whole record found; 1: the
-#: screening along the track refused them.
-ECHOES = {2: "double echo", 3: "triple echo", OTHER_ECHO: "neither bottom nor multiple", 1: "track"}
+#: What false echoes are, by the factor that the screening of the whole record found.
+ECHOES = {2: "double echo", 3: "triple echo", OTHER_ECHO: "neither bottom nor multiple"}
 
 
 def left_out(

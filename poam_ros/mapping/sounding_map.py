@@ -20,9 +20,9 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
-from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
+from ..frontend.events import BatchLearned, LoopEvent, Problem
 from ..frontend.ledger import Ledger
-from ..frontend.refused_pings import WITHDRAWN
+from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..journal.folder import is_journal
 from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
@@ -44,7 +44,7 @@ from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
-from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from ..screening.judge import ScreeningSettings
 from .calibration import KEY, LEVELS
 from .crossed import Crossed, cross
 from .divisions import day_column, units
@@ -102,7 +102,7 @@ def learn(
         settings = settings.screened(samples, table=soundings.is_table)
         screening = settings.screening
         if soundings.is_table:  # screened as a whole, see ``cross``
-            screening = replace(screening, enabled=False, crossings=False)
+            screening = replace(screening, enabled=False)
             out, aside = (crossed or cross(soundings, settings)).refused, refused
         elif soundings.multiple is not None:
             out, aside = soundings.multiple != 1, withdrawn
@@ -126,9 +126,8 @@ def learn(
         loop.add_soundings(samples[batch], 0)
         if batch.stop == len(samples):
             loop.finish()
-        for outcome in _work(loop):
-            if isinstance(outcome, PingsScreened):
-                refused.append(outcome.refused)
+        for _ in _work(loop):
+            pass
         on_progress(before + batch.stop)
     if mapper.initialised:
         if steps is None:

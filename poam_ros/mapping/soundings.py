@@ -22,9 +22,8 @@ from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
+from ..screening.judge import ScreeningSettings
 from ..screening.lines import find_lines
-from ..screening.screen import ScreeningSettings
-from ..screening.track import MIN_NEIGHBOURHOOD
 from .left_out import Excluded, LeftOut
 
 #: Name of such a group; a column of this name has precedence.
@@ -47,6 +46,8 @@ MAP_DEFAULTS: dict[str, Value] = {
 
 #: Soundings in the first batch and in the others; number of batches of a long record.
 FIRST, SMALL, MOST = 600, 60, 250
+#: m: soundings are beside each other within this, or half their depth.
+BESIDE_M = 2.0
 #: A record is a track if at least this share of its soundings lies beside the previous one.
 TRACK = 0.5
 #: Spacing of neighbours if soundings are not a track: there are no crowded lines.
@@ -118,7 +119,7 @@ def _beside(samples: Samples) -> float:
     """The share of soundings that are next to the previous one."""
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)
+    beside = steps <= np.maximum(BESIDE_M, depths / 2)
     return float(beside.mean()) if len(steps) else 1.0
 
 

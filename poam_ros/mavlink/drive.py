@@ -363,7 +363,7 @@ class Drive:
             case events.BatchLearned():
                 self.batches += 1
             case events.PositionsShifted(text):
-                self.guidance.displace(text)
+                self.guidance.shift(text)
             case events.Problem(note, _):
                 self._warnings.add(*note)
             case events.MissionFinished():

@@ -128,6 +128,12 @@ class Guidance:
         self._displaced = True
         pause_for_operator(self.mission, text)
 
+    def shift(self, text: str) -> None:
+        """Positions may have shifted, as the text says."""
+        self._warn("shift", text)
+        if self._watchdog.settings.pause_on_shift:
+            self.displace(text)
+
     def command(self, word: str, now_s: float) -> tuple[bool, str]:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""

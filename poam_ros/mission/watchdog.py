@@ -57,6 +57,10 @@ class WatchdogSettings(Settings):
         10.0, "Pause when the vehicle has been inside the workspace and is now farther "
         "than this outside it", "m", minimum=0.0, maximum=1e6, mutable=True,
     )  # fmt: skip
+    pause_on_shift: bool = setting(
+        False, "Pause when crossings show that positions may have shifted; else only warn",
+        mutable=True,
+    )  # fmt: skip
     auto_resume: bool = setting(
         True, "Resume when the fault that paused the mission is over; never after the geofence",
         mutable=True,

@@ -262,8 +262,6 @@ def write_map(path: Path, drawn: ElevationMap) -> None:
         "variance": drawn.variance, "lengthscale": drawn.lengthscale,
         "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
     }  # fmt: skip
-    if drawn.trained is not None:
-        arrays["trained"] = drawn.trained
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
 
@@ -294,14 +292,13 @@ def read_map(path: Path) -> ElevationMap:
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")
         x, y, mean, variance, support, samples = (arrays.pop(name) for name in names)
         stamp_ns = int(arrays.pop("stamp_ns", 0))
-        trained = int(arrays.pop("trained")) if "trained" in arrays else None
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
         grid, support, count = Grid.of_file(x, y), np.asarray(support, dtype=float), int(samples)
         shapes = {np.asarray(v, dtype=float).shape for v in (mean, variance, *arrays.values())}
         if shapes != {grid.shape} or support.ndim != 2 or support.shape[1] != 2:
             raise ValueError("layers of other shapes than the grid's")
-    return ElevationMap(grid, mean, variance, arrays, support, count, stamp_ns, trained=trained)
+    return ElevationMap(grid, mean, variance, arrays, support, count, stamp_ns)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

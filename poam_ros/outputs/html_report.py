@@ -12,8 +12,8 @@ import yaml
 
 from ..core.errors import quantity
 from ..core.geodesy import place_text
+from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..planning.tvu import ORDERS, order_name
-from ..screening.screen import FALSE_ECHO
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .exports.chart import Chart, ExportSettings, clock_time, read_chart
 from .folder import read_records, without_folders
@@ -315,7 +315,7 @@ def screened_out(chart: Chart) -> np.ndarray:
     """Places [N, 2] of the soundings that screening left out: all of those of a log, the newest of
     a mission's."""
     refused = chart.unmapped.refused.placed
-    return refused.xyz[refused.reason == FALSE_ECHO, :2]
+    return refused.xyz[np.isin(refused.reason, (FALSE_ECHO, WITHDRAWN)), :2]
 
 
 def _lines_figure(chart: Chart) -> str:
@@ -343,8 +343,6 @@ def _pings(chart: Chart) -> dict[str, str]:
     if others.span_ns is not None:
         time = " (simulated time)" if "simulated" in chart.provenance else ""
         found["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
-    if len(others.held):
-        found["held: waiting for confirmation"] = f"{len(others.held):,}"
     refused = others.refused.counts
     return found | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
 

@@ -1,4 +1,4 @@
-"""The mapper's results: samples, map, and pings not in the map (held or refused)."""
+"""The mapper's results: samples, map, and pings not in the map (refused or withdrawn)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
 from ..frontend.refused_pings import MAX_PER_REASON, WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import DATABASE, is_journal
-from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
+from ..journal.interface import DROP, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
 from .folder import (
@@ -44,14 +44,11 @@ MAX_DISTANCE = 5e6
 
 @dataclass(frozen=True)
 class UnmappedPings:
-    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings
-    the journal has in use (``logged``) and how many training steps between updates (``trained``),
+    """The newest of the ``refused`` by reason; how many pings the journal has in use (``logged``),
     0 without a journal; stamps of the journal's first and last ping in ns (``span_ns``), if any."""
 
-    held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     logged: int = 0
-    trained: int = 0
     span_ns: tuple[int, int] | None = None
 
     def to_projected(self, place: GeoReference | None) -> UnmappedPings:
@@ -62,8 +59,7 @@ class UnmappedPings:
         if place.crs:  # odometry may be far outside any projection
             xyz[~(np.abs(xyz[:, :2]) <= MAX_DISTANCE).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.to_projected(xyz[:, :2])
-        held, refused = place.to_projected(self.held), replace(self.refused, xyz=xyz)
-        return replace(self, held=held, refused=refused)
+        return replace(self, refused=replace(self.refused, xyz=xyz))
 
 
 def write_refused(folder: Path, refused: RefusedPings) -> None:
@@ -84,37 +80,34 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
     """
     if not live and is_journal(folder):
         logged = read_mission(folder / DATABASE).logged
-        held, pings = logged.screening_state.held.xy, logged.samples
+        pings = logged.samples
         out = pings[np.fromiter(withdrawn_after(logged.steps), np.int64)]
         left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, out.xyz)
         stamps = pings.stamp_ns
         span_ns = (int(stamps.min()), int(stamps.max())) if len(pings) else None
-        return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps), span_ns)
-    held, refused, counts, span_ns = np.empty((0, 2)), None, (0, 0), None
+        return UnmappedPings(left_out, _count(len(pings), logged.steps), span_ns)
+    refused, count, span_ns = None, 0, None
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as log:
-        rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
-        held = np.array(rows, dtype=float).reshape(-1, 2)
         query = "SELECT count(*), min(stamp_ns), max(stamp_ns) FROM pings"
         pings, *ends = log.execute(query).fetchone()
         span_ns = (ends[0], ends[1]) if pings else None
-        counts = _counts(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
-        refused = read_refused(log)  # which an older one has not
+        count = _count(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
+        refused = read_refused(log)
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
         if (folder / LEFT_OUT).exists():
             refused = _completed(refused, folder / LEFT_OUT)
     refused = RefusedPings.none() if refused is None else refused
-    return UnmappedPings(held, refused, *counts, span_ns)
+    return UnmappedPings(refused, count, span_ns)
 
 
-def _counts(pings: int, steps: Sequence[JournalStep]) -> tuple[int, int]:
-    """Accepted pings, neither dropped nor withdrawn, and training steps between updates."""
+def _count(pings: int, steps: Sequence[JournalStep]) -> int:
+    """Accepted pings, neither dropped nor withdrawn."""
     left_out = set(withdrawn_after(steps))
     for step in steps:
         if step.kind == DROP:
             left_out.update(range(step.first, step.last + 1))
-    trained = sum(step.steps * step.times for step in steps if step.kind == TRAIN)
-    return pings - len(left_out), trained
+    return pings - len(left_out)
 
 
 def _read_refused(path: Path) -> RefusedPings:

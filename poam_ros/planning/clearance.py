@@ -38,6 +38,9 @@ UNSURE = 2.0
 REACTION_S = 2.0
 #: Number of pings for the height of the transducer (their median), and for the rise.
 HEIGHTS, RISE = 15, 6
+#: m: a shallow reading closes the places around it within this, or a cell of the raster; and how
+#: often as far the vehicle has driven on when it comes back on another pass.
+GUARDED, PASS = 1.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class DeepRoutes(Routes):
         self._drawn: ElevationMap | None = None
         self._soundings: deque[tuple[np.ndarray, float]] = deque(maxlen=HEIGHTS)
         self._shallow: list[tuple[np.ndarray, float]] = []  # centre, radius; newer than the map
+        self._guarded: dict[tuple[int, int], tuple[np.ndarray, float]] = {}  # place; way to it
+        self._radius = max(
+            GUARDED, *(float(axis[1] - axis[0]) for axis in (self._grid.x, self._grid.y))
+        )
+        self._way = 0.0  # that the vehicle has driven from ping to ping, in m
         self._margin = self._reach = 0.0
         self.turned_back = 0
 
@@ -95,8 +103,27 @@ class DeepRoutes(Routes):
         self._forget()
 
     def sounded(self, position: np.ndarray, clearance: float) -> None:
-        """Take the water under the transducer, in m, at a position [2]."""
+        """Take the water under the transducer, in m, at a position [2].
+
+        Where it is less than needed, by the median of three, the place is avoided until another
+        pass finds more there, whatever later maps say: a map may lack what looked like a false
+        echo.
+        """
+        if self._soundings:
+            self._way += float(np.linalg.norm(position - self._soundings[-1][0]))
         self._soundings.append((position, clearance))
+        newest = list(self._soundings)[-RISE // 2 :]
+        before = set(self._guarded)
+        if len(newest) == RISE // 2 and median(depth for _, depth in newest) < self._needed:
+            x, y = np.rint(position / self._radius).tolist()
+            self._guarded[int(x), int(y)] = position, self._way
+        elif clearance >= self._needed:
+            for cell, (place, way) in list(self._guarded.items()):
+                beside = float(np.linalg.norm(place - position)) <= self._radius
+                if beside and self._way - way > PASS * self._radius:
+                    del self._guarded[cell]
+        if before != set(self._guarded):
+            self._forget()
 
     def turns_back(self) -> bool:
         """Whether the vehicle must turn back: there is too little water, or, over an unknown
@@ -225,7 +252,8 @@ class DeepRoutes(Routes):
             deep &= grid.counted(drawn.grid.points[unsure.ravel()]) == 0
             near = drawn.grid.interpolate(unsure.astype(float), grid.points)
             deep &= (near == 0).reshape(grid.shape)
-        for centre, radius in self._shallow:
+        guarded = [(place, self._radius) for place, _ in self._guarded.values()]
+        for centre, radius in (*self._shallow, *guarded):
             deep &= (np.linalg.norm(grid.points - centre, axis=1) > radius).reshape(grid.shape)
         return deep
 

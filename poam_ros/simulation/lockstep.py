@@ -28,7 +28,6 @@ from ..frontend.events import (
     PILOT,
     BatchLearned,
     Event,
-    LoopEvent,
     MapDrawn,
     MissionStateChanged,
     Problem,
@@ -111,7 +110,6 @@ class LockstepMission:
         self._scorer = GridScorer(workspace, terrain.elevation_at)
         self._records: list[EpochRecord] = []  # not yielded yet
         self.target = MapTarget(settings.target)
-        self._trained_s = 0.0  # mission time up to which the model has trained
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Run the mission; one record per batch that the model learned, the pilot survey's first.
@@ -262,7 +260,7 @@ class LockstepMission:
         """Pass an event to the session, and do all model work that is due."""
         self.session.handle(event, self._now)
         while self.session.due(self._now):
-            for outcome in (*self._train_on(), *self.session.work(self._now)):
+            for outcome in self.session.work(self._now):
                 if isinstance(outcome, BatchLearned):
                     self._score(outcome)
                 elif isinstance(outcome, MapDrawn):
@@ -282,13 +280,6 @@ class LockstepMission:
     def _take_records(self) -> list[EpochRecord]:
         records, self._records = self._records, []
         return records
-
-    def _train_on(self) -> Iterator[LoopEvent]:
-        """Training steps for the mission time since the previous batch."""
-        since_s, self._trained_s = self._trained_s, self._now.steady_s
-        steps = int((self._trained_s - since_s) * self.settings.training_rate)
-        if steps and self.mapper.initialised:
-            yield self.session.idle_training.train(steps)
 
     @property
     def _now(self) -> Moment:

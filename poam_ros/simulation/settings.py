@@ -13,7 +13,7 @@ from ..models.registry import ModelSettings
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
-from ..screening.screen import ScreeningSettings
+from ..screening.judge import ScreeningSettings
 from .world.simulator import SonarSettings
 from .world.terrain import WORKSPACE
 
@@ -51,10 +51,6 @@ class MissionSettings(Settings):
     resolution: float = setting(
         0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
     )
-    training_rate: float = setting(
-        0.0, "Training steps per second of mission time, taken before the next update", "1/s",
-        minimum=0.0, maximum=1e4, name="training.rate",
-    )  # fmt: skip
     planner_noise: bool = setting(
         True, "Plan by the entropy of a ping, noise included, instead of that of the bottom"
     )

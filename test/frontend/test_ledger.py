@@ -27,31 +27,25 @@ def test_a_ping_moves_from_state_to_state():
     ledger.refuse_arrival("nan", RawPing(0, 1.0, 0.0, 9.0), 0.0)
     assert states(ledger) == {"received": 10, "pending": 9, "rejected": 1}
     ledger.refuse_waiting("no_odometry", 0)
-    ledger.place(8)
-    assert (ledger.waiting, ledger.unscreened) == (0, 8)
-    accepted = ledger.screen(8, pings(5), pings(2), "false_echo", pings(1))
-    assert accepted.number.tolist() == [0, 1, 2, 3, 4]
-    assert states(ledger) == {"received": 10, "accepted": 5, "held": 2, "rejected": 3}
-    # Held ones are screened again with those that come.
-    assert ledger.screen(0, pings(1), pings(1), "false_echo", pings(0)).number.tolist() == [5]
-    assert states(ledger) == {"received": 10, "accepted": 6, "held": 1, "rejected": 3}
-    ledger.reset("reset", pings(1))
+    assert ledger.accept(pings(5)).number.tolist() == [0, 1, 2, 3, 4]
+    assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
     ledger.restart()
-    assert states(ledger) == {"received": 10, "accepted": 6, "rejected": 4}
+    assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
     assert ledger.samples == 0 and not len(ledger.refused.newest())
 
 
-def test_after_a_restart_numbers_continue_and_waiting_pings_are_counted():
+def test_after_a_restart_numbers_continue():
     ledger = Ledger()
-    ledger.recover(40, RefusedPings.none(), unscreened=3, held=2)
-    assert states(ledger) == {"received": 5, "held": 2, "pending": 3} and ledger.samples == 40
-    assert ledger.screen(3, pings(5), pings(0), "x", pings(0)).number.tolist() == [*range(40, 45)]
+    ledger.recover(40, RefusedPings.none())
+    assert states(ledger) == {} and ledger.samples == 40
+    ledger.receive(5)
+    assert ledger.accept(pings(5)).number.tolist() == [*range(40, 45)]
 
 
 @pytest.mark.parametrize("numbering", [True, False])
 def test_placed_pings_keep_their_numbers(numbering):
     ledger = Ledger(numbering)
-    ledger.receive_placed(3)
+    ledger.receive(3)
     accepted = ledger.accept(pings(3, first=70))
     assert accepted.number[0] == (0 if numbering else 70)
     assert states(ledger) == {"received": 3, "accepted": 3}

@@ -29,7 +29,6 @@ from poam_ros.frontend.refused_pings import (
     RefusedPingStore,
 )
 from poam_ros.frontend.settings import FrontEndSettings
-from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
 FRONT_END = FrontEndSettings(workspace=SMALL, max_outside=0.0)
@@ -206,60 +205,19 @@ def test_pings_that_wait_for_their_place_are_bounded(survey, monkeypatch):
     np.testing.assert_allclose(found.placed.xyz[:, 0], 0.5 + np.arange(15, 25) * 1e-3)
 
 
-def into(kept):
-    """A way to keep that remembers who was refused."""
-    return lambda samples, screening_state=None, refused=(): kept.extend(refused) or samples
-
-
-def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
-    s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
+def test_a_reset_forgets_the_places_of_refused_pings(survey):
+    s, written = survey(pilot_samples=30), []
     s.learn(30)
-    s.drive(10)
-    s.drive(1, distance=230.0)
-    at = s.now.ros_ns
-    s.learn(10)
-    store, kept = s.session.ledger.refused, []
-    (echo,) = store.newest().rows
-    angle = at / SECOND
-    place = 20 * math.sin(angle), 20 * math.cos(angle), 100.0 - 230.0
-    assert (echo.reason, echo.stamp_ns) == ("false_echo", at)
-    np.testing.assert_allclose(echo[3:], place)
-    s.learn(20, distance=230.0)
-    s.drive(3)
-    held, waiting = s.session.held, s.session.queue.samples
-    assert len(held) and len(waiting)
-    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
-        kept.extend(refused) or samples
-    )
-    s.handle(ResetRequested())
-    gone = [row for row in kept if row.reason == "reset"]
-    stamps = [*held.stamp_ns.tolist(), *waiting.stamp_ns.tolist()]
-    assert [row.stamp_ns for row in gone] == stamps
-    assert [row.z for row in gone] == [*held.z.tolist(), *waiting.z.tolist()]
-    assert s.session.ledger.rejected == {"false_echo": 1, "reset": len(stamps)}
-    assert not len(store.newest()), "what comes now is another mission's"
     s.ping(nan)
     s.handle(Tick())
-    assert store.newest().counts == {"nan": 1}
-
-
-def test_pings_refused_by_a_reset_during_screening_have_places(survey):
-    s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
-    s.learn(30)
-    s.drive(20)
-    waiting, predict, kept = s.session.queue.samples, s.mapper.predict, []
-    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
-        kept.extend(refused) or samples
-    )
-
-    def predict_and_reset(xy):
-        s.handle(ResetRequested())
-        return predict(xy)
-
-    s.mapper.predict = predict_and_reset
-    s.work()
-    assert [row.stamp_ns for row in kept] == waiting.stamp_ns.tolist()
-    assert s.session.ledger.rejected == {"reset": 20}
+    s.session.journal.append = lambda samples, refused=(): written.extend(refused) or samples
+    s.handle(ResetRequested())
+    assert [row.reason for row in written] == ["nan"]
+    store = s.session.ledger.refused
+    assert not len(store.newest()), "what comes now is another mission's"
+    s.ping(math.inf)
+    s.handle(Tick())
+    assert store.newest().counts == {"no_return": 1}
 
 
 def test_numbers_continue_from_another_store():

@@ -20,7 +20,7 @@ from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import is_journal
-from poam_ros.journal.interface import TRAIN, UPDATE
+from poam_ros.journal.interface import UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.create import recovery_message
@@ -30,7 +30,7 @@ from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.view.folders import _pings
-from poam_ros.screening.screen import ScreeningSettings
+from poam_ros.screening.judge import ScreeningSettings
 
 AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
 
@@ -65,7 +65,7 @@ def past(mission):
 def test_the_log_alone_gives_the_same_map(mission, past):
     soundings = soundings_of_mission(past)
     kinds = [step.kind for step in soundings.steps]
-    assert kinds.count(UPDATE) == 4 and kinds.count(TRAIN) >= 3  # slices alike are one row
+    assert kinds.count(UPDATE) == 4
     np.testing.assert_array_equal(soundings.z, mission.samples.z)
     np.testing.assert_allclose(mission.map(soundings), mission.lived, rtol=0, atol=1e-9)
     # Without what the log says of the training it would be another.
@@ -205,12 +205,11 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
 def test_a_log_that_is_written_meanwhile_is_read_as_it_was_at_one_moment(tmp_path, monkeypatch):
     kept = Kept(tmp_path / "m").mapped(steps=0)
 
-    def read_while_it_is_written(db, table):
-        found = read_pings(db, table)
-        if table == "pings":
-            kept.drive(20)
-            kept.work()
-            kept.close()  # all is on the disk then
+    def read_while_it_is_written(db):
+        found = read_pings(db)
+        kept.drive(20)
+        kept.work()
+        kept.close()  # all is on the disk then
         return found
 
     monkeypatch.setattr("poam_ros.journal.tables.read_pings", read_while_it_is_written)

@@ -44,7 +44,7 @@ def test_a_survey_killed_many_times_loses_no_ping_that_counted(tmp_path, python,
         counts, stamp = survey(
             tmp_path, stamp, 10**6, python, ros_env, request, draw.uniform(0.05, 1.5)
         )
-        assert counts[0] >= told[-1], (seed, "map/samples has fallen")
+        assert counts[0] >= told[-1], (seed, "fewer pings are stored")
         assert counts == sorted(counts), seed
         told, stamp = counts, stamp + GAP
         assert len(rows(tmp_path)) >= told[-1], seed
@@ -54,11 +54,8 @@ def test_a_survey_killed_many_times_loses_no_ping_that_counted(tmp_path, python,
     found = rows(tmp_path)
     assert [row[0] for row in found] == list(range(len(found))), seed
     assert len(found) == counts[-1] >= 60, seed
-    doubtful = [*rows(tmp_path, "SELECT * FROM held"), *rows(tmp_path, "SELECT * FROM waiting")]
-    refused = rows(tmp_path, "SELECT reason, number, stamp_ns, x, y, z FROM refused")
-    assert {row[0] for row in refused} == {"false_echo"}, seed
-    assert sorted(row[1] for row in refused) == list(range(len(refused))), seed
-    stamps = [*(row[1] for row in (*found, *doubtful)), *(row[2] for row in refused)]
+    assert rows(tmp_path, "SELECT * FROM pings WHERE verdict != 1"), seed
+    stamps = [row[1] for row in found]
     assert len(set(stamps)) == len(stamps), (seed, "a ping is there twice")
     (whole, count), (alone, _) = rebuilt(tmp_path)
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))

@@ -9,7 +9,7 @@ import pytest
 from kept import Kept, compare, full, of_log
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ResetRequested
+from poam_ros.frontend.events import MissionStateChanged, ResetRequested
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
@@ -40,15 +40,13 @@ def left(survey, folder):
     ],
 )
 def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
-    survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).mapped(steps=3)
-    for _ in range(5):
-        survey.session.idle_training.train(4)  # after the last map
+    survey = Kept(tmp_path / "m").mapped(steps=3)
     for _ in range(waiting):
         survey.ping()  # in no batch yet, and maybe on its way to the disk
     if end == "restarted":
         survey.settle()
         survey.close()  # as if it had been killed: nothing is drawn
-        survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).work()
+        survey = Kept(tmp_path / "m").work()
     if end == "done":
         survey.session.handle(MissionStateChanged("done"), survey.now)
         survey.settle()
@@ -57,14 +55,6 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     found = left(survey, tmp_path / "m")
     assert found.samples == 40 + 20 + 21 + 22 + waiting
     compare(found, of_log(tmp_path / "m", tmp_path))
-
-
-def test_a_map_that_was_drawn_when_the_mission_was_interrupted_is_drawn_again(tmp_path):
-    survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).mapped(steps=1)
-    for event in survey.session.idle_training.train_slice(survey.now):
-        if isinstance(event, MapDrawn):
-            break  # as the model's thread does when it is stopped
-    compare(left(survey, tmp_path / "m"), of_log(tmp_path / "m", tmp_path))
 
 
 def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
@@ -99,31 +89,24 @@ def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatc
     survey.close()
 
 
-LATER = "9 of the journal's 69 pings", "12 of the journal's 24 training steps"
-
-
-@pytest.mark.parametrize("later", LATER)
-def test_a_map_from_before_a_restart_says_which_pings_it_lacks(tmp_path, caplog, later):
+def test_a_map_from_before_a_restart_says_which_pings_it_lacks(tmp_path, caplog):
     survey = Kept(tmp_path / "m").mapped(steps=1)
-    survey.session.idle_training.train(8)
     earlier = left(survey, tmp_path / "m").samples
     survey = Kept(tmp_path / "m").work()
-    for _ in range(9 if "pings" in later else 0):
+    for _ in range(9):
         survey.ping()
-    for _ in range(0 if "pings" in later else 3):
-        survey.session.idle_training.train(4)
     survey.settle()
     survey.close()  # as if it had been killed: what is there is the earlier life's
     assert read_map(tmp_path / "m" / "map.npz").samples == earlier == 60
     for live in (False, True):
         said = read_chart(tmp_path / "m", ExportSettings(), live).provenance["missing"]
-        assert said.startswith(later)
+        assert said.startswith("9 of the journal's 69 pings")
         assert said.endswith(f"the map of the whole journal: poam map {tmp_path / 'm'}")
     assert main(["export", str(tmp_path / "m"), "--to", str(tmp_path / "map.csv")]) == 0
     assert said in caplog.text
     assert "the whole journal" in (tmp_path / "map.csv.yaml").read_text()
     found = of_log(tmp_path / "m", tmp_path)
-    assert found.samples == earlier + (9 if "pings" in later else 0)
+    assert found.samples == earlier + 9
     left(Kept(tmp_path / "m").work(), tmp_path / "m")
     assert "missing" not in read_chart(tmp_path / "m", ExportSettings()).provenance
 
@@ -144,7 +127,7 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
         f"--practice 20 --autostart --set watchdog.resume_after_restart=true --pilot diagonal "
         f"--max-samples {most} "
         f"--set nngp.hidden=8 --set nngp.lattice=8 --set nngp.first_steps=40 "
-        f"--set training.duty=0.3 --mission-dir {folder}"
+        f"--mission-dir {folder}"
     )
     command = [python, "-m", "poam_ros.app.cli", "drive", *words.split()]
     pipe = {"env": ros_env, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}

@@ -1,11 +1,12 @@
-"""From placed to accepted: every ping is counted in its state, whatever happens."""
+"""Every placed ping is accepted; verdicts withdraw it from the map or reinstate it."""
 
 import numpy as np
 import pytest
 
+from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.batching import TimedBatches
-from poam_ros.frontend.events import MissionStateChanged, PingsScreened, ResetRequested, Tick
-from poam_ros.screening.screen import ScreeningSettings
+from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
+from poam_ros.screening.judge import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
 BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
@@ -19,105 +20,91 @@ def mapped(survey):
 
 
 def total(s):
-    """received = accepted + held + pending + rejected; returns all counts."""
+    """received = accepted + pending + rejected, and accepted pings are in the map, wait for it or
+    are withdrawn; returns all counts."""
     counts = s.session.ledger.counts()
-    parts = counts["accepted"] + counts["held"] + counts["pending"] + counts["rejected"]
-    assert counts["received"] == parts
+    assert counts["received"] == counts["accepted"] + counts["pending"] + counts["rejected"]
+    everything, out = s.session.all_samples().number, s.session.withdrawn.number
+    if not s.session.status.dropped:
+        assert s.session.samples == len(everything)
+        assert np.union1d(everything, out).tolist() == list(range(s.session.ledger.samples))
     return counts
 
 
-def test_pings_are_accepted_when_their_batch_is_due(survey):
+def test_pings_are_accepted_when_they_are_placed(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(29)
-    assert s.samples == [] and s.session.samples == 0 and total(s)["pending"] == 29
-    judged, *_ = s.learn(1)
-    assert judged.accepted.number.tolist() == list(range(30)) and len(judged.refused) == 0
-    assert total(s)["accepted"] == 30 == s.session.samples and s.mapper.batches == [30]
+    assert total(s)["accepted"] == 29 == s.session.samples and not s.mapper.batches
+    s.learn(1)
+    assert s.mapper.batches == [30] and s.mapper.data.number.tolist() == list(range(30))
 
 
-def test_a_false_echo_is_refused_by_name(survey):
+def test_a_false_echo_is_withdrawn_and_does_not_count(survey):
     s = mapped(survey)
     s.drive(10)
     s.drive(1, distance=230.0)
     s.learn(10)
-    assert s.session.ledger.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
-    assert s.session.all_samples().number.tolist() == list(range(50))
+    assert total(s)["accepted"] == 51 and s.session.samples == 50
+    assert s.session.withdrawn.number.tolist() == [40] == s.session.withdrawn.number.tolist()
+    refused = s.session.refused_and_withdrawn
+    assert refused.counts == {"withdrawn": 1} and refused.xyz[0, 2] == 100.0 - 230.0
+    assert s.mapper.data.number.tolist() == [*range(40), *range(41, 51)]
 
 
-def test_held_pings_are_refused_when_the_mission_is_done(survey):
+def test_a_batch_of_false_echoes_waits_for_the_next(survey):
+    """Without a ping to learn there is no update."""
     s = mapped(survey)
-    s.drive(8)
-    s.drive(12, distance=230.0)
-    *_, judged = [o for o in s.work() if isinstance(o, PingsScreened)]
-    assert len(judged.held) == 12 == total(s)["held"] == len(s.session.held)
-    s.handle(MissionStateChanged("done"))
-    *_, finished = s.work()
-    assert total(s)["held"] == 0 and s.session.ledger.rejected["false_echo"] == 12
-    assert len(finished.samples) == 38
+    s.mapper.batches.clear()
+    for _ in range(20):
+        s.drive(1, distance=float(np.random.default_rng(s.now.ros_ns).uniform(150, 400)))
+    s.work()
+    assert len(s.session.sample_queue) in (0, 20) and total(s)["accepted"] == 50
+    s.learn(20)
+    assert not len(s.session.sample_queue) and total(s)["accepted"] == 70
 
 
-def test_a_reset_refuses_held_and_unscreened_pings(survey):
+def test_a_reset_forgets_verdicts_and_waiting_pings(survey):
     s = mapped(survey)
-    s.learn(20, distance=230.0)
+    s.drive(1, distance=230.0)
+    s.learn(19)
     s.drive(5)
+    assert s.session.samples == 54
     s.handle(ResetRequested())
-    assert s.session.ledger.rejected == {"reset": 25} and total(s)["held"] == 0
+    assert s.session.samples == 0
     s.drive(4)
+    assert s.session.samples == 4
     assert s.kinds() == ["ModelReset"]
     s.learn(30)
-    assert s.session.all_samples().number.tolist() == list(range(34)) and total(s)
+    assert s.session.all_samples().number.tolist() == list(range(34))
+    assert not len(s.session.withdrawn) and total(s)
 
 
-def test_a_reset_during_screening_refuses_the_pings(survey):
+def test_a_model_that_cannot_forget_waits_for_what_follows_a_jump(survey):
     s = mapped(survey)
-    s.drive(20)
-    predict = s.mapper.predict
-
-    def predict_and_reset(xy):
-        s.handle(ResetRequested())
-        return predict(xy)
-
-    s.mapper.predict = predict_and_reset
-    assert s.kinds() == ["ModelReset"]
-    assert total(s)["rejected"] == 20 and s.session.samples == 0
-
-
-def test_pings_after_a_pending_reset_wait_for_it(survey):
-    s = mapped(survey)
-    s.drive(20)
-    s.session._problem = "of other rules"  # reported before the first screening
-    work = s.session.work(s.now)
-    next(work)
-    s.handle(ResetRequested())
-    s.drive(30)
-    list(work)
+    s.mapper.forgets = False
+    s.drive(14)
+    s.learn(6, distance=40.0)  # a shoal, or fish
+    assert s.mapper.samples == 44 and len(s.session.sample_queue) == 6 and total(s)
+    s.handle(MissionStateChanged("done"))
     s.work()
-    assert total(s)["accepted"] == 60 and s.session.samples == 30 and total(s)["pending"] == 0
-
-
-def test_without_predictions_pings_are_screened_without_the_map(survey):
-    s = mapped(survey)
-    s.mapper.unpredictable = True
-    s.drive(20)
-    assert s.kinds() == ["Problem", "PingsScreened", "BatchLearned", "MapDrawn"]
-    assert total(s)["accepted"] == 50
+    assert s.session.status.finished and not len(s.session.sample_queue)
+    assert s.mapper.samples == s.session.samples == 50 - len(s.session.withdrawn)
 
 
 def test_an_interruption_loses_no_ping(survey):
     s = mapped(survey)
     s.drive(20)
-    predict = s.mapper.predict
 
-    def interrupt(xy):
+    def interrupt():
         raise KeyboardInterrupt
 
-    s.mapper.predict = interrupt
+    s.mapper.during = interrupt
     with pytest.raises(KeyboardInterrupt):
         s.work()
-    s.mapper.predict = predict
-    assert total(s)["pending"] == 20
+    s.mapper.during = lambda: None
+    assert len(s.session.sample_queue) == 20 and total(s)["accepted"] == 50
     s.learn(20)
-    assert total(s)["accepted"] == 70
+    assert s.mapper.samples == 70 == total(s)["accepted"]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +113,7 @@ def test_an_interruption_loses_no_ping(survey):
 def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
     """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
     rng = np.random.default_rng(seed)
-    settings = ScreeningSettings(enabled=True, held_pings=int(rng.integers(0, 40)))
-    s = survey(pilot_samples=20, policy=BATCHES, screening=settings)
+    s = survey(pilot_samples=20, policy=BATCHES, screening=ON)
     states = ("pilot", "exploring", "paused", "done")
     for _ in range(120):
         kind = rng.integers(12)
@@ -143,16 +129,15 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
             s.handle(Tick())
         elif rng.random() < 0.3:
             s.handle(ResetRequested())
+        else:
+            s.mapper.failures.append(CholeskyError("drawn"))
         total(s)
         s.work()
         total(s)
-        assert len(s.session.held) == total(s)["held"] <= settings.held_pings
-        everything = s.session.all_samples().number
-        assert everything.tolist() == list(range(s.session.samples))
 
 
-def test_slow_screening_takes_no_more_pings(survey):
+def test_a_slow_model_takes_no_more_pings(survey):
     s = survey(pilot_samples=1000, screening=ON)
-    s.session.queue.capacity = 25
+    s.session.sample_queue.capacity = 25
     s.drive(40)
-    assert s.session.ledger.rejected == {"overload": 15} and total(s)["pending"] == 25
+    assert s.session.ledger.rejected == {"overload": 15} and total(s)["accepted"] == 25

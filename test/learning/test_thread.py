@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import queue
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from poam_ros.core.clock import Moment
 from poam_ros.core.maps import UpdateReport
-from poam_ros.frontend.events import BatchLearned, Message, ModelTrained, Problem
+from poam_ros.frontend.events import BatchLearned, Message, Problem
 from poam_ros.learning.thread import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
@@ -23,7 +21,6 @@ class Session:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue = queue.SimpleQueue()
-        self.idle_training = SimpleNamespace(seconds_until_due=lambda now: math.inf)
 
     def due(self, now):
         return not self.given.empty()
@@ -88,18 +85,6 @@ def test_a_failing_receiver_gets_the_remaining_events():
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
     assert [trouble.message.reason for trouble in troubles] == ["RuntimeError"]
     assert thread.stop(PATIENCE)
-
-
-def test_the_thread_trains_while_nothing_is_due(driven):
-    session, _, taken = driven
-    trained = ModelTrained(UpdateReport({}, steps=1))
-    session.idle_training.train_slice = lambda now: iter([trained])
-    session.idle_training.seconds_until_due = lambda now: 0.0
-    assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
-    session.given.put([LEARNED])
-    while taken.get(timeout=PATIENCE) is not LEARNED:
-        pass
-    session.idle_training.seconds_until_due = lambda now: math.inf
 
 
 def test_the_thread_stops_in_the_middle_of_the_work():

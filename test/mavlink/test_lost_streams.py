@@ -33,8 +33,13 @@ def test_late_messages_do_not_steer(voyage):
     assert not v.drive.session.ledger.rejected["no_odometry"]
 
 
-def test_a_shift_of_positions_that_crossings_show_pauses(voyage):
+def test_a_shift_of_positions_that_crossings_show_pauses_if_asked(voyage):
     v = voyage().explore()
+    v.drive._learn(PositionsShifted("crossings differ by 2 m"), v.drive._now)
+    v.run(1)
+    assert v.state == "exploring"
+    v.drive.values["watchdog.pause_on_shift"] = True
+    v.drive.guidance.change()
     v.drive._learn(PositionsShifted("positions have shifted by 7 to 11 m"), v.drive._now)
     v.run(1)
     assert v.state == "paused" and v.mission.reason == "positions have shifted by 7 to 11 m"

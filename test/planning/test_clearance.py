@@ -107,6 +107,25 @@ def test_the_vehicle_turns_back_before_the_bottom_has_risen(rise, turns):
     assert deep.deep_enough(np.array([WEST, WEST + (8, 0)])).tolist() == [True, not turns]
 
 
+def test_a_shallow_reading_closes_its_place_until_another_pass_finds_more():
+    """Whatever later maps say: they may lack what looked like a false echo."""
+    deep, place = routes(), np.array([50.0, 10.0])
+
+    def passes(depth):
+        for k in range(-12, 13):
+            deep.sounded(place + (0.5 * k, 0.0), depth if abs(k) < 3 else 10.0)
+        deep.learn(drawn())
+
+    goal = place[None]
+    assert deep.deep_enough(goal)[0]
+    passes(0.5)
+    assert not deep.deep_enough(goal)[0] and deep.deep_enough(goal + (0.0, 6.0))[0]
+    deep.learn(drawn())
+    assert not deep.deep_enough(goal)[0]
+    passes(10.0)
+    assert deep.deep_enough(goal)[0]
+
+
 def drive(mission, depth_at, steps=600):
     """Drive straight to every goal in steps of 0.25 m; the depths on the way."""
     place, depths = np.array([5.0, 30.0]), []

@@ -47,7 +47,6 @@ PINGS = int(os.environ.get("POAM_SOAK_KILL_PINGS", "2000"))
 KILLS = int(os.environ.get("POAM_SOAK_KILLS", "50"))
 LIMIT = 300.0  # s, for a process to end
 DEPTH, RATE = 100.0, 80.0  # m, pings a second of wall time
-DUTY = {"training.duty": 0.2}
 
 
 class Vehicle(Listener):
@@ -100,7 +99,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     seed = random.randrange(10**6)
     draw = random.Random(seed)
     for _ in range(kills):
-        mapper, heard = life(**DUTY), len(vehicle.counts)
+        mapper, heard = life(), len(vehicle.counts)
         if draw.random() < 0.8:  # else somewhere on its way up
             eventually(lambda n=heard: len(vehicle.counts) > n, what="not up")
         time.sleep(draw.uniform(0.0, 1.5))
@@ -109,7 +108,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
         told = max(vehicle.counts, default=0)
         if (folder / "pings.sqlite").exists() and told:
             assert len(rows(folder)) >= told, seed
-    mapper, heard = life(**DUTY), len(vehicle.counts)
+    mapper, heard = life(), len(vehicle.counts)
     # Of this life: one that is still on its way up does not know of Ctrl-C.
     eventually(lambda: vehicle.counts[heard:] and vehicle.counts[-1] >= pings, timeout=600)
     vehicle.stopped.set()
@@ -122,7 +121,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
     assert len(found) >= vehicle.counts[-1] >= pings, seed
     copy = shutil.copytree(folder, folder.parent / "copy")
-    (whole, count), (alone, _) = rebuilt(copy, **DUTY)
+    (whole, count), (alone, _) = rebuilt(copy)
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
     return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
 
@@ -135,7 +134,7 @@ def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
 @pytest.mark.slow
 def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually, tmp_path):
     """Killed right after the line, and again when it has been crossed."""
-    vehicle, settings = ros(Surveyor), {**DUTY, "screening.enabled": True}
+    vehicle, settings = ros(Surveyor), {"screening.enabled": True}
     after_it, crossing = (int((line == Crossed.LINES).argmax()) for line in (2, 3))
     vehicle.say("pilot")
     for stop in (after_it, crossing + 110, None):

@@ -47,8 +47,8 @@ def test_names_are_unique(table):
     ("name", "value"),
     [
         ("workspace", [0, 1, 2]), ("workspace", [1, 0, 0, 1]), ("workspace", [0, 1, 0, math.inf]),
-        ("frame_id", "/map"), ("frame_id", ""), ("planner", "greedy"), ("screening.echo_ratio",
-        0.5),
+        ("frame_id", "/map"), ("frame_id", ""), ("planner", "greedy"), ("screening.position_std",
+        -0.5),
         ("method", "kriging"),
     ],
 )  # fmt: skip

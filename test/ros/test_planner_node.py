@@ -668,8 +668,8 @@ def test_a_single_jump_is_refused_and_a_lasting_one_pauses(guided, eventually):
     assert call(vehicle, eventually, "resume").success
 
 
-def test_a_shift_that_the_mapper_finds_pauses_until_a_person_resumes(guided, eventually):
-    planner, vehicle = guided()
+def test_a_shift_that_the_mapper_finds_pauses_if_asked_until_a_person_resumes(guided, eventually):
+    planner, vehicle = guided(**{"watchdog.pause_on_shift": True})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
     mapper = vehicle.create_publisher(String, "map/shift", qos.LATCHED)

@@ -97,7 +97,7 @@ def survey(feeder, process, mission, eventually):
     eventually(begun, PATIENCE, "no first map")
 
     def caught_up():
-        refused = sum(int(feeder.status.get(name, 0)) for name in ("rejected", "held"))
+        refused = sum(int(feeder.status.get(name, 0)) for name in ("rejected", "withdrawn"))
         return feeder.mapped >= feeder.sent - feeder.lost - refused - BURST
 
     while feeder.mapped < PINGS:

@@ -12,7 +12,6 @@ pytest.importorskip("matplotlib", reason="the built-in real terrain comes with m
 from matplotlib.image import imread
 from toy import Toy, ToyOptions
 
-from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError, InputError, PoamError
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.models.registry import MODELS, ModelEntry, SparseOptions
@@ -234,21 +233,6 @@ def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_pat
     records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     batches = np.diff([record.samples for record in records])
     assert set(batches[:-1]) == {20} and len(batches) > 10
-
-
-@pytest.mark.slow
-def test_training_between_batches_follows_mission_time(tmp_path):
-    """Steps per second of mission time, on any machine: the mission is reproducible."""
-    settings = MissionSettings(max_samples=640, model=SMALL, training_rate=2.0, resolution=3.0)
-    runs = [LockstepMission(load_terrain("seamounts"), settings) for _ in range(2)]
-    one, other = ([record.metrics for record in run.epochs()] for run in runs)
-    assert one == other
-    status = runs[0].session.status
-    since_first = runs[0].simulation.time_ns / SECOND - runs[0].mapper.data.stamp_ns[0] / SECOND
-    assert 0 < status.trained <= 2.0 * since_first
-    without = LockstepMission(load_terrain("seamounts"), replace(settings, training_rate=0.0))
-    assert [record.metrics for record in without.epochs()] != one
-    assert without.session.status.trained == 0
 
 
 def test_a_path_is_learned_at_each_of_its_waypoints(tmp_path):

@@ -62,8 +62,6 @@ REASONS = {
     "too_noisy": "their noise is above noise.max_std",
     "position_uncertain": "the position is worse than odometry.max_std: wait for a fix",
     "wild_elevation": "elevations of 100 km: odometry's z is not in metres",
-    "false_echo": "they contradict the track and the map: if the bottom is lost, see "
-    "screening.echo_ratio and screening.confirm_pings",
     "standing": "the vehicle does not move: find out why, or set sonar.pings_at_place to 0",
     "log_full": "the disk of mission_dir is too slow",
 }

@@ -349,7 +349,7 @@ def _sum_up(drive: Drive) -> None:
     print_wrapped(
         f"{quantity(drive.session.samples, 'ping')} accepted, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
-        f"{ledger.pending + ledger.held} undecided"
+        f"{ledger.pending} undecided"
     )
     if drive.before_frame:
         print(

@@ -239,8 +239,6 @@ def _missing(drawn: ElevationMap, others: UnmappedPings) -> str:
     """What the journal has that the map lacks, as text."""
     if others.logged > drawn.samples > 0:
         return f"{others.logged - drawn.samples} of the journal's {others.logged} pings"
-    if drawn.trained is not None and others.trained > drawn.trained:
-        return f"{others.trained - drawn.trained} of the journal's {others.trained} training steps"
     return ""
 
 

@@ -98,7 +98,7 @@ class FolderView:
         title = Run.open(self._folder).title
         return Scene(
             title, waiting=f"waiting for the first map: {text}", samples=len(pings),
-            pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
+            pings=pings, track=pings, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip
 

@@ -89,7 +89,7 @@ def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, 
     some = slice(None, None, max(1, -(-len(track) // MAX_PLACES)))
     return Scene(
         title, chart, samples=len(track), pings=track[some], track=track_with_breaks(track[some]),
-        line=chart.line[some], held=others.held, refused=others.refused,
+        line=chart.line[some], refused=others.refused,
         curves=curves or Curves(), remarks=remarks,
     )  # fmt: skip
 

@@ -184,7 +184,6 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
         "withdrawn": status.withdrawn,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
-        "trained": status.trained,
         "finished": str(status.finished).lower(),
         "disk": session.journal.failing or "ok",
         "not kept": session.journal.lost,

@@ -220,12 +220,8 @@ class MapperNode(BaseNode):
                     self._shifts.publish(String(data=text))
                 case events.Problem():
                     self._log_problem(outcome)
-                case events.PingsScreened(accepted, held):
-                    if len(accepted):
-                        self._publish_samples()
-                    self.topics.publish_held(held, self.now_ns)
-                case events.BatchLearned() | events.ModelTrained():
-                    pass
+                case events.BatchLearned():
+                    self._publish_samples()  # some may have been withdrawn
         except Exception:
             if self.context.ok():
                 raise

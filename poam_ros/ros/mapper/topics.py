@@ -1,4 +1,4 @@
-"""The mapper's topics: maps, their support points, held and refused pings."""
+"""The mapper's topics: maps, their support points, refused pings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...core.samples import Samples
 from ...frontend.refused_pings import RefusedPings
 from ...learning.session import SurveySession
 from ...planning.tvu import tvu_ratio
-from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
+from ..common.clouds import write_map_cloud, write_occupancy, write_refused, write_tvu
 from ..common.markers import surface, write_refused_pings, write_support
 from ..common.qos import LATCHED
 
@@ -41,7 +41,6 @@ class MapTopics:
             layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
         }
         self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
-        self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
         self._refused_markers = node.create_publisher(MarkerArray, "pings/refused_markers", LATCHED)
         self._shown: tuple[int, Samples, ElevationMap | None] | None = None
@@ -53,14 +52,9 @@ class MapTopics:
         self.bounds, self._map = {}, None
         nothing = write_support(np.empty((0, 3)), 1.0, stamp_ns, self._frame_id)
         self._support.publish(nothing)
-        self.publish_held(Samples.empty(), stamp_ns)
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
         self._tvu.publish(write_tvu(self._grid, None, stamp_ns, self._frame_id))
-
-    def publish_held(self, held: Samples, stamp_ns: int) -> None:
-        """Publish all held pings."""
-        self._held.publish(write_points(held.xyz, stamp_ns, self._frame_id))
 
     def publish_refused(self, session: SurveySession, now: Moment) -> None:
         """Publish the newest refused pings and the withdrawn ones, if they changed, or the map they

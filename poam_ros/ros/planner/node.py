@@ -76,7 +76,7 @@ class PlannerNode(BaseNode):
         with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
-        self.create_subscription(String, "map/shift", self._on_displaced, qos.GOAL)  # no old one
+        self.create_subscription(String, "map/shift", self._on_shift, qos.GOAL)  # no old one
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
@@ -107,11 +107,10 @@ class PlannerNode(BaseNode):
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
-    def _on_displaced(self, message: String) -> None:
-        """Why positions of before and after do not agree; empty: they do."""
-        if message.data:
-            self.guidance.displace(message.data)
-            self._announce()
+    def _on_shift(self, message: String) -> None:
+        """How crossings differ since some ping."""
+        self.guidance.shift(message.data)
+        self._announce()
 
     def _on_ping(self, message: Range) -> None:
         self.guidance.ping(messages.read_range(message))

@@ -14,7 +14,6 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.interface import ScreeningState
 from poam_ros.mapping.left_out_file import time_text
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
@@ -93,8 +92,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     assert not page.picture.figure.visible
     log = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin()
     accepted = Samples.of(np.array([[1.5, 1.0], [2.5, 1.0]]), np.full(2, -3.0))
-    held = Samples.of(np.array([[3.5, 1.0]]), np.array([-9.0]), 2)
-    log.append([accepted], [], 0, screening_state=ScreeningState(3, held, ""))
+    log.append([accepted], [], 0)
     log.close()
     page.show(view.scene())
     assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
@@ -102,7 +100,6 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     write_run(tmp_path)
     page.show(view.scene())
     assert not said(page, "waiting") and page.picture.buttons.labels
-    assert page.picture.marks["held"].data["x"].tolist() == [3.5], "what was in doubt at last"
 
 
 def echoes():
