@@ -1,0 +1,118 @@
+"""Tables as loggers, plotters and survey programs write them, made up: all of one lake."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import Question
+from poam_ros.importers.columns import read_mapping
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
+COUNT = 400
+T = np.arange(COUNT)
+LANE, ALONG = np.divmod(T, 50)
+X, Y = np.where(LANE % 2, 49 - ALONG, ALONG) * 2.0, LANE * 10.0 + 0.3 * np.sin(T)
+LATITUDE, LONGITUDE = 47.25 + Y / 111_320, -122.4 + X / (111_320 * np.cos(np.radians(47.25)))
+DEPTH = 6 + 2 * np.sin(X / 30) + np.cos(Y / 25)
+BEGIN = datetime(2024, 7, 3, 15, 0, tzinfo=timezone.utc)
+WHEN = [BEGIN + timedelta(seconds=i) for i in range(COUNT)]
+FOOT, EARTH = 0.3048, 6_356_752.3142
+
+
+def table(header, row, separator=",", end=""):
+    lines = [separator.join(map(str, row(i))) + end for i in range(COUNT)]
+    return "\n".join([*([header] if header else []), *lines]) + "\n"
+
+
+def at(i, every=1):
+    """Latitude and longitude, in every n-th row."""
+    return (f"{LATITUDE[i]:.7f}", f"{LONGITUDE[i]:.7f}") if i % every == 0 else None
+
+
+def minutes(value, sides):
+    whole = int(abs(value))
+    return f"{sides[int(value < 0)]}{whole}° {60 * (abs(value) - whole):.4f}'"
+
+
+#: By the program; of those without a header the first answer is given.
+KINDS = {
+    "plotter's log, Mercator beside degrees": table(
+        "Latitude,Longitude,Easting,Northing,Depth[ft],Time[s]",
+        lambda i: (*at(i), round(np.radians(LONGITUDE[i]) * EARTH),
+                   round(EARTH * np.log(np.tan(np.radians(LATITUDE[i]) / 2 + np.pi / 4))),
+                   f"{DEPTH[i] / FOOT:.2f}", i)),
+    "castable sonar": table("", lambda i: (*(at(i, 5) or ("0.0", "0.0")), f"{DEPTH[i]:.3f}",
+                                           int(WHEN[i].timestamp() * 1000), f"{17 + i % 3 / 10}")),
+    "waypoints of a plotter in degrees and minutes": table(
+        "Name\tPosition Lat\tPosition Lon\tDepth", lambda i: (
+            f"{i:03d}", minutes(LATITUDE[i], "NS"), minutes(LONGITUDE[i], "EW"),
+            f"{DEPTH[i] / FOOT:.1f} ft"), "\t"),
+    "contours' service": table("Longitude,Latitude,Elevation_m,ID", lambda i: (
+        *at(i)[::-1], f"{-DEPTH[i]:.2f}", i)),
+    "hydrographic x y z": table("", lambda i: (
+        f"{540_000 + X[i]:.2f}", f"{5_233_000 + Y[i]:.2f}", f"{-DEPTH[i]:.2f}"), " "),
+    "microcontroller with a card": table("millis;fix;lat;lon;depth_cm", lambda i: (
+        1000 * i, int(i > 20), *((at(i) if i > 20 else None) or ("", "")), f"{100 * DEPTH[i]:.0f}"),
+        ";", ";"),
+    "receiver's fields, sides beside": table("UTC,Lat,NS,Lon,EW,Depth,Remark", lambda i: (
+        f"{WHEN[i]:%H%M%S}.00", f"{abs(LATITUDE[i]):.7f}", "N", f"{abs(LONGITUDE[i]):.7f}", "W",
+        f"{DEPTH[i]:.2f}")),
+    "phone, blanks between fixes": table("timestamp,lat,lon,accuracy,depth", lambda i: (
+        WHEN[i].isoformat(), *(at(i, 3) or ("null", "null")), 4, f"{DEPTH[i]:.2f}")),
+    "sonar with confidence": table("Time,Depth (mm),Confidence (%),Latitude,Longitude", lambda i: (
+        f"{WHEN[i]:%Y-%m-%d %H:%M:%S}", int(1000 * DEPTH[i]) if i % 9 else 250, 97 if i % 9 else 12,
+        *at(i))),
+    "feet and metres": table("Lat,Lon,DEPTH,DEPTH_M", lambda i: (
+        *at(i), f"{DEPTH[i] / FOOT:.1f}", f"{DEPTH[i]:.2f}")),
+    "surface and transducer": table("lat,lon,DBT,DBS", lambda i: (
+        *at(i), f"{DEPTH[i] - 0.4:.2f}", f"{DEPTH[i]:.2f}")),
+    "spreadsheet, decimal commas": table("Breite;Länge;Wassertiefe (m)", lambda i: (
+        *at(i), f"{DEPTH[i]:.2f}"), ";").replace(".", ","),
+    "minus depths": table("lat,lon,depth", lambda i: (*at(i), f"{-DEPTH[i]:.2f}")),
+    "autopilot's integers": table("TimeUS,Lat,Lng,Dist", lambda i: (
+        1_000_000 * i, round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i]), f"{DEPTH[i]:.2f}")),
+    "American dates": table("Date,Time,Lat,Long,Depth (ft)", lambda i: (
+        f"{WHEN[i]:%m/%d/%Y}".replace("07/03", "07/23"), f"{WHEN[i]:%I:%M:%S %p}", *at(i),
+        f"{DEPTH[i] / FOOT:.2f}")),
+    "comments and a row of units": "# sounder 3.1\n# draught 0\n" + table(
+        "Time,Lat,Lon,Depth\ns,deg,deg,ft", lambda i: (i, *at(i), f"{DEPTH[i] / FOOT:.2f}")),
+    "side of a header": table("Lat (N),Lon (W),Depth", lambda i: (
+        at(i)[0], f"{abs(LONGITUDE[i]):.7f}", f"{DEPTH[i]:.2f}")),
+    "depths and positions in rows of their own": table("time,lat,lon,depth", lambda i: (
+        i, *((*at(i), "") if i % 2 else ("", "", f"{DEPTH[i]:.2f}")))),
+    "names of nobody": table("N_deg,E_deg,Bottom", lambda i: (*at(i), f"{DEPTH[i]:.2f}")),
+    "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
+}  # fmt: skip
+#: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
+ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y"}
+NO_PLACE = {"hydrographic x y z"}
+
+
+def answered(path, words):
+    options = ReadOptions(read_mapping(words.removeprefix("--columns ").split(" --")[0].split()))
+    return read_soundings(path, options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_becomes_the_lake(kind, write):
+    path = write(KINDS[kind])
+    try:
+        found = read_soundings(path)
+        assert kind not in ASKED
+    except Question as asked:
+        assert kind in ASKED, str(asked)
+        found = answered(path, next(iter(asked.answers.values())))
+    assert len(found) > 0.8 * COUNT or "of their own" in kind or "confidence" in kind
+    true = np.column_stack((X, Y))
+    if kind not in NO_PLACE:
+        true = found.projection.metres(LATITUDE, LONGITUDE)
+    off = found.xy - true[found.row]
+    away = np.hypot(*(off - np.median(off, axis=0)).T)
+    assert np.quantile(away, 0.9) < 1.0 and away.max() < 10  # at a turn
+    assert np.abs(np.median(off, axis=0)).max() < 1 or kind in NO_PLACE
+    assert np.median(np.abs(-found.z - DEPTH[found.row])) < 0.03
+    assert np.abs(-found.z - DEPTH[found.row]).max() < 0.06
