@@ -13,8 +13,10 @@ from .no_readings import no_readings
 from .questions import Answer, Unclear
 
 #: Words of depths and elevations that are the water's or the ground's, whatever stands beside.
-OF_WATER = {"water", "sounding", "bottom", "sonar", "corrected", "surface", "wassertiefe", "dpt",
-            "dbs", "dbt", "bed", "waterdepth", "bottomdepth", "sonardepth"}  # fmt: skip
+OF_WATER = {
+    "water", "sounding", "bottom", "sonar", "corrected", "surface", "wassertiefe", "dpt", "dbs",
+    "dbt", "bed", "elevation", "elev", "waterdepth", "bottomdepth", "sonardepth",
+}  # fmt: skip
 #: Correlation above which depth and altitude may be the same reading.
 SAME = 0.8
 #: At least so many different altitudes below zero are heights above the sea, not lost readings.

@@ -145,7 +145,7 @@ class Times:
         if self.packed and (parts := _PACKED.fullmatch(text)):
             return 3600 * float(parts[1]) + 60 * float(parts[2]) + float(parts[3])
         date = _DATE.match(text)
-        if date is None or (date[5] and " " not in text and ":" not in text):
+        if date is None or (date[5] and not {" ", ":", "T"} & {*text}):
             try:
                 plain = float(text.replace(",", ".") if self.days else text)
             except ValueError:
@@ -155,7 +155,7 @@ class Times:
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
         rest = text[date.end() :].lstrip("T, ")
-        if parts := _PACKED.fullmatch(rest):
+        if parts := _PACKED.fullmatch(rest.removesuffix("Z")):
             rest = ":".join(parts.groups())
         return self._day(date) + (_clock(rest) if rest else 0.0)
 

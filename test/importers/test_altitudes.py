@@ -115,7 +115,7 @@ def test_units_elevations_and_sound_speed(read):
     with pytest.raises(InputError, match="--columns z=depth altitude=altitude"):
         read(table(-DIVES, GROUND - DIVES))
     check(read(table(-DIVES, GROUND - DIVES), {"z": "depth", "altitude": "altitude"}))
-    with pytest.raises(InputError, match="sound-speed"):
+    with pytest.raises(InputError, match="sound_speed"):
         read(table(DIVES, GROUND - DIVES, SURE), sound_scale=0.98)
 
 

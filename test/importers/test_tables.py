@@ -124,6 +124,7 @@ def test_times_are_of_one_order():
     assert Times(["16.01.2025"]).seconds("16.01.2025") == 1736985600
     assert Times(["1/2/2025", "3/4/2025"]).ambiguous
     assert np.isnan(Times([]).seconds("yesterday"))
+    assert Times([]).seconds("20250101T080000Z") == 1735718400
 
 
 @pytest.mark.parametrize(
