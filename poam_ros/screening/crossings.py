@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .evidence import PASS_RATIO, medians
-from .hypotheses import OTHER_ECHO, Judge, Suspicious
+from .hypotheses import OTHER_ECHO, Hypotheses, Suspicious
 from .lines import usual_step
 from .paths import MIN_RANGE_M, NO_READING
 
@@ -77,7 +77,7 @@ def find_crossings(
     line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
     suspicious: tuple[Suspicious, ...] = ()
     if screened and float(np.median(ranges)) > NO_READING:
-        multiple, suspicious = Judge(xy, z, line, ranges, distance, block).verdicts()
+        multiple, suspicious = Hypotheses(xy, z, line, ranges, distance, block).verdicts()
     crossings = _crossings(xy, z, line, multiple, distance, block)
     return Crossings(multiple, suspicious, *crossings, block)
 

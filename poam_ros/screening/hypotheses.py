@@ -81,7 +81,7 @@ class Forecast(NamedTuple):
     weight: np.ndarray
 
 
-class Judge:
+class Hypotheses:
     """The soundings of a record, and what they are.
 
     Args:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.screening.crossings import find_crossings
 from poam_ros.screening.lines import find_lines
 
 NOISE = 0.01  # of the depth
+RECORDS = Path(__file__).resolve().parents[3] / "shared" / "soundings"
 
 
 def judged(xy, depth):
@@ -151,3 +159,21 @@ def test_a_long_run_that_crossings_agree_with_is_never_refused(bottom, fault):
     xy, depth = np.concatenate(parts), np.concatenate(depths)
     out = judged(xy, depth).multiple != 1
     assert not long_runs(xy, depth, out & np.isin(np.arange(len(depth)), run))
+
+
+@pytest.mark.parametrize("name", ["metzabok", "caputh", "bay_feet", "baja"])
+def test_no_long_run_of_a_record_is_refused_unless_another_pass_contradicts_it(name):
+    path = RECORDS / f"{name}.csv"
+    if not path.exists():
+        pytest.skip("the recorded soundings are not here")
+    soundings = read_soundings(path, ReadOptions(trusted=True))
+    found = cross(soundings, SoundingMapSettings()).found
+    depth, out = -soundings.z, found.multiple != 1
+    travelled = np.r_[0.0, np.cumsum(np.hypot(*np.diff(soundings.xy, axis=0).T))]
+    kept = np.flatnonzero(~out)
+    tree = cKDTree(soundings.xy[kept])
+    for run in long_runs(soundings.xy, depth, out):
+        away, near = tree.query(soundings.xy[run], k=min(400, len(kept)))
+        passes = np.abs(travelled[kept[near]] - travelled[run][:, None]) > 4 * away
+        differs = np.abs(depth[kept[near]] / depth[run][:, None] - 1) > 0.25
+        assert (passes & differs).any(), f"rows {run[0]} to {run[-1]}"
