@@ -2,7 +2,7 @@
 
 ``python test/planted_nodes.py FIRST LAST RATE [FAULT ...]`` prints a line for each seed and fault.
 RATE: pings a second; the vehicle waits for nothing, and what it sends while there is no mapper is
-lost. 0: each batch waits until the one before it is screened, so that they are those of lock-step.
+lost. 0: each batch waits until the one before it is learned, so that they are those of lock-step.
 """
 
 from __future__ import annotations
@@ -79,14 +79,15 @@ class Sender(Feeder):
             time.sleep(1 / rate if rate else 0.002)
 
     @property
-    def screened(self) -> int:
-        """Pings that were screened so far, by the journal."""
-        return sum(row[0] for row in rows(self._folder, "SELECT judged FROM screen"))
+    def judged(self) -> int:
+        """Pings that were in batches so far, by the journal."""
+        query = "SELECT COALESCE(MAX(last), -1) FROM updates WHERE kind IN ('update', 'drop')"
+        return rows(self._folder, query)[0][0] + 1
 
     @property
     def stored(self) -> int:
         """Pings that are on the disk."""
-        return self.screened + rows(self._folder, "SELECT count(*) FROM waiting")[0][0]
+        return rows(self._folder, "SELECT count(*) FROM pings")[0][0]
 
 
 def fly(
@@ -106,7 +107,7 @@ def fly(
         env: of its process.
         wait: for a condition, some seconds at most, else with a text.
         kill: see above.
-        rate: pings a second; 0: each batch waits until the one before it is screened.
+        rate: pings a second; 0: each batch waits until the one before it is learned.
     """
     changed, pings = vehicle.mission.changed, vehicle.mission.pings
     stops = [*range(changed["pilot_samples"], pings, SMALL["batch.size"]), pings]
@@ -128,7 +129,7 @@ def fly(
                 if not rate:
                     wait(vehicle.reaches, LIMIT, "no discovery")
             if not rate and stop < pings:
-                wait(lambda n=stop: vehicle.screened == n, LIMIT, "it does not screen")
+                wait(lambda n=stop: vehicle.judged == n, LIMIT, "it does not learn")
         vehicle.say("done")
         wait(lambda: vehicle.reports[-1].finished, LIMIT, "no results")
         mapper.send_signal(signal.SIGINT)
