@@ -37,8 +37,8 @@ HEAD = 65_536
 #: What cannot be read, by the ending of its name, and how it becomes what can.
 CONVERTED = {
     (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet: save its sheet as CSV",
-    (".sl2", ".sl3", ".slg"): "a recording of Lowrance: docs/extend.md has a reader for it, by the "
-    "library sonarlight",
+    (".sl2", ".sl3", ".slg"): "a recording of Lowrance: install the reader of docs/extend.md, or "
+    "convert it to CSV (by the Python library sonarlight)",
     (".dat", ".son", ".idx"): "a recording of Humminbird: export it as CSV (HumViewer, PyHum)",
     (".rsd", ".adm"): "a file of Garmin: export tracks with depths as GPX (HomePort)",
     (".xtf", ".jsf", ".s7k", ".all", ".kmall", ".gsf", ".hsx"): "a survey of a multibeam or "

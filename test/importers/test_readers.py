@@ -365,7 +365,11 @@ def test_what_no_reader_knows_is_refused_with_their_names(tmp_path):
     path.write_bytes(b"\1\0\2\0" * 200)
     with pytest.raises(InputError, match=r"sonar.raw: no reader recognises this file.*nmea: "):
         read_soundings(path)
-    how = {"sl2": "by the library sonarlight", "xlsx": "save its sheet as CSV", "gz": "unpack it"}
+    how = {
+        "sl2": "install the reader of docs/extend.md",
+        "xlsx": "save its sheet as CSV",
+        "gz": "unpack it",
+    }
     for ending, words in how.items():
         with pytest.raises(InputError, match=rf"sonar.{ending}: cannot be read, as .*{words}"):
             read_soundings(path.rename(path.with_suffix(f".{ending}")))
