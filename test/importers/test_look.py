@@ -1,0 +1,48 @@
+"""What cannot be one survey is asked about, and a sounder that repeats its last depth is found."""
+
+import numpy as np
+import pytest
+
+from poam_ros.importers.frozen import frozen
+from poam_ros.importers.look import look
+from poam_ros.importers.questions import Unclear
+
+T = np.arange(600)
+LANE, ALONG = np.divmod(T, 60)
+XY = np.column_stack((np.where(LANE % 2, 59 - ALONG, ALONG) * 2.0, LANE * 8.0))
+DEPTH = 6 + 2 * np.sin(XY[:, 0] / 30) + np.cos(XY[:, 1] / 25)
+
+
+def test_a_survey_raises_no_question():
+    look("log", XY, DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("xy", "depth", "asked"),
+    [
+        (XY, -DEPTH, "100 % of the soundings above the water"),
+        (XY, 100 * DEPTH, "with slopes of"),
+        (XY, 1e4 * DEPTH, "deeper than any sea"),
+        (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "two groups"),
+        (XY * (1, 0), DEPTH, "without an area"),
+        (XY, 0 * DEPTH + 4, "the same depth"),
+        (XY + np.where(T % 2, 4e4, 0)[:, None], DEPTH, "groups of places"),
+        (XY.round(-4), DEPTH, "at 1 places"),
+        (XY + np.where(T % 9 == 0, 3000, 0)[:, None], DEPTH, "leap by"),
+    ],
+)
+def test_what_cannot_be_is_asked_about(xy, depth, asked):
+    with pytest.raises(Unclear, match=asked):
+        look("log", xy, depth)
+
+
+def test_repeated_depths_are_refused_where_the_bottom_beside_them_changes():
+    held = DEPTH.copy()
+    held[200:260] = held[199]
+    assert np.flatnonzero(frozen("log", XY, held)).tolist() == list(range(200, 260))
+    assert not frozen("log", XY, DEPTH).any()
+
+
+def test_a_flat_bottom_is_no_fault(caplog):
+    flat = np.where(XY[:, 0] < 60, 5.0, np.round(5 + (XY[:, 0] - 60) / 30, 1))
+    assert not frozen("log", XY, flat).any() and not caplog.records
