@@ -19,8 +19,8 @@ import numpy as np
 
 from ..planning.tvu import CONFIDENCE_95
 from ..screening.crossings import crossing_weights, find_crossings
+from ..screening.lines import Motion, gradients
 from ..screening.mixed_model import Estimates, solve
-from ..screening.motion import Motion, gradients
 from .crossed import cross
 from .divisions import Divisions
 from .effects import Calibration, Effect, PositionError
