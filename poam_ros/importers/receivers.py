@@ -56,7 +56,7 @@ class NmeaLog:
 
     fixes: dict[Key, list[Fix]] = field(default_factory=dict)
     depths: dict[Key, list[tuple[float, float, float]]] = field(default_factory=dict)
-    dates: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
+    dates: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     torn: dict[Key, list[tuple[float, str]]] = field(default_factory=dict)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
