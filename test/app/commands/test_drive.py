@@ -54,7 +54,7 @@ def test_each_argument_of_robot_launch_is_a_setting_with_its_default():
     """But those that mean nothing without ROS 2."""
     parser = Parser()
     drive.add_arguments(parser)
-    graph_alone = {"namespace", "rviz", "use_sim_time", "goals.action"}
+    graph_alone = {"namespace", "rviz", "use_sim_time"}
     graph_alone |= {row.name for row in graph.ROBOT_TOPICS}
     arguments = {row.name: row for row in graph.ROBOT_ARGUMENTS}
     assert graph_alone < arguments.keys()
