@@ -18,8 +18,9 @@ from ..journal.interface import (
     withdrawn_after,
 )
 from ..screening.blocks import PingBlocks
-from ..screening.judge import Judge, ScreeningSettings
+from ..screening.judge import Judge
 from ..screening.lines import JUMP, LEAST_STEP, STRIDE
+from ..screening.settings import ScreeningSettings
 from ..screening.shift import ShiftWatch
 from ..screening.withdrawn_lines import NEWEST, LineVerdict, line_verdicts
 from .recovery import Recovery

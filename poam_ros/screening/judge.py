@@ -7,11 +7,8 @@ own, and a line that is false may be found when others cross it, or when it goes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ..core.settings import Settings, setting
 from .blocks import BLOCK, PingBlocks
 from .crossings import find_crossings
 from .lines import STRIDE, find_lines
@@ -22,23 +19,6 @@ CHUNK = 512  # of a batch that are judged at once
 #: A ping whose verdict has turned n times turns again after ``BLOCK`` times this to the power
 #: n - 1 further pings. Without it a run whose odds are about even may turn with every batch.
 PATIENCE = 4
-
-
-@dataclass(frozen=True)
-class ScreeningSettings(Settings):
-    """Whether false echoes are looked for, and shifts of positions."""
-
-    prefix = "screening"
-
-    enabled: bool = setting(
-        False, "Leave pings out of the map that the track and other passes show to be false echoes"
-    )
-    position_std: float = setting(
-        0.35, "Standard deviation of positions over a survey. Differences at crossings that it "
-        "explains are no shift of the origin. Raise it for fixes that wander more. 0: never look "
-        "for a shift",
-        "m", 0.0, 100.0,
-    )  # fmt: skip
 
 
 class Judge:

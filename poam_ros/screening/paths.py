@@ -210,6 +210,8 @@ class Path:
         jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
         smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
         change = np.broadcast_to(self.changes, gap.shape[:2] + self.changes.shape).copy()
+        anew = np.maximum(change, self.begins)  # after a gap it may begin as the record does
+        change = np.where(gap, anew, change)
         change[self.r[rows] <= NO_READING, :, :RUN, RUN] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap
         cost = -(np.logaddexp(smooth - np.log(FACTORS), jump) + change)

@@ -21,7 +21,8 @@ from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import read_records
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.screening.judge import Judge, ScreeningSettings
+from poam_ros.screening.judge import Judge
+from poam_ros.screening.settings import ScreeningSettings
 
 CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate', 'shift')"
 

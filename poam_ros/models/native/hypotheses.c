@@ -49,7 +49,7 @@ static double most_likely(const Paths *p, int64_t row)
     const double jump = fmax(cliff, 0.0) - p->wide;
     most = fmax(most, fmax(jump + fmax(p->changes[RUN] - p->cliffs, 0.0), -p->as_run[row]));
     for (int s = 0; s < STATES * STATES; s++)
-        change = fmax(change, p->changes[s]);
+        change = fmax(change, fmax(p->changes[s], p->begins[s % STATES]));
     return most + change + LOG_FACTORS[2] + 1e-6;
 }
 
@@ -77,6 +77,8 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
     const double past = p->r[s->from] / FACTORS[i], now = p->r[s->row] / FACTORS[j];
     const int same = i == j;
     double change = p->changes[STATES * i + j];
+    if (s->gap) /* after a gap it may begin as the record does */
+        change = fmax(change, p->begins[j]);
     if (i != RUN && j == RUN && p->r[s->row] <= p->no_reading)
         change = p->no_readings;
     *jumps = 0;
