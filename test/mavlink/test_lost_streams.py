@@ -33,19 +33,19 @@ def test_late_messages_do_not_steer(voyage):
     assert not v.drive.session.ledger.rejected["no_odometry"]
 
 
-def test_a_shift_of_positions_that_crossings_show_pauses_if_asked(voyage):
-    v = voyage().explore()
-    v.drive._learn(PositionsShifted("crossings differ by 2 m"), v.drive._now)
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_shift_of_positions_that_crossings_show_pauses_if_asked(voyage, asked):
+    v = voyage({"watchdog.pause_on_shift": asked}).explore()
+    text = "positions may have shifted: crossings differ by 2 m"
+    v.drive._learn(PositionsShifted(text), v.drive._now)
     v.run(1)
-    assert v.state == "exploring"
-    v.drive.values["watchdog.pause_on_shift"] = True
-    v.drive.guidance.change()
-    v.drive._learn(PositionsShifted("positions have shifted by 7 to 11 m"), v.drive._now)
-    v.run(1)
-    assert v.state == "paused" and v.mission.reason == "positions have shifted by 7 to 11 m"
-    held = v.drive.session.samples
+    if not asked:
+        assert v.state == "exploring"
+        return
+    assert v.state == "paused" and v.mission.reason == text
+    accepted = v.drive.session.samples
     v.run(20)
-    assert v.state == "paused" and v.drive.session.samples == held
+    assert v.state == "paused" and v.drive.session.samples == accepted
 
 
 def test_a_link_that_loses_every_fourth_message(voyage):

@@ -66,7 +66,7 @@ def test_every_value_is_in_the_manual_and_every_value_of_the_manual_is_reported(
     session.verdicts.watch.crossings = LiveCrossings(
         late, early, np.array([0.5, 1.5]), np.full(2, 0.1), np.full((2, 2), 10.0)
     )
-    session.verdicts._updater.change([(JournalStep(WITHDRAW), session.mapper.data[:12])])
+    session.verdicts._updater.change([(JournalStep(WITHDRAW, 0, 11), session.mapper.data[:12])])
     session.verdicts._find_withdrawn_lines()
     for counts in (
         session.ledger.rejected, session.ledger.odometry_rejected, session.ledger.suspect,

@@ -73,12 +73,12 @@ def colours(grid: Grid, z: np.ndarray, water_level: float = 0.0) -> np.ndarray:
     known = z[np.isfinite(z)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     ramp = WATER if high <= water_level else LAND
+    light = np.full(z.shape, LEVEL)
     with np.errstate(invalid="ignore"):  # infinite elevations
         share = np.nan_to_num((z - low) / ((high - low) or 1.0))
-    light = np.full(z.shape, LEVEL)
-    if min(z.shape) > 1 and known.size:
-        x, y = grid.x, grid.y
-        light = np.nan_to_num(scaled_hillshade(z, (x[1] - x[0], y[1] - y[0])), nan=LEVEL)
+        if min(z.shape) > 1 and known.size:
+            x, y = grid.x, grid.y
+            light = np.nan_to_num(scaled_hillshade(z, (x[1] - x[0], y[1] - y[0])), nan=LEVEL)
     bright = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * light
     index = np.rint((len(ramp) - 1) * np.clip(share, 0, 1)).astype(int)
     red, green, blue = (ramp[index] * bright[..., None]).astype("<u4").transpose(2, 0, 1)
