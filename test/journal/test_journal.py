@@ -146,12 +146,6 @@ def test_steps_ended_by_a_time_budget_are_repeated(kept, tmp_path):
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
 
 
-def test_equal_steps_of_training_are_one_row(kept, tmp_path):
-    kept().mapped(steps=1).close()
-    found = rows(tmp_path / "m", "SELECT kind, steps, times FROM updates ORDER BY id")
-    assert ("train", 2, 2) in found
-
-
 def test_a_restart_leaves_a_dropped_batch_out(kept, tmp_path, monkeypatch):
     s = kept().mapped(steps=1)
     monkeypatch.setattr(

@@ -103,7 +103,7 @@ def test_after_a_restart_refused_pings_are_there_and_numbers_continue(kept, tmp_
     assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == [0, 1, 2, 3]
 
 
-def test_pings_refused_by_a_reset_are_in_the_ended_mission(kept, tmp_path):
+def test_pings_before_a_reset_are_in_the_ended_mission(kept, tmp_path):
     s = kept(**{"screening.enabled": True})
     for _ in range(5):
         s.ping()
@@ -112,9 +112,10 @@ def test_pings_refused_by_a_reset_are_in_the_ended_mission(kept, tmp_path):
     s.ping()
     s.refuse(1)
     s.close()
-    assert read_unmapped(tmp_path / "m").refused.counts == {"nan": 2, "reset": 5}
-    ended = rows(tmp_path / "m", "SELECT stamp_ns FROM refused WHERE reason = 'reset'")
+    assert read_unmapped(tmp_path / "m").refused.counts == {"nan": 2}
+    ended = rows(tmp_path / "m", "SELECT stamp_ns FROM pings ORDER BY number")
     assert ended == [(n * SECOND // 10,) for n in range(1, 6)]
+    assert rows(tmp_path / "m" / "reset-001", "SELECT stamp_ns FROM pings") == [(6 * SECOND // 10,)]
     found = rows(tmp_path / "m" / "reset-001", REFUSED)
     assert [row[:2] for row in found] == [("nan", 0)]
 

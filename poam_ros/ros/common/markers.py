@@ -26,8 +26,8 @@ BORDERS = {
 #: Colours of refused pings by reason: white where the mission wanted none, red and magenta where
 #: the elevation is not believed. Of all other reasons yellow: no valid range, or no place.
 REFUSED = {
-    **dict.fromkeys(("waiting", "paused", "after_mission", "overload", "log_full", "reset",
-                     "standing"), (1.0, 1.0, 1.0)),
+    **dict.fromkeys(("waiting", "paused", "after_mission", "overload", "log_full", "standing"),
+                    (1.0, 1.0, 1.0)),
     **dict.fromkeys(("false_echo", "wild_elevation"), (1.0, 0.1, 0.1)),
     "withdrawn": (1.0, 0.1, 1.0),
 }  # fmt: skip
