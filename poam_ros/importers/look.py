@@ -21,8 +21,9 @@ NOWHERE, LONGEST = 60_000.0, 1_500_000.0
 APART, TIMES = 20_000.0, 10.0
 #: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
 LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
-#: One direction is rounded to more than this (m); a share of soundings of one depth is no bottom.
-ROUNDED, ALIKE = 200.0, 0.95
+#: One direction is rounded to more than this (m). No bottom: this share of soundings of one depth,
+#: or depths that differ by less than this (m), as a latitude does.
+ROUNDED, ALIKE, LEVEL = 200.0, 0.95, 0.01
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
 EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
@@ -170,7 +171,7 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
             "the water", answers,
         )  # fmt: skip
     values, counts = np.unique(depth, return_counts=True)
-    if counts.max() > ALIKE * len(depth):
+    if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
         return f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m", []
     deep = float(np.median(np.abs(depth)))
     if deep > DEEPEST:

@@ -198,7 +198,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     model, screening = ModelSettings.of(small), ScreeningSettings(enabled=True)
     sonar = SonarSettings(dropout=0.1, latency=0.5, false_echo=0.1, max_range=2000.0)
     settings = MissionSettings(
-        max_samples=400, policy="deployed", sonar=sonar, model=model, screening=screening, seed=1
+        max_samples=600, policy="deployed", sonar=sonar, model=model, screening=screening, seed=1
     )
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
@@ -209,6 +209,9 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     )
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
-    mapper, echoes, _ = learn(found, settings.workspace, how)
-    assert len(echoes) == front_end.ledger.rejected["false_echo"] > 20
+    mapper, _, withdrawn = learn(found, settings.workspace, how)
+    np.testing.assert_array_equal(
+        np.sort(withdrawn.stamp_ns), np.sort(mission.session.withdrawn.stamp_ns)
+    )
+    assert len(withdrawn) > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

@@ -54,7 +54,7 @@ def test_turns_end_lines_where_the_track_came_to():
 def test_what_is_no_track_has_no_lines(tmp_path):
     rows = np.random.default_rng(1).uniform(0, 1000, (300, 2))
     path = tmp_path / "log.csv"
-    path.write_text("x,y,z\n" + "".join(f"{x},{y},-3\n" for x, y in rows))
+    path.write_text("x,y,z\n" + "".join(f"{x},{y},{-3 - x / 500}\n" for x, y in rows))
     with pytest.raises(InputError, match="no survey lines found in the track: 300"):
         read_soundings(path, ReadOptions(by="line"))
     path.write_text("x,y,z\n" + "5,5,-3\n" * 9)  # at one place

@@ -26,6 +26,7 @@ def test_a_survey_raises_no_question():
         (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "two groups"),
         (XY * (1, 0), DEPTH, "without an area"),
         (XY, 0 * DEPTH + 4, "the same depth"),
+        (XY, 48.1 + XY[:, 1] / 111_320, "the same depth, 48.1"),  # the latitude
         (XY + np.where(T % 2, 4e4, 0)[:, None], DEPTH, "groups of places"),
         (XY.round(-4), DEPTH, "at 1 places"),
         (XY + np.where(T % 9 == 0, 3000, 0)[:, None], DEPTH, "leap by"),

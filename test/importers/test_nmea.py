@@ -373,7 +373,8 @@ def test_doubled_sentences_are_one(tmp_path):
 
 
 def test_equal_depths_are_not_doubled_ones(tmp_path):
-    epochs = [[e[0], dpt(7, BEGIN), dpt(7, BEGIN), e[2]] for e in sentences()]
+    level = 10 * (INDEX // 10)
+    epochs = [[e[0], *2 * [dpt(i, BEGIN)], e[2]] for i, e in zip(level, sentences(), strict=True)]
     (tmp_path / "log.nmea").write_text(joined(epochs))
     assert len(read_soundings(tmp_path / "log.nmea")) == 2 * COUNT - 2
 

@@ -11,6 +11,7 @@ from mavlink_logs import write_dataflash
 from toy import Toy, ToyOptions
 from voyages import Voyage
 
+from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.simulation.world.simulator import SonarSettings
@@ -112,7 +113,8 @@ def test_a_log_gives_the_soundings_of_the_mission(kind, fault, driven, tmp_path)
             continue
         path = tmp_path / f"log.{ending}"
         write(path, record)
-        found = read_soundings(path)
+        # It is deeper than long: no survey, but a mission.
+        found = read_soundings(path, ReadOptions(trusted=True))
         # Before the start and after the end the mission takes no pings; the log does.
         first = int(np.abs(found.stamp_ns - stamps[0]).argmin())
         found = found[np.arange(first, first + len(stamps))]

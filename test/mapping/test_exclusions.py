@@ -116,7 +116,8 @@ def test_invalid_edits_are_refused(log, edits, said):
 
 def test_lines_found_in_the_track_keep_their_numbers(log):
     """What is left out does not renumber the lines that remain."""
-    log.write_text("x,y,z\n" + "".join(f"{x},{y},-5\n" for y in (0, 9, 18) for x in range(60)))
+    rows = [f"{x},{y},{-5 - x / 60}\n" for y in (0, 9, 18) for x in range(60)]
+    log.write_text("x,y,z\n" + "".join(rows))
     whole = with_lines(read_soundings(log))
     names = whole.labels["line"].names
     rest = exclude(whole, [read_option(f"line={names[0]}")], [log])

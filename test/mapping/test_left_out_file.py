@@ -148,10 +148,10 @@ def test_each_depth_of_a_log_is_in_the_map_or_listed_once(tmp_path):
     assert len(rows) + used == 241
     reasons = {int(row["row"]): row["reason"] for row in rows if row["reason"] != "false_echo"}
     assert reasons == {
-        3: "bad_checksum", 9: "no_reading", 17: "no_reading", 239: "no_position",
-        240: "no_position",
+        3: "bad_checksum", 9: "no_reading", 17: "no_reading", 239: "after_last_fix",
+        240: "after_last_fix",
     }  # fmt: skip
-    assert {(row["x"], row["time"]) for row in rows if row["reason"] == "no_position"} == {("", "")}
+    assert {(row["x"], row["time"]) for row in rows if int(row["row"]) >= 239} == {("", "")}
 
 
 def test_each_point_of_a_gis_is_in_the_map_or_listed_once(tmp_path):
