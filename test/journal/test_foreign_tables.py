@@ -12,16 +12,16 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
-from poam_ros.journal.tables import FIRST, create_tables
+from poam_ros.journal.tables import create_tables
 
 SETTINGS = {"method": "nngp", "workspace": [0.0, 10.0, 0.0, 10.0], "seed": 0}
 
 
 def write_tables(folder, settings, mapper=None, pings=0):
-    """The tables of an early version, which have no journal beside them."""
+    """Tables as another program may write them, without a journal beside them."""
     with closing(sqlite3.connect(folder / "pings.sqlite")) as db:
-        create_tables(db, 0)
-        db.execute(f"PRAGMA user_version = {FIRST}")
+        create_tables(db)
+        db.execute("INSERT INTO chain VALUES (1, '')")
         for name, values in (("settings", settings), ("mapper", mapper or {})):
             text = values if isinstance(values, str) else json.dumps(values)
             db.execute("INSERT INTO mission VALUES (?, ?)", (name, text))
