@@ -102,15 +102,16 @@ def test_nothing_accepted_is_said(held, tmp_path):
     assert Validation.read(tmp_path / "validation.json") == found
 
 
-def test_scores_of_earlier_versions_are_read(held, tmp_path):
+def test_scores_that_are_none_are_refused(held, tmp_path):
     path = tmp_path / "validation.json"
     assert Validation.read(path) is None
-    old = asdict(score(held))
-    path.write_text(json.dumps(old))
-    assert asdict(Validation.read(path).accepted) == old
-    path.write_text('{"count": 3}')
-    with pytest.raises(InputError, match=r"validation\.json: expected scores"):
-        Validation.read(path)
+    scores = asdict(score(held))
+    path.write_text(json.dumps({**scores, "all": scores}))
+    assert asdict(Validation.read(path).accepted) == scores
+    for broken in (scores, {**scores, "all": {"count": 3}}, {"count": 3, "all": scores}):
+        path.write_text(json.dumps(broken))
+        with pytest.raises(InputError, match=r"validation\.json: expected scores"):
+            Validation.read(path)
 
 
 def test_parts_are_joined_by_row(held):

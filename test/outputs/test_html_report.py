@@ -168,7 +168,7 @@ def test_a_report_says_whether_volumes_include_an_error_of_level(run):
 
 def test_held_out_errors_are_in_the_report(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
-    (run / "validation.json").write_text(json.dumps(scores))
+    (run / "validation.json").write_text(json.dumps({**scores, "all": scores}))
     _, words = read(write_report(Run.open(run)))
     assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
     assert "the screening leaves out" not in words and "took part" not in words
