@@ -89,7 +89,7 @@ def test_heights_about_the_sea_or_all_zero_need_no_question(about, read):
 
 
 def test_the_grounds_elevation_is_no_altitude(read):
-    with pytest.raises(Question, match="if depth is that of the ground: --columns depth=depth"):
+    with pytest.raises(Question, match="If depth is that of the ground: --columns depth=depth"):
         read(table(GROUND, 46.9 - GROUND))
 
 

@@ -143,8 +143,11 @@ class SweepSettings:
             if name in PER_RUN:
                 raise InputError(f"model.{name}: expected under methods, as in poam or poam:rbf")
             if name not in known:
-                names = ", ".join(n for n in known if n not in PER_RUN)
-                raise InputError(f"model.{name}: unknown to these methods, expected one of {names}")
+                names = [n for n in known if n not in PER_RUN]
+                raise InputError(
+                    f"model.{name}: unknown to these methods; the nearest is "
+                    f"{nearest(name, names)}, of {', '.join(names)}"
+                )
 
     def place(self, name: str) -> str:
         """The place of a key, for messages."""

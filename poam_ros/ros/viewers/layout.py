@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.files import shipped
+from ...core.files import atomic_write, shipped
 from ...core.geometry import Extent
+from ...core.reading import read_yaml
 
 #: px, of the picture in RViz's window: its height, its narrowest and widest, and what is beside it.
 HEIGHT, WIDTHS, PANELS = 808, (500, 1220), 380
@@ -121,11 +122,12 @@ def write_layouts(shown: Shown, folder: Path) -> Path:
     if rviz is None or foxglove is None:
         raise InputError("view.rviz, foxglove.json: expected in config/ of the installation")
     folder.mkdir(parents=True, exist_ok=True)
-    layout = fit_rviz(yaml.safe_load(rviz.read_text(encoding="utf-8")), shown)
-    text = yaml.safe_dump(layout, sort_keys=False, width=10_000)
-    (folder / rviz.name).write_text(text, encoding="utf-8")
-    layout = fit_foxglove(json.loads(foxglove.read_text(encoding="utf-8")), shown)
-    (folder / foxglove.name).write_text(json.dumps(layout, indent=2) + "\n", encoding="utf-8")
+    layout = yaml.safe_dump(fit_rviz(read_yaml(rviz), shown), sort_keys=False, width=10_000)
+    scene = fit_foxglove(json.loads(foxglove.read_text(encoding="utf-8")), shown)
+    texts = {rviz.name: layout, foxglove.name: json.dumps(scene, indent=2) + "\n"}
+    for name, text in texts.items():
+        with atomic_write(folder / name) as file:
+            file.write(text.encode())
     return folder / rviz.name
 
 

@@ -121,15 +121,15 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
         ({"max_samples": "many"}, "max_samples: expected an integer from 1 to .*, got 'many'"),
         ({"max_samples": 0}, "max_samples: expected an integer from 1 to .*, got 0"),
         ({"resolution": -1}, "resolution"),
-        ({"method": "poam"}, "method: unknown, expected one of environments"),
+        ({"method": "poam"}, "method: unknown; the nearest is methods, of environments"),
         ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
         ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
         (
             {"model": {"sparse.num_inducing": 0}},
             r"model\.sparse\.num_inducing: expected an integer from 2 to",
         ),
-        ({"model": {"steps": 5}}, r"model\.steps is now sparse\.steps"),
-        ({"training_rate": 5.0}, r"training_rate is now training\.rate"),
+        ({"model": {"steps": 5}}, r"model\.steps: unknown to .*; the nearest is sparse\.steps, of"),
+        ({"training_rate": 5.0}, "training_rate: unknown; the nearest is .*, of environments"),
         ({"methods": ["poam:"]}, r"methods\[0\]: .*got ''"),
         ({"methods": [5]}, r"methods\[0\]: expected text, got 5"),
         (
@@ -183,7 +183,7 @@ def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"model": {"cell": 3}}, r"model\.cell: unknown to these methods, .* sparse\.num_inducing"),
+        ({"model": {"cell": 3}}, r"model\.cell: unknown to these methods; .* sparse\.num_inducing"),
         (
             {"methods": ["cells"], "model": {"sparse.steps": 3}},
             r"model\.sparse\.steps: unknown .* device, prior, cell$",
