@@ -29,7 +29,6 @@ from ..screening.settings import ScreeningSettings
 from .recovery import Recovery
 from .updater import TRIES, MapModel, ModelUpdater, UpdaterStatus
 from .verdicts import BatchVerdicts
-from .withdrawals import without
 
 NO_SCREENING = ScreeningSettings()
 #: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
@@ -114,8 +113,10 @@ class ModelLoop:
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
         if self._resetting:  # the model still has the pings before it
             return waiting
-        known = self._recovery.in_use if self._recovery else self.mapper.data
-        return Samples.joined([known, without(waiting, self.withdrawn.number)])
+        if self._recovery:
+            return Samples.joined([self._recovery.in_use, waiting])
+        # Reinstated pings wait, too: after a failed update they are in the next batch.
+        return Samples.joined([self.mapper.data, self._updater.withdrawals.to_learn(waiting)])
 
     @property
     def withdrawn(self) -> Samples:

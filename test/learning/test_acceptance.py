@@ -108,7 +108,8 @@ def test_an_interruption_loses_no_ping(survey):
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 12))]
+    "seed",
+    [0, 1, 2, 6, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4, 5, *range(7, 12)))],
 )
 def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
     """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
