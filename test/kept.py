@@ -41,7 +41,7 @@ class Kept:
 
     def __init__(self, folder, begin=0, **changed):
         self.session, self.close = open_mission(settings(folder, **changed))
-        self.stamp = begin
+        self.stamp, self._pilot = begin, {**SMALL, **changed}["pilot_samples"]
         self.outcomes = []
 
     @property
@@ -93,8 +93,8 @@ class Kept:
         """Drive to a ping; the model has its turn whenever something is due."""
         while self.stamp < stamp:
             self.ping()
-            if self.stamp % SMALL["batch.size"] == 0:
-                self.settle()  # pings that are not screened are due when they are on the disk
+            if (self.stamp - self._pilot) % SMALL["batch.size"] == 0:
+                self.settle()  # pings are due when they are on the disk
             if self.session.due(self.now):
                 self.turn()
         self.settle()

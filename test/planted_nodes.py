@@ -29,6 +29,7 @@ from kept import SMALL, rows
 from launched import node_command
 from planted_missions import FAULTS, Planted
 from rclpy.executors import SingleThreadedExecutor
+from std_msgs.msg import UInt64
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
@@ -37,6 +38,7 @@ from poam_ros.journal.interface import REINSTATE, WITHDRAW
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.common.messages import write_odometry, write_range
+from poam_ros.ros.common.qos import LATCHED
 
 LIMIT = 300.0  # s, for what must happen
 
@@ -53,6 +55,7 @@ class Sender(Feeder):
 
     def __init__(self, mission: Planted, folder: Path) -> None:
         super().__init__()
+        self.listen(UInt64, "map/samples", LATCHED)
         self.mission, self._folder = mission, folder
         self._greeted: int | None = None
 
@@ -83,6 +86,12 @@ class Sender(Feeder):
         """Pings that were in batches so far, by the journal."""
         query = "SELECT COALESCE(MAX(last), -1) FROM updates WHERE kind IN ('update', 'drop')"
         return rows(self._folder, query)[0][0] + 1
+
+    @property
+    def counted(self) -> int:
+        """Pings that count, by the mapper."""
+        counts = self.heard["map/samples"]
+        return counts[-1].data if counts else 0
 
     @property
     def stored(self) -> int:
@@ -119,6 +128,8 @@ def fly(
             if not rate:
                 wait(lambda n=stop: vehicle.stored == n, LIMIT, "pings were lost")
             if number == 0:
+                if not rate:  # the first batch takes the pings that the mapper knows to be stored
+                    wait(lambda n=stop: vehicle.counted == n, LIMIT, "pings do not count")
                 vehicle.say("exploring")
             if number == kill:
                 time.sleep(random.uniform(0.0, 0.2))
