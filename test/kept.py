@@ -275,7 +275,7 @@ class Shifted(Crossed):
 
     def ping(self):
         x, y = self.PLACES[self.stamp].tolist()
-        place = self.PLACES[self.stamp] + self.SHIFT * (self.LINES[self.stamp] > 8)
+        place = self.PLACES[self.stamp] + self.SHIFT * (self.LINES[self.stamp] > 9)
         self.stamp += 1
         ns = self.stamp * SECOND // 10
         depth = 25 + 6 * np.sin(x / 9) + 5 * np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
