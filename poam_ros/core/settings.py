@@ -222,8 +222,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The name that is most like this one, above all in its last part; empty if none is known."""
 
     def likeness(other: str) -> tuple[float, float]:
-        ends = (each.rpartition(".")[2] for each in (name, other))
-        return SequenceMatcher(None, *ends).ratio(), SequenceMatcher(None, name, other).ratio()
+        own, end = (each.rpartition(".")[2] for each in (name, other))
+        return SequenceMatcher(None, own, end).ratio(), SequenceMatcher(None, name, other).ratio()
 
     return max(known, key=likeness, default="")
 

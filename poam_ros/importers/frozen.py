@@ -38,7 +38,7 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
     counts = np.diff(begins, append=len(height))
     steps = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
     # Half of all soundings stand in runs of at most this many.
-    half = np.searchsorted(np.cumsum(np.sort(counts)), len(height) / 2)
+    half = int(np.searchsorted(np.cumsum(np.sort(counts)), len(height) / 2))
     usual = float(np.sort(counts)[min(half, len(counts) - 1)])
     long = np.flatnonzero(counts >= max(FEWEST, TIMES * usual))
     runs = [(a, a + n) for a, n in zip(begins[long], counts[long], strict=True)]

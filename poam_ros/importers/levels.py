@@ -78,7 +78,7 @@ class WaterLevels:
         if not head:
             raise InputError(f"{expected}, got none")
         sample, header = sampled(dialect, head), list(dialect.header)
-        when = [header.index(name) for name in reversed(sample.times.values())] or [0]
+        when = [header.index(name) for name in reversed(list(sample.times.values()))] or [0]
         others = [i for i, name in enumerate(header)
                   if i not in when and np.isfinite(sample.values[name]).mean() > 0.5]  # fmt: skip
         if not others:

@@ -70,7 +70,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     others = sum(len(each) for v in every if v is not own for each in v.sonars.values())
     heard.refused["other_vehicle"] += others
     if not own.fix or not own.depths:
-        missing = {}
+        missing: dict[str, tuple[str, ...]] = {}
         if not own.fix:
             missing["positions"] = ("POS", "GPS", "GLOBAL_POSITION_INT", "GPS_RAW_INT")
         if not own.depths:
@@ -189,7 +189,7 @@ _RANK = ("DPTH", "RFND", *RANGES)
 def related(first: np.ndarray, second: np.ndarray) -> Relation:
     """How the second of two series [N, 2], [K, 2] of time (s) and depth (m) differs."""
     second = second[np.argsort(second[:, 0], kind="stable")]
-    there = at_times(first[:, 0], *second.T, TOGETHER)
+    there = at_times(first[:, 0], second[:, 0], second[:, 1], TOGETHER)
     found = compare(first[:, 1], there)
     if found.kind == UNKNOWN and min(len(first), len(second)) > 20:
         return Relation(DIFFERENT)

@@ -130,6 +130,7 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
     Raises:
         InputError: the file cannot be read, has no polygon, or none with a sounding in it.
     """
+    found: list[tuple[np.ndarray, ...]]
     tree = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
     if path.suffix.lower() == ".plan":
         found, crs = [(corners,) for _, corners in read_areas(path)[0]], None

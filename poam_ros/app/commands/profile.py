@@ -17,17 +17,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         add(name, type=int, nargs="+", default=[default], metavar="N",
             help=f"{text}; one case for each (default: {default}).")  # fmt: skip
-    for name, default, text in (
+    other: tuple[tuple[str, str | int, str], ...] = (
         ("--method", "poam", "Map model, as in poam run"),
         ("--batch", 22, "New pings in an update"),
         ("--queries", 4500, "Places per prediction"),
         ("--repeats", 10, "Number of measurements after the warm-up"),
         ("--threads", 1, "Number of threads for linear algebra"),
         ("--device", "cpu", "Torch device, such as cuda"),
-    ):
-        kind = type(default)
-        add(name, type=kind, default=default, metavar="N" if kind is int else "NAME",
-            help=f"{text} (default: {default}).")  # fmt: skip
+    )
+    for name, usual, text in other:
+        kind = type(usual)
+        add(name, type=kind, default=usual, metavar="N" if kind is int else "NAME",
+            help=f"{text} (default: {usual}).")  # fmt: skip
     add("--json", action=argparse.BooleanOptionalAction, default=False,
         help="Print one JSON object per line instead of a table.")  # fmt: skip
 

@@ -114,7 +114,8 @@ def subscribe(
     """
 
     def take_all(message: Any) -> None:
-        taken, left = (message, None), qos.depth
+        taken: tuple[Any, Any] | None = (message, None)
+        left = qos.depth
         while taken is not None:
             callback(taken[0])
             left -= 1

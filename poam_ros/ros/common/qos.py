@@ -62,7 +62,8 @@ class SensorSubscriptions:
         def count_lost(status: Any) -> None:
             self.lost[topic] += status.total_count_change
 
-        options = {"event_callbacks": SubscriptionEventCallbacks(message_lost=count_lost)}
+        events = SubscriptionEventCallbacks(message_lost=count_lost)
+        options: dict[str, Any] = {"event_callbacks": events}
         given = self._node, kind, topic, callback, SENSOR_READ, self._afterwards
         try:
             subscribe(*given, **options)
