@@ -97,6 +97,7 @@ def change(found: Record, rng: np.random.Generator) -> None:
                 return f"{function(float(cell)):.7g}"
             except ValueError:
                 return cell
+
         return changed
 
     def rename(old, new):
