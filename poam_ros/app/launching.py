@@ -13,6 +13,7 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.events.process import ProcessExited
+from launch.logging import get_logger
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
@@ -98,8 +99,13 @@ class LaunchArguments:
     def _remember(self, context: LaunchContext) -> None:
         known = context.launch_configurations
         for name in known:  # the launch tools ignore what no launch file declares
-            if name not in self._rows and name in known_names():
-                raise InputError(f"launch argument {name}: expected this parameter in params_file")
+            if name in self._rows or name not in known_names():
+                continue
+            text = f"launch argument {name}: expected this parameter in params_file"
+            if "." in name:
+                raise InputError(text)
+            # A launch file that includes this one may have an argument of that name.
+            get_logger("poam_ros").warning(f"{text}, if it is meant for poam_ros; ignored here")
         self._given = {name for name in self._rows if name in known}
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 

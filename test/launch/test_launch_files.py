@@ -138,12 +138,17 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
     assert parameters(commands["monitor"]) == {"keep": True, "output": "2024"}
 
 
-@pytest.mark.parametrize("name", ["target.tvu", "method", "nngp.tail"])
+@pytest.mark.parametrize("name", ["target.tvu", "nngp.tail"])
 def test_a_parameter_that_is_no_argument_belongs_in_the_file(name):
     with pytest.raises(
         InputError, match=f"argument {name}: expected this parameter in params_file"
     ):
         nodes("robot", workspace="0 12 -4 4.5", **{name: "1b"})
+
+
+def test_an_argument_of_a_launch_file_around_ours_is_not_refused():
+    """It may have one by the name of a parameter of ours."""
+    assert "mapper" in nodes("robot", workspace="0 12 -4 4.5", method="theirs")
 
 
 def test_later_files_override_earlier_ones(tmp_path):
