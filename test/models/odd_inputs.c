@@ -213,17 +213,11 @@ static void found_in(int64_t lines, int64_t length, int odd)
     const int64_t n = lines * length;
     const double logs[] = {0.0, -2.0, -3.0, -9.0, -2.0, 0.0, -9.0, -9.0,
                            -2.0, -9.0, 0.0, -9.0, -2.0, -9.0, -9.0, 0.0};
-    int64_t *begin = calloc((size_t)lines + 1, sizeof *begin);
-    int64_t *lengths = calloc((size_t)lines + 1, sizeof *lengths);
-    int64_t *found = calloc((size_t)n + 1, sizeof *found), *below = calloc((size_t)n + 1, 8);
+    int64_t *found = calloc((size_t)n + 1, sizeof *found);
     int64_t *origin = calloc((size_t)(n * STATES) + 1, sizeof *origin);
     uint8_t *jumped = malloc((size_t)n + 1), *jumps = malloc((size_t)(n * STATES) + 1);
     double *xy = doubles(2 * n), *cost = doubles(n * STATES), *skipped = doubles(n * STATES);
     double *evidence = doubles(n * STATES), *each[5];
-    for (int64_t i = 0; i < lines; i++) {
-        begin[i] = i * length;
-        lengths[i] = length;
-    }
     for (int k = 0; k < 5; k++)
         each[k] = doubles(n);
     for (int64_t i = 0; i < n; i++) {
@@ -235,10 +229,9 @@ static void found_in(int64_t lines, int64_t length, int odd)
         each[2][i] = odd == 5 ? ODD[i % ODDS] : 5.0;
         each[3][i] = each[4][i] = odd == 6 ? ODD[i % ODDS] : 3.0;
     }
-    const Paths p = {lines, 12, 0.3, 1.0, 3.5, -2.3, -0.7, -7.0, 0.1, 0.02, 0.05, 1.2, 0.1, 0.05,
-                     60.0, -6.2, -2.3, -4.6, -4.6, logs, logs, logs, begin, lengths, xy, each[0],
-                     each[1], each[2], evidence, each[3], each[4], cost, skipped, origin, below,
-                     jumps};
+    const Paths p = {n, 12, 0.3, 1.0, 3.5, -2.3, -0.7, -7.0, 0.1, 0.02, 0.05, 1.2, 0.05, -6.2,
+                     -4.6, logs, logs, xy, each[0], each[1], each[2], evidence, each[3], each[4],
+                     cost, skipped, origin, jumps};
     hypotheses_find(&p, found, jumped);
     for (int64_t i = 0; i < n; i++)
         assert(found[i] >= -1 && found[i] < STATES && jumped[i] <= 1);
@@ -247,8 +240,8 @@ static void found_in(int64_t lines, int64_t length, int odd)
     double *all[] = {xy, cost, skipped, evidence};
     for (int i = 0; i < 4; i++)
         release(all[i]);
-    void *others[] = {begin, lengths, found, below, origin, jumped, jumps};
-    for (int i = 0; i < 7; i++)
+    void *others[] = {found, origin, jumped, jumps};
+    for (int i = 0; i < 4; i++)
         free(others[i]);
 }
 
