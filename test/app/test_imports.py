@@ -44,7 +44,7 @@ def test_a_report_loads_no_torch(tmp_path, ros_env):
     samples = [500, 900, 1400]
     run = {"environment": "sea", "method": "poam", "seed": 0, "samples": samples}
     write_sweep(tmp_path, [{**run, "values": {"smse": [0.3, 0.2, 0.1]}}])
-    loaded = heavy(COMMAND.format(["report", str(tmp_path)]), ros_env)
+    loaded = heavy(COMMAND.format(["benchmark", str(tmp_path)]), ros_env)
     assert (tmp_path / "report" / "table.md").read_text()
     assert not loaded & {"torch", "gpytorch", "scipy", "dask", "distributed"}
 

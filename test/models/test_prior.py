@@ -267,7 +267,7 @@ def test_an_unknown_deviation_is_the_largest_known_one(tmp_path):
 @pytest.mark.slow
 def test_an_earlier_run_is_a_prior_for_the_next(tmp_path, capsys):
     common = ["--method", "nngp", "--max-samples", "700", "--terrain", "seamounts"]
-    common += [f"--{name}={value}" for name, value in QUICK.items()]
+    common += [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
     first, second = tmp_path / "first", tmp_path / "second"
     assert main(["run", *common, "--output", str(first)]) == 0
     assert (
