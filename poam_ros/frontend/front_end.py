@@ -115,6 +115,10 @@ class FrontEnd:
         """The water level, in m; None while none is known."""
         return self._placer.water.level(self.settings, now)
 
+    def sonar_heights(self, stamp_ns: np.ndarray, now: Moment) -> np.ndarray:
+        """z of a sonar at stamps [N], as [N] in m: where refused pings without one are drawn."""
+        return self._placer.sonar_heights(stamp_ns, self.settings, now)
+
     def handle(self, event: Event, now: Moment, full: bool = False) -> EventResult:
         """Handle an event; returns at once.
 

@@ -213,6 +213,13 @@ class OdometryBuffer:
             del self._states[: self._capacity]
         return None
 
+    def heights(self, stamp_ns: np.ndarray) -> np.ndarray:
+        """z of the vehicle at stamps [N], as [N] in m, however long the gaps; before the oldest
+        state and after the newest one that of these. NaN without any."""
+        if not self._stamps:
+            return np.full(len(stamp_ns), np.nan)
+        return np.interp(stamp_ns, self._stamps, [state.position[2] for state in self._states])
+
     def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
         """The state interpolated to a stamp; None outside the buffer, across a gap longer than
         ``max_gap_ns`` and across a jump.

@@ -213,6 +213,22 @@ class PingPlacer:
         known = measured and level is not None and abs(z) <= MAX_COORDINATE
         return x, y, z if known else math.nan
 
+    def sonar_heights(
+        self, stamp_ns: np.ndarray, settings: FrontEndSettings, now: Moment
+    ) -> np.ndarray:
+        """z of a sonar in the map at stamps [N], as [N] in m, for eyes: as the vehicle is inclined
+        now; NaN without odometry."""
+        heights, newest = self.buffer.heights(stamp_ns), self.buffer.newest_ns
+        mount = mount_of(settings)
+        if settings.base_frame:
+            mount = next(reversed(self._mounts.values()), None)
+        if newest is None or mount is None:
+            return heights
+        state = self.buffer.at(newest, 0)
+        assert state is not None
+        level = self.water.level(settings, now) or 0.0
+        return heights + place(state, mount, 0.0, level)[0][2] - state.position[2]
+
     def _state(self, stamp_ns: int, settings: FrontEndSettings) -> VehicleState | None:
         return self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
 

@@ -48,6 +48,28 @@ def test_a_mount_without_tilt_points_exactly_down():
     assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 
+def test_without_an_elevation_a_ping_is_drawn_where_the_sonar_was():
+    """Of a vehicle that dives 1 m a second, 0.5 m below its origin, in water 2 m above the datum."""
+    front_end = FrontEnd(FrontEndSettings(sonar_offset=(0.0, 0.0, -0.5), water_level=2.0))
+    stamps = SECOND * np.array([0, 1, 3, 4, 9])
+    assert np.isnan(front_end.sonar_heights(stamps, NOW)).all()
+    for second in (1, 2, 4):
+        front_end.add_odometry(
+            VehicleState(second * SECOND, (0.0, 0.0, -second), (0.0, 0.0, 0.0, 1.0))
+        )
+    heights = front_end.sonar_heights(stamps, NOW)
+    np.testing.assert_allclose(heights, [0.5, 0.5, -1.5, -2.5, -2.5], atol=1e-6)
+
+
+def test_in_frames_the_mount_of_the_frame_is_taken():
+    front_end = FrontEnd(FrontEndSettings(base_frame="base_link"))
+    front_end.add_odometry(VehicleState(SECOND, PLACE, (0.0, 0.0, 0.0, 1.0)))
+    stamps = np.array([SECOND])
+    assert front_end.sonar_heights(stamps, NOW) == PLACE[2]
+    front_end.handle(SonarMount("sonar", (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)), NOW)
+    assert front_end.sonar_heights(stamps, NOW) == PLACE[2] - 1
+
+
 def test_a_floating_vehicle_is_at_the_water_level():
     """Whatever height the autopilot believes in, and how uncertain that is."""
     settings = FrontEndSettings(

@@ -153,7 +153,7 @@ def test_before_the_first_map_all_layers_are_unknown(pair, eventually):
 
 
 def test_every_refused_ping_has_a_reason(pair, eventually):
-    p = pair()
+    p = pair(**{"sonar.offset": [0.0, 0.0, -0.5]})
     v = p.vehicle
     v.listen(PointCloud2, "pings/refused", LATCHED, read_refused)
     v.listen(MarkerArray, "pings/refused_markers", LATCHED)
@@ -174,7 +174,7 @@ def test_every_refused_ping_has_a_reason(pair, eventually):
     assert sorted(found.reason) == sorted([*["too_close", "no_return"] * 2, "nan", "out_of_range"])
     x, y, _ = v.place(v.t - SECOND // 20)
     np.testing.assert_allclose(found.xyz[:, :2], [(x, y)] * 6, atol=0.05)
-    assert (found.xyz[:, 2] == 100.0).all(), "without an elevation they are at the vehicle's"
+    assert (found.xyz[:, 2] == 99.5).all(), "without an elevation they are at the sonar's"
     eventually(lambda: v.heard["pings/refused_markers"])
     drawn = {m.ns: len(m.points) for m in v.heard["pings/refused_markers"][-1].markers if m.ns}
     assert drawn == {"too_close": 2, "no_return": 2, "nan": 1, "out_of_range": 1}

@@ -103,13 +103,8 @@ class MapTopics:
 
 
 def located(session: SurveySession, now: Moment) -> RefusedPings:
-    """The refused and the withdrawn pings; those without an elevation at that of the vehicle."""
-    refused, front_end = session.refused_and_withdrawn, session.front_end
-    buffer = front_end.buffer
-    state = buffer.at(buffer.newest_ns, 0) if buffer.newest_ns is not None else None
-    if state is None:
-        return refused
-    z = state.position[2] + (front_end.level(now) or 0.0)
-    xyz = refused.xyz.copy()
-    xyz[np.isnan(xyz[:, 2]), 2] = z
+    """The refused and the withdrawn pings; those without an elevation at that of the sonar."""
+    refused = session.refused_and_withdrawn
+    unknown, xyz = np.isnan(refused.xyz[:, 2]), refused.xyz.copy()
+    xyz[unknown, 2] = session.front_end.sonar_heights(refused.stamp_ns[unknown], now)
     return replace(refused, xyz=xyz)

@@ -19,62 +19,64 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import rclpy
 from nav_msgs.msg import OccupancyGrid, Odometry
-from rclpy.signals import SignalHandlerOptions
+from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import PointCloud2
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
 from ..common import clouds
+from ..common.executor import DONE, WRONG_ARGUMENTS, run_node
 from ..common.messages import bare_frame
 from ..common.qos import LATCHED, SENSOR_READ
-from ..common.transport import avoid_shared_memory
 from .layout import DEFAULT, Shown, write_layouts
 
 WAIT_S = 30.0  # for a mapper that is being started
 LATCHED_S = 2.0  # until what is latched has arrived from all nodes
-WRONG_ARGUMENTS = 2
 
 
-class SurveyFinder:
+class SurveyFinder(Node):
     """Finds out from latched topics what there is to show.
 
     Args:
-        node: subscribes.
         workspace: the extent, if known.
     """
 
-    def __init__(self, node: Any, workspace: Extent | None) -> None:
+    def __init__(self, workspace: Extent | None) -> None:
+        super().__init__("rviz_layout")
         self._extent, self._cell, self._terrain_cell = workspace, 1.0, 1.0
         self._frame = DEFAULT.frame
         self._heights: dict[str, tuple[float, float]] = {}
-        node.create_subscription(OccupancyGrid, "map/mean", self._on_grid, LATCHED)
+        self._began, self._since = time.monotonic(), math.inf  # s; since when an extent is known
+        self.create_subscription(OccupancyGrid, "map/mean", self._on_grid, LATCHED)
         for topic in ("map/points", "terrain"):
-            node.create_subscription(
+            self.create_subscription(
                 PointCloud2, topic, lambda m, topic=topic: self._on_cloud(topic, m), LATCHED
             )
-        node.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
 
     @property
     def shown(self) -> Shown | None:
         """What is known so far; None without an extent."""
         if self._extent is None:
             return None
-        found = Shown(self._extent, self._cell, terrain_cell=self._terrain_cell, frame=self._frame)
+        flat = Shown(self._extent, self._cell, terrain_cell=self._terrain_cell, frame=self._frame)
         if not self._heights:
-            return found
+            return flat
         low, high = zip(*self._heights.values(), strict=True)
-        return replace(found, low=min(low), high=max(high))
+        return replace(flat, low=min(low), high=max(high))
 
     @property
-    def complete(self) -> bool:
-        """Whether the map has come."""
-        return "map/points" in self._heights
+    def finished(self) -> bool:
+        """Whether the map has come, or is not waited for any longer."""
+        now = time.monotonic()
+        if self._extent is not None:
+            self._since = min(self._since, now)
+        late = now > self._began + WAIT_S or now > self._since + LATCHED_S
+        return late or "map/points" in self._heights
 
     def _on_grid(self, message: OccupancyGrid) -> None:
         info = message.info
@@ -110,25 +112,6 @@ class SurveyFinder:
         self._frame = bare_frame(message.header.frame_id)
 
 
-def find(workspace: Extent | None, ros_args: Sequence[str]) -> Shown | None:
-    """What the running nodes show; None if there is no map within ``WAIT_S``."""
-    avoid_shared_memory()
-    rclpy.init(args=list(ros_args), signal_handler_options=SignalHandlerOptions.NO)
-    node = rclpy.create_node("rviz_layout")
-    try:
-        finder, began, since = SurveyFinder(node, workspace), time.monotonic(), None
-        while not finder.complete and time.monotonic() < began + WAIT_S:
-            rclpy.spin_once(node, timeout_sec=0.1)
-            if since is None and finder.shown is not None:
-                since = time.monotonic()
-            if since is not None and time.monotonic() > since + LATCHED_S:
-                break
-        return finder.shown
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Write the layouts and become RViz; returns the exit status if there is no RViz."""
     given = list(sys.argv[1:] if args is None else args)
@@ -142,7 +125,16 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stderr.write("rviz2: expected on the path; it comes with ROS 2 (ros-jazzy-rviz2)\n")
         return WRONG_ARGUMENTS
     workspace = Extent.of(options.workspace) if options.workspace else None
-    shown = find(workspace, ros_args)
+    finders: list[SurveyFinder] = []
+
+    def start() -> SurveyFinder:
+        finders.append(SurveyFinder(workspace))
+        return finders[-1]
+
+    status = run_node(start, ros_args)
+    if status != DONE or not finders[0].finished:  # Ctrl-C
+        return status
+    shown = finders[0].shown
     folder = options.folder or Path(tempfile.mkdtemp(prefix="poam-view-"))
     layout = write_layouts(shown or DEFAULT, folder)
     what = "no map yet: RViz opens as for 60 m" if shown is None else "fitted to the survey"
