@@ -17,6 +17,7 @@ from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
 from .folder import LAYOUT, check_run, read_map, read_table
+from .saving import MAP, newest_map
 
 if TYPE_CHECKING:
     import xarray
@@ -32,14 +33,18 @@ class Run:
     Attributes:
         folder: of the run.
         settings: the contents of its config.yaml; empty if it has none.
+        saved: the folder of a map saved during the mission, if that is shown.
     """
 
     folder: Path
     settings: Mapping[str, Any]
+    saved: Path | None = None
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> Run:
+    def open(cls, folder: str | os.PathLike[str], live: bool = False) -> Run:
         """The run in a folder.
+
+        ``live``: with the map that was written last, among those saved during the mission.
 
         Raises:
             InputError: there is no such folder, or its config.yaml is no YAML, damaged or of
@@ -47,12 +52,20 @@ class Run:
         """
         path = Path(folder)
         check_run(path)
-        return cls(path, read_settings(path))
+        saved = newest_map(path) if live else path
+        if saved == path:
+            return cls(path, read_settings(path))
+        return cls(path, read_settings(path) or read_settings(saved), saved)
 
     @classmethod
     def of(cls, run: Run | str | os.PathLike[str]) -> Run:
         """The run itself, or the one in a folder. Raises as ``open``."""
         return run if isinstance(run, Run) else cls.open(run)
+
+    @property
+    def home(self) -> Path:
+        """The folder of map and samples."""
+        return self.saved or self.folder
 
     @cached_property
     def drawn(self) -> ElevationMap:
@@ -61,7 +74,7 @@ class Run:
         Raises:
             InputError: map.npz is missing or damaged.
         """
-        return read_map(self.folder / "map.npz")
+        return read_map(self.home / MAP)
 
     @cached_property
     def samples(self) -> dict[str, np.ndarray]:
@@ -70,7 +83,7 @@ class Run:
         Raises:
             InputError: samples.csv is missing or damaged, or lacks a column.
         """
-        return read_table(self.folder / "samples.csv", ("x", "y"))
+        return read_table(self.home / "samples.csv", ("x", "y"))
 
     @cached_property
     def mapped(self) -> dict[str, np.ndarray]:

@@ -33,6 +33,7 @@ class PlaceSettings(Settings):
 
 #: In the folder of the results: the folder of saved maps and its lock. In that: unfinished maps.
 SAVED, LOCK, UNFINISHED = "saved", ".saved.lock", ".begun"
+MAP = "map.npz"
 
 
 def save(
@@ -61,13 +62,20 @@ def save(
         place.mkdir(parents=True)
         pings = samples[: drawn.samples]
         write_samples(place / "samples.csv", pings.xy, pings.z)
-        write_map(place / "map.npz", drawn)
+        write_map(place / MAP, drawn)
         write_config(place / "config.yaml", {"version": __version__, **config})
         names = sorted(path.name for path in place.iterdir())
         write_checksums(place, names)
         final = home / place.name
         rename_folder(place, final)
     return final, names
+
+
+def newest_map(folder: Path) -> Path:
+    """The folder of the map that was written last: ``folder`` itself, or one in its ``saved``."""
+    homes = [folder, *(folder / SAVED).glob("map-*")]
+    written = {home: path.stat().st_mtime_ns for home in homes if (path := home / MAP).is_file()}
+    return max(written, key=lambda home: written[home], default=folder)
 
 
 @contextmanager

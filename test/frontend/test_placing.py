@@ -49,7 +49,7 @@ def test_a_mount_without_tilt_points_exactly_down():
 
 
 def test_without_an_elevation_a_ping_is_drawn_where_the_sonar_was():
-    """Of a vehicle that dives 1 m a second, 0.5 m below its origin, in water 2 m above the datum."""
+    """Of a vehicle that dives 1 m a second; the water is 2 m above the datum."""
     front_end = FrontEnd(FrontEndSettings(sonar_offset=(0.0, 0.0, -0.5), water_level=2.0))
     stamps = SECOND * np.array([0, 1, 3, 4, 9])
     assert np.isnan(front_end.sonar_heights(stamps, NOW)).all()

@@ -20,11 +20,14 @@ from ..figures import CURVES
 from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
 from ..run import Run
+from ..saving import MAP, SAVED
 from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
 
 #: Files that are read, and read again when they change.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, DATABASE)
+FILES = (
+    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, DATABASE,
+)  # fmt: skip
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
@@ -75,9 +78,9 @@ class FolderView:
         folder = self._folder
         curves = _curves(folder / "epochs.csv")
         try:
-            if not (folder / "map.npz").exists():
-                return self._without_map(curves)
-            run = Run.open(folder)
+            run = Run.open(folder, live=True)
+            if not (run.home / MAP).exists():
+                return self._without_map(run, curves)
             chart = read_chart(run, self._settings, live=before.chart is not None)
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
@@ -87,17 +90,19 @@ class FolderView:
         provenance = {
             k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")
         }
-        scene = scene_of(chart, curves, refused(chart.unmapped.refused))
+        pings = _pings(folder) if run.saved else np.empty((0, 2))
+        if len(pings) and chart.place is not None:
+            pings = chart.place.to_projected(pings)
+        scene = scene_of(chart, curves, refused(chart.unmapped.refused), pings)
         return replace(scene, chart=replace(chart, provenance=provenance))
 
-    def _without_map(self, curves: Curves) -> Scene:
-        pings, text = _pings(self._folder), f"no map.npz in {self._folder} yet"
+    def _without_map(self, run: Run, curves: Curves) -> Scene:
+        pings, text = _pings(self._folder), f"no {MAP} in {self._folder} yet"
         if len(pings):
             text += f"; {quantity(len(pings), 'ping')} so far"
         others = read_unmapped(self._folder, live=True)
-        title = Run.open(self._folder).title
         return Scene(
-            title, waiting=f"waiting for the first map: {text}", samples=len(pings),
+            run.title, waiting=f"waiting for the first map: {text}", samples=len(pings),
             pings=pings, track=pings, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip
@@ -130,13 +135,13 @@ def _version(path: Path) -> tuple[int, int, int] | None:
 
 
 def _pings(folder: Path) -> np.ndarray:
-    """Places of the pings of a folder without a map [N, 2], from samples.csv or the journal."""
-    with suppress(InputError):
-        found = read_table(folder / "samples.csv", ("x", "y"))
-        return np.column_stack((found["x"], found["y"]))
+    """Places of the pings of a mission under way [N, 2], from the journal or samples.csv."""
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / DATABASE)) as journal:
         rows = journal.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
         return np.array(rows, dtype=float).reshape(-1, 2)
+    with suppress(InputError):
+        samples = read_table(folder / "samples.csv", ("x", "y"))
+        return np.column_stack((samples["x"], samples["y"]))
     return np.empty((0, 2))
 
 

@@ -22,12 +22,11 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "crossings": ("scatter", {"size": 6, "line_color": "#16283c", "fill_color": "#ffd23f",
         "line_width": 0.6, "marker": "square"}),
     "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
-    "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
 }  # fmt: skip
 #: Names in the legend.
 NAMES = {
     "contours": "contours", "track": "track", "crossings": "crossings", "pings": "pings",
-    "support": "support points", "held": "pings held", "refused": "pings refused",
+    "support": "support points", "refused": "pings refused",
 }  # fmt: skip
 #: Columns besides x and y.
 MORE = {

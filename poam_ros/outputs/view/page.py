@@ -163,7 +163,7 @@ class Page:
                 need = f"max({LOWEST}px,{own})"
                 self._narrow.css = NARROW.format(NARROW_MAP.format(need))
         _set_text(self._waiting, "" if chart is not None else texts.waiting(scene))
-        anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
+        anything = scene.somewhere or len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
 

@@ -60,7 +60,6 @@ class Scene:
         track: where the vehicle was.
         pings: accepted pings with known places.
         line: names of the survey lines of the pings [N]; empty where unknown.
-        held: pings that wait for others to confirm them.
         refused: pings that were refused; of a mission the newest of each reason.
         remarks: messages on the page.
     """
@@ -72,7 +71,6 @@ class Scene:
     track: np.ndarray = field(default_factory=_nowhere)
     pings: np.ndarray = field(default_factory=_nowhere)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
-    held: np.ndarray = field(default_factory=_nowhere)
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     curves: Curves = field(default_factory=Curves)
     remarks: tuple[Notice, ...] = ()
@@ -83,14 +81,22 @@ class Scene:
         return self.chart is not None or len(self.track) + len(self.pings) > 0
 
 
-def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, ...] = ()) -> Scene:
-    """The scene of a finished map."""
-    title, track, others = chart.provenance["title"], chart.track, chart.unmapped
+def scene_of(
+    chart: Chart,
+    curves: Curves | None = None,
+    remarks: tuple[Notice, ...] = (),
+    pings: np.ndarray | None = None,
+) -> Scene:
+    """The scene of a map; ``pings``: places [N, 2] of more pings than it has, as the mission goes
+    on."""
+    title, track, line = chart.provenance["title"], chart.track, chart.line
+    if pings is not None and len(pings) > len(track):
+        track, line = pings, np.empty(0, dtype=str)
     some = slice(None, None, max(1, -(-len(track) // MAX_PLACES)))
     return Scene(
         title, chart, samples=len(track), pings=track[some], track=track_with_breaks(track[some]),
-        line=chart.line[some], refused=others.refused,
-        curves=curves or Curves(), remarks=remarks,
+        line=line[some], refused=chart.unmapped.refused, curves=curves or Curves(),
+        remarks=remarks,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The page as a document: built from a folder, then updated with changes."""
 
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -21,6 +22,8 @@ from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.exports.chart import ExportSettings, clock_time
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
+from poam_ros.outputs.run import Run
+from poam_ros.outputs.saving import save
 from poam_ros.outputs.view import folders, texts
 from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone
@@ -100,6 +103,41 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     write_run(tmp_path)
     page.show(view.scene())
     assert not said(page, "waiting") and page.picture.buttons.labels
+
+
+def test_the_newest_map_saved_during_a_mission_is_shown(page, tmp_path):
+    """Among a journal that goes on, and the results of an earlier life of the mission."""
+    write_run(tmp_path)
+    earlier = tmp_path / "map.npz"
+    os.utime(earlier, ns=(0, 0))
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    log = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin()
+    places = np.column_stack((np.linspace(1, 9, 90), np.full(90, 2.0)))
+    pings = Samples.of(places, np.full(90, -3.0))
+    log.append([pings], [], 0)
+    config = {"nodes": {"mapper": {"water.level": 2.5}}}
+    for offset, count in ((100.0, 30), (300.0, 60)):
+        later = replace(drawn(offset=offset), samples=count)
+        save(tmp_path, later, pings, config)
+        page.show(view.scene())
+        assert page.picture.cells.data["height"][0][0, 0] == offset - 60
+        assert len(page.picture.marks["pings"].data["x"]) == 90, "also those after the map"
+    assert f"Bathymetry of {tmp_path.name}" in said(page, "head")
+    run = Run.open(tmp_path, live=True)
+    assert len(run.xy) == 60 and run.home.name == "map-002-60-samples"
+    assert Run.open(tmp_path).drawn.mean[0, 0] == -60.0, "exports have the results"
+    log.close()
+    files.write_map(earlier, drawn(offset=500.0))  # the mission ends
+    page.show(view.scene())
+    assert page.picture.cells.data["height"][0][0, 0] == 440.0
+    assert len(page.picture.marks["pings"].data["x"]) == 40
+
+
+def test_settings_of_a_saved_map_hold_until_the_mission_has_its_own(tmp_path):
+    save(tmp_path, drawn(), Samples.of(np.zeros((40, 2)), np.zeros(40)),
+        {"nodes": {"mapper": {"water.level": 2.5}}})  # fmt: skip
+    assert Run.open(tmp_path, live=True).water_level == 2.5
 
 
 def echoes():
@@ -268,12 +306,15 @@ def test_external_text_is_escaped(page):
 
 def test_marks_of_a_survey_without_a_map(page):
     places = np.array([[1.0, 2.0], [3.0, 4.0]])
-    scene = Scene("young", track=places, held=places[:1])
+    scene = Scene("young", track=places, pings=places)
+
+    def shown():
+        return {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
+
     page.show(scene)
-    shown = {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
-    assert shown == {"track", "pings held"}
-    page.show(replace(scene, held=np.empty((0, 2))))
-    assert not page.picture._marks.items["held"].visible
+    assert shown() == {"track", "pings"}
+    page.show(replace(scene, pings=np.empty((0, 2))))
+    assert shown() == {"track"}
 
 
 @pytest.mark.parametrize("depth", [False, True])
