@@ -16,6 +16,7 @@ from ..core.geometry import is_place
 GOAL_RADIUS, CAPTURE_RADIUS = 0.1, 1.34
 
 Arrival = Literal["reached", "passed", "timeout"]
+TIMEOUT: Arrival = "timeout"
 
 
 class ArrivalDetector:
@@ -89,13 +90,18 @@ class ArrivalDetector:
                 return "reached"
             if self._turned_away(closest, distance) or self._rests(position, distance, time_s):
                 return "passed"
-        return "timeout" if time_s > self.deadline else None
+        return TIMEOUT if time_s > self.deadline else None
 
-    def _start(self, position: np.ndarray, time_s: float) -> None:
+    def limit(self, position: np.ndarray) -> float:
+        """The time limit from a position [2], in s."""
         distance, way = float(np.linalg.norm(position - self.goal)), self.goal - position
         angle = math.atan2(way[1], way[0])
         speed = min(self._max_speed, self._current.speed_over_ground(angle))
-        self.deadline = time_s + self.DETOUR * distance / speed + self.GRACE
+        return self.DETOUR * distance / speed + self.GRACE
+
+    def _start(self, position: np.ndarray, time_s: float) -> None:
+        distance = float(np.linalg.norm(position - self.goal))
+        self.deadline = time_s + self.limit(position)
         self._position = position
         self._anchor, self._anchor_time = position, time_s
         self._falling = False

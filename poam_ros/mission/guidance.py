@@ -233,6 +233,7 @@ class Guidance:
             speed = values["max_speed"]
             path = self._chooser.path(self.map, self._now_s, self.yaw, speed, options)
         except InputError as error:
+            mission.blocked = str(error)
             self._warn("map_unusable", f"no waypoint from this map: {error}")
             return
         mission.drive(path)

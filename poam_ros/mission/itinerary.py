@@ -11,45 +11,74 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, quantity
-from ..core.geometry import Extent
+from ..core.geometry import Extent, path_length
 from ..planning.routes import Routes
-from .arrival import CAPTURE_RADIUS, GOAL_RADIUS, ArrivalDetector
+from .arrival import CAPTURE_RADIUS, GOAL_RADIUS, TIMEOUT, ArrivalDetector
 
 #: A vehicle that has moved less than this between two routes, in m, has stopped.
 STOPPED = 0.02
 
 
-class GoalQueue:
-    """The current goal, and the queue of those after it.
+#: Kinds of legs: along a route; straight out of a keep-out or its margin; back from shallow water.
+ROUTE, ESCAPE, BACK = "route", "escape", "back"
 
-    A route to a waypoint is planned from where the vehicle is when its turn comes, and again if the
-    vehicle drifts so that the rest of the leg comes too close to a keep-out.
+
+@dataclass(frozen=True)
+class Leg:
+    """A straight leg to a goal [2], of a kind; ``watch`` detects the arrival."""
+
+    goal: np.ndarray
+    kind: str
+    watch: ArrivalDetector
+
+
+class GoalQueue:
+    """The waypoints to drive to, and the legs of the route to the present one.
+
+    The route to a waypoint is planned from where the vehicle is when its turn comes, and again if
+    the vehicle drifts so that the rest of the leg comes too close to a keep-out. Its time limit is
+    that of its first route: no later one renews it.
 
     Args:
         routes: plans routes around keep-outs.
         arrival: arguments of ``ArrivalDetector`` but the goal.
 
     Attributes:
-        current: the goal [2]; None: no goal.
+        leg: the present leg; None: no goal.
+        turns: the ends of the later legs to the present waypoint, which is the last of them.
         queue: the waypoints after it.
-        results: number of goals by how they ended: ``reached``, ``passed``, ``timeout``.
+        results: number of legs by how they ended: ``reached``, ``passed``, ``timeout``.
         clipped: number of waypoints moved into the navigable area.
         unreachable: number of waypoints dropped because no route leads to them.
-        turning_back: whether the goal is one of ``turn_back``.
+        finished: number of waypoints that the vehicle arrived at, or turned back from.
     """
 
     def __init__(self, routes: Routes, arrival: Mapping[str, Any] | None = None) -> None:
         self.routes = routes
-        self.arrival = dict(arrival or {})
-        self.current: np.ndarray | None = None
         self.queue: deque[np.ndarray] = deque()
+        self.turns: deque[np.ndarray] = deque()
+        self.leg: Leg | None = None
         self.results: Counter[str] = Counter()
-        self.clipped = self.unreachable = 0
-        self._watch: ArrivalDetector | None = None
-        self._escaping = False  # leaving a keep-out
+        self.clipped = self.unreachable = self.finished = 0
+        self._left = math.inf  # s until the present waypoint is given up
+        self._updated_s: float | None = None  # time of the last position on the way to it
         self._aimed: np.ndarray | None = None  # where the last route began
-        self.turning_back = False
-        self._legs = 0  # goals at the front of the queue that belong to the present waypoint
+        self.set_arrival(arrival or {})
+
+    @property
+    def current(self) -> np.ndarray | None:
+        """The goal [2]: the end of the present leg; None: no goal."""
+        return None if self.leg is None else self.leg.goal
+
+    @property
+    def waypoint(self) -> np.ndarray | None:
+        """The waypoint [2] that the present leg is on the way to; None: no goal."""
+        return self.turns[-1] if self.turns else self.current
+
+    @property
+    def ahead(self) -> list[np.ndarray]:
+        """The ends of all further legs, as far as planned, and the waypoints after them [2]."""
+        return [*self.turns, *self.queue]
 
     @property
     def turning_radius(self) -> float:
@@ -64,6 +93,7 @@ class GoalQueue:
     def set_arrival(self, arrival: Mapping[str, Any]) -> None:
         """Replace the settings of ``ArrivalDetector``, from the next goal on."""
         self.arrival = dict(arrival)
+        self.routes.set_vehicle(2 * self.turning_radius, self.max_speed)
 
     def add(self, path: np.ndarray) -> None:
         """Queue waypoints [K, 2], each moved to the nearest navigable place.
@@ -90,7 +120,7 @@ class GoalQueue:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``restore``."""
-        goals = [*([] if self.current is None else [self.current]), *self.queue]
+        goals = [*([] if self.current is None else [self.current]), *self.ahead]
         return {
             "goals": [[float(x), float(y)] for x, y in goals],
             "arrivals": dict(self.results),
@@ -108,51 +138,77 @@ class GoalQueue:
     def clear(self) -> None:
         """Drop all goals."""
         self.queue.clear()
-        self.current = self._watch = None
-        self.turning_back, self._legs = False, 0
+        self.turns.clear()
+        self.leg = None
 
     def turn_back(self, place: np.ndarray) -> None:
         """Give up the present waypoint, and go straight to a place [2]."""
-        for _ in range(self._legs):
-            self.queue.popleft()
-        self._legs = 0
+        self.turns.clear()
         self.unreachable += 1
-        self.current, self._watch = place, ArrivalDetector(place, **self.arrival)
-        self._escaping = self.turning_back = True
+        self.finished += 1
+        self._left, self._updated_s = math.inf, None
+        self.leg = Leg(place, BACK, ArrivalDetector(place, **self.arrival))
 
     def update(self, position: np.ndarray, measured: float) -> str | None:
-        """Take position [2] at a time in s; returns how the current goal ended, or None."""
-        if self.current is None or self._watch is None:
+        """Take position [2] at a time in s; returns how the current leg ended, or None.
+
+        A waypoint whose time is over is given up, with all turns to it.
+        """
+        leg, before = self.leg, self._updated_s
+        if leg is None:
             return None
-        arrival = self._watch.update(position, measured)
+        self._updated_s = measured
+        self._left -= 0.0 if before is None else max(0.0, measured - before)
+        arrival = leg.watch.update(position, measured)
+        if arrival is None and self._left < 0:
+            arrival = TIMEOUT
         if arrival is not None:
             self.results[arrival] += 1
-            self.current = self._watch = None
-        elif not self._escaping and self.routes.too_close(position, self.current):
+            self.leg = None
+            if arrival == TIMEOUT:
+                self.turns.clear()
+            elif not self.turns and leg.kind != BACK:
+                self.finished += 1
+        elif leg.kind == ROUTE and self.routes.too_close(position, leg.goal):
             self.replan(position)
         return arrival
 
     def next(self, position: np.ndarray) -> None:
-        """Go from position [2] to the next waypoint that a route leads to."""
-        self.current = self._watch = None
-        while self.queue and self.current is None:
-            self._legs = max(0, self._legs - 1)
+        """Go from position [2] to the next place that a route leads to."""
+        self.leg = None
+        while self.leg is None and self.ahead:
+            if self.turns:
+                self._aim(position, self.turns.popleft())
+                continue
             self._aim(position, self.queue.popleft())
+            self._updated_s = None
+            ends = [] if self.leg is None else [position, self.leg.goal, *self.turns]
+            watches = [ArrivalDetector(end, **self.arrival) for end in ends[1:]]
+            self._left = sum(w.limit(at) for w, at in zip(watches, ends, strict=False))
+
+    def resume(self, position: np.ndarray | None) -> None:
+        """Go on after a pause, which takes no time of the waypoint's limit."""
+        self._updated_s = None
+        self.replan(position)
 
     def replan(self, position: np.ndarray | None) -> None:
-        """Plan the route to the current goal again, with a new time limit."""
-        if self.current is None or position is None:
+        """Plan the route to the current goal again."""
+        if self.leg is None or position is None:
             return
-        self._aim(position, self.current)
-        if self.current is None:
+        self._aim(position, self.leg.goal)
+        if self.leg is None:
             self.next(position)
 
-    def _aim(self, position: np.ndarray, waypoint: np.ndarray) -> None:
-        self.turning_back = False
-        route = self.routes.route(position, waypoint)
+    def rest(self, position: np.ndarray) -> float:
+        """Length of the way that is left from position [2] to the present waypoint, in m."""
+        ends = [] if self.leg is None else [self.leg.goal]
+        return path_length(np.array([position, *ends, *self.turns]))
+
+    def _aim(self, position: np.ndarray, place: np.ndarray) -> None:
+        route = self.routes.route(position, place)
         if route is None:
             self.unreachable += 1
-            self.current = self._watch = None
+            self.leg = None
             return
         # A leg shorter than goal_radius ends at once, where it began. Where the vehicle stopped, on
         # the way out of a margin or beside a corner, it would be planned again without end.
@@ -164,13 +220,11 @@ class GoalQueue:
                 if self.routes.too_close(position, route[1]):
                     break
                 route = route[1:]
-        # A straight route keeps the waypoint's array, so that the goal does not count as a new one.
-        first, *rest = (waypoint,) if len(route) == 1 else (*route[:-1], waypoint)
-        self.queue.extendleft(reversed(rest))
-        self._legs += len(rest)
-        self.current = first
-        self._watch = ArrivalDetector(first, **self.arrival)
-        self._escaping = self.routes.too_close(position, first)
+        # A straight route keeps the place's array, so that the goal does not count as a new one.
+        first, *rest = (place,) if len(route) == 1 else (*route[:-1], place)
+        self.turns.extendleft(reversed(rest))
+        kind = ESCAPE if self.routes.too_close(position, first) else ROUTE
+        self.leg = Leg(first, kind, ArrivalDetector(first, **self.arrival))
 
 
 class VehicleTrack:

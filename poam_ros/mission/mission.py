@@ -29,7 +29,7 @@ from ..planning.areas import NavigableArea
 from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.routes import Routes
 from ..planning.situation import Situation, no_extra
-from .itinerary import Budget, GoalQueue, VehicleTrack
+from .itinerary import BACK, Budget, GoalQueue, VehicleTrack
 from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
@@ -61,6 +61,7 @@ class Mission:
         state: one of ``STATES``.
         reason: why it is in this state, as text. ``note``: what its map lacks; the reason of a
             mission that is done has it, unless the map ended it (None).
+        blocked: why no waypoint could be chosen at the last try, as text; empty: one was.
         station: where the vehicle holds station while paused, stopped or done [2]; a new array
             each time; None: no station yet.
         goals: the queue of goals. ``budget``: its limits.
@@ -107,6 +108,7 @@ class Mission:
         self.way_home = WayHome(self.goals, self.track, reserve)
         self.state_before_pause = PILOT  # PILOT or EXPLORING
         self._returning = False
+        self.blocked = ""
         self.note: str | None = ""
         self._located: tuple[float, float] | None = None  # times of the last position: now, stamp
         self._leapt = 0.0  # s by which the clock of the stamps was set in all
@@ -131,7 +133,7 @@ class Mission:
         """Position, goal and queued goals, [K, 2]; empty without a goal."""
         if self.goal is None or self.position is None:
             return np.empty((0, 2))
-        return np.array([self.position, self.goal, *self.goals.queue])
+        return np.array([self.position, self.goal, *self.goals.ahead])
 
     @property
     def active(self) -> bool:
@@ -147,7 +149,7 @@ class Mission:
     @property
     def needs_goal(self) -> bool:
         """Whether it holds station because there is no map, or the map allows no goal."""
-        return self.state == EXPLORING and self.goals.current is None and not self.goals.queue
+        return self.state == EXPLORING and self.goals.current is None and not self.goals.ahead
 
     @property
     def reason(self) -> str:
@@ -225,6 +227,7 @@ class Mission:
         if self.needs_goal and self.position is not None:
             self.goals.add(path)
             self.goals.next(self.position)
+            self.blocked = "no route leads to any" if self.needs_goal else ""
 
     def learn(self, drawn: ElevationMap | None) -> None:
         """Take a new map; None: it is gone."""
@@ -239,9 +242,9 @@ class Mission:
         fault = refusal_reason(ping)
         if fault is not None and (fault != TOO_CLOSE or ping.range == 0):  # 0: no echo
             return
-        deep.set_vehicle(2 * goals.turning_radius, goals.max_speed)
         deep.sounded(self.position, max(ping.range, 0.0))
-        if self.goal is not None and not goals.turning_back and deep.turns_back():
+        turning = goals.leg is not None and goals.leg.kind == BACK
+        if self.goal is not None and not turning and deep.turns_back():
             places = self.track.since(-math.inf)[::-1]
             goals.turn_back(places[np.argmax(deep.deep_enough(places))])
 
@@ -261,6 +264,7 @@ class Mission:
         began = None if self.position is None else self.position.copy()
         self.home = began if self._given_home is None else self._given_home
         self.station, self._returning, self.paused_by, self.note = None, False, None, ""
+        self.blocked = ""
         self.goals.clear()
         self.goals.add(self._pilot)
         self.state, self.reason = PILOT, "started"
@@ -297,7 +301,7 @@ class Mission:
             f"resumed: {reason}",
             None,
         )
-        self.goals.replan(self.position)
+        self.goals.resume(self.position)
         return True, f"{self.state} again"
 
     def end(self, why: str | None, by_map: bool = False) -> None:
@@ -386,7 +390,7 @@ class Mission:
     def _next_goal(self) -> None:
         """Go to the next goal of the queue; after the last one, stay at home, or explore."""
         assert self.position is not None
-        if self.goals.queue:
+        if self.goals.ahead:
             self.goals.next(self.position)
         if self.goals.current is not None:
             return

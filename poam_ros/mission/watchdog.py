@@ -171,42 +171,50 @@ class Watchdog:
 
 
 class Progress:
-    """Measures how long the vehicle has made no progress to its goals.
+    """Measures how long the vehicle has made no progress along the mission.
 
-    A goal that timed out is no progress: the time continues over several goals.
+    Progress is a waypoint that is finished, or a shorter rest of the way to it than ever before:
+    not a turn on the way, and not a new route. A waypoint that was given up is none either: the
+    time continues over several of them, and where none can be chosen.
 
     Attributes:
-        stuck_s: s since it last came nearer to a goal or arrived; 0 without a goal.
+        stuck_s: s since the last progress.
     """
 
     def __init__(self) -> None:
         self.stuck_s = 0.0
-        self._goal: np.ndarray | None = None
+        self._finished = 0
+        self._waypoint: np.ndarray | None = None
+        self._shortest = math.inf  # rest of the way to it, m
         self._position = self._from = np.zeros(2)
-        self._nearest = math.inf
-        self._arrivals = 0
+        self._why = ""  # there is no goal
 
     def check(self, mission: Mission, elapsed: float) -> None:
         """Update after ``elapsed`` s."""
-        goal, position = mission.goal, mission.position
-        if not mission.active or goal is None or position is None:
-            self.stuck_s, self._goal = 0.0, None
+        goals, position = mission.goals, mission.position
+        self._why = mission.blocked if mission.needs_goal else ""
+        if not mission.active or position is None or not (self._why or mission.goal is not None):
+            self.stuck_s, self._waypoint = 0.0, None
             return
-        arrivals, distance = mission.goals.results, math.dist(goal, position)
-        arrived = arrivals["reached"] + arrivals["passed"]
-        began = self._goal is None
-        if goal is not self._goal:
-            self._goal, self._nearest = goal, distance
-        enough = min(MIN_PROGRESS_M, PROGRESS_S * mission.goals.max_speed)
         self._position = position
-        if began or arrived != self._arrivals or self._nearest - distance >= enough:
-            self.stuck_s, self._nearest, self._arrivals = 0.0, distance, arrived
+        if self._why:
+            self.stuck_s += elapsed
+            return
+        waypoint, rest = goals.waypoint, goals.rest(position)
+        began, new = self._waypoint is None, waypoint is not self._waypoint
+        self._waypoint = waypoint
+        self._shortest = rest if new else self._shortest
+        enough = min(MIN_PROGRESS_M, PROGRESS_S * goals.max_speed)
+        if began or goals.finished != self._finished or self._shortest - rest >= enough:
+            self.stuck_s, self._shortest, self._finished = 0.0, rest, goals.finished
             self._from = position
         else:
             self.stuck_s += elapsed
 
     def text(self, timeout: float) -> str:
         """The fault, as text."""
+        if self._why:
+            return f"no goal could be chosen for {timeout:g} s: {self._why}"
         distance = math.dist(self._from, self._position)
         what = f"moved {distance:.0f} m but" if distance >= MIN_PROGRESS_M else "stands still: it"
         return f"the vehicle {what} came no nearer to its goal for {timeout:g} s"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -66,6 +66,13 @@ class NavigableArea:
         if self._rings and not len(self._candidates(self.workspace.centre)):
             raise InputError("areas: polygon and keep-outs leave no place in the workspace")
 
+    def narrowed(self, room: float) -> NavigableArea | None:
+        """The places that are ``room`` m farther from borders; None if there are none."""
+        try:
+            return replace(self, margin=self.margin + room)
+        except InputError:
+            return None
+
     @property
     def unrestricted(self) -> bool:
         """Whether all of the rectangle is allowed."""
@@ -94,19 +101,29 @@ class NavigableArea:
         good[good] = self.visible(starts[good], ends[good])
         return good
 
-    def visible(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """As ``leg_allowed``, for ends that are known to be allowed."""
+    def visible(
+        self, starts: np.ndarray, ends: np.ndarray, margin: float | None = None
+    ) -> np.ndarray:
+        """As ``leg_allowed``, for ends that are known to be allowed; ``margin``: another one."""
         starts, ends = np.broadcast_arrays(starts, ends)
-        return self._gap(starts, ends) >= self.margin
+        return self._gap(starts, ends) >= (self.margin if margin is None else margin)
+
+    def gap(self, place: np.ndarray) -> float:
+        """Distance of a place [2] from the nearest border, in m; 0 on its wrong side."""
+        if self.unrestricted:
+            return math.inf
+        return float(self._gap(place[None])[0]) if self._open(place[None])[0] else 0.0
 
     def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
-        """Whether the rest of the leg to a goal [2] comes nearer to a border than half the margin.
+        """Whether the rest of the leg to a goal [2] comes nearer to a border than half the margin,
+        and nearer than the position is now.
 
         Half, because a vehicle never follows its leg exactly.
         """
         if self.unrestricted:
             return False
-        return float(self._gap(position[None], goal[None])[0]) < self.margin / 2
+        rest = float(self._gap(position[None], goal[None])[0])
+        return rest < self.margin / 2 and (rest == 0.0 or rest < self.gap(position) - SLACK)
 
     def outside(self, position: np.ndarray) -> float:
         """How far the position [2] is outside rectangle and polygon, in m; ignores keep-outs."""
@@ -146,7 +163,11 @@ class NavigableArea:
     @cached_property
     def corners(self) -> np.ndarray:
         """Allowed places around the corners of all borders, where routes turn [M, 2]."""
-        found = [polygons.around(border, self.margin + SLACK) for border in self._rings]
+        return self.corners_at(self.margin)
+
+    def corners_at(self, reach: float) -> np.ndarray:
+        """Allowed places around the corners of all borders, ``reach`` m from them [M, 2]."""
+        found = [polygons.around(border, reach + SLACK) for border in self._rings]
         places = np.concatenate(found) if found else np.empty((0, 2))
         return places[self.allowed(places)]
 

@@ -91,6 +91,7 @@ class DeepRoutes(Routes):
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
         """Set the vehicle's turning diameter in m, which is also the margin around shallow water,
         and its maximum speed in m/s."""
+        super().set_vehicle(turning_diameter, speed)
         self._reach = turning_diameter + REACTION_S * speed
         if turning_diameter != self._margin:
             self._margin = turning_diameter
