@@ -213,7 +213,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are not recordings."""
-    from ..importers.columns import read_mapping
+    from ..importers.options import read_mapping
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
@@ -231,6 +231,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
         labels=needed(args.exclusions) | (BOATS if args.calibrate else frozenset()),
         times=args.calibrate or DAY in needed(args.exclusions),
         trusted=args.trusted, min_confidence=given.get(CONFIDENCE), keel=args.keel,
+        near=tuple(args.near) if args.near else None,
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):

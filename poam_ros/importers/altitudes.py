@@ -7,30 +7,23 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError
+from .candidates import EQUAL, OFFSET, compare
 from .cells import UNITS
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
 from .no_readings import no_readings
-from .questions import Answer, Unclear
+from .options import Answer, Unclear
 
 #: Words of depths and elevations that are the water's or the ground's, whatever stands beside.
 OF_WATER = {
     "water", "sounding", "bottom", "sonar", "corrected", "surface", "wassertiefe", "dpt", "dbs",
     "dbt", "bed", "elevation", "elev", "waterdepth", "bottomdepth", "sonardepth",
 }  # fmt: skip
-#: Correlation above which depth and altitude may be the same reading.
-SAME = 0.8
-#: At least so many different altitudes below zero are heights above the sea, not lost readings.
-BELOW_ZERO = 3
 
 
 def with_altitudes(
-    columns: Columns,
-    place: np.ndarray,
-    height: np.ndarray,
-    altitude: np.ndarray,
-    where: str,
+    columns: Columns, place: np.ndarray, height: np.ndarray, altitude: np.ndarray, where: str,
     sound_scale: float = 1.0,
-) -> tuple[Columns, np.ndarray, dict[str, np.ndarray]]:
+) -> tuple[Columns, np.ndarray, np.ndarray]:  # fmt: skip
     """The ground, where a table has a vehicle's depth and altitude.
 
     Args:
@@ -43,55 +36,41 @@ def with_altitudes(
 
     Returns:
         The columns, without ``altitude`` where it is not above the ground; the heights [N], of the
-        ground where it is; and which rows have no reading, boolean [N] by reason.
+        ground where it is; and which rows have no altitude then [N], boolean.
 
     Raises:
         Unclear: the altitude may be above the ground, or above the sea.
         InputError: ``sound_scale`` is not 1, which applies to depths below the surface.
     """
-    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
-    lost = _without_reading(place, above, columns.degrees)
-    if not _is_above_ground(columns, height, np.where(lost, np.nan, above), above, where):
-        return replace(columns, altitude=""), height, {}
+    nothing = np.zeros(len(height), dtype=bool)
+    if not _is_above_ground(columns, height, altitude, where):
+        return replace(columns, altitude=""), height, nothing
     if sound_scale != 1:
         raise InputError(
             f"{where}: water.sound_speed: applies to depths below the surface only, got a "
             f"vehicle's depth and altitude ({columns.description})"
         )
+    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
+    lost, known = ~(above > 0), np.flatnonzero(above > 0)
+    wrong = no_readings(place[known], above[known], columns.degrees) if len(known) else {}
+    for reason in {"no_reading", "sonar_limit"} & set(wrong):
+        lost[known] |= wrong[reason]
     ground = height + above if columns.down else height - above
-    return columns, np.where(lost, height, ground), {"no_reading": lost}
-
-
-def _without_reading(place: np.ndarray, altitude: np.ndarray, degrees: bool) -> np.ndarray:
-    """Which rows [N] have no altitude: none, none above 0, or what instruments write then."""
-    known = np.flatnonzero(altitude > 0)
-    lost = np.ones(len(altitude), dtype=bool)
-    lost[known] = False
-    if len(known):
-        wrong = no_readings(place[known], altitude[known], degrees)
-        for reason in {"no_reading", "sonar_limit"} & set(wrong):
-            lost[known] |= wrong[reason]
-    return lost
+    return columns, np.where(lost, height, ground), lost
 
 
 def _is_above_ground(
-    columns: Columns, height: np.ndarray, known: np.ndarray, every: np.ndarray, where: str
+    columns: Columns, height: np.ndarray, altitude: np.ndarray, where: str
 ) -> bool:
-    """Whether altitudes [N] are; ``known`` are readings, else NaN. Raises an ``Unclear`` where they
-    may be."""
+    """Whether altitudes are, by their names. Raises an ``Unclear`` where they may be."""
+    name, beside = columns.height, columns.altitude
     if "altitude" in columns.given:
         return True
-    name, beside = columns.height, columns.altitude
-    if OF_WATER & {*words_of(name)} or not (every > 0).any():
+    if OF_WATER & {*words_of(name)} or not (altitude > 0).any():
         return False
-    if len(np.unique(every[every < 0])) > BELOW_ZERO:
-        return False
-    kept = np.isfinite(height) & np.isfinite(known)
-    depth, above = (height if columns.down else -height)[kept], known[kept]
-    plain = plain_column_name(name)
-    sure = bool(ABOVE_GROUND.search(plain_column_name(beside))) or plain in VEHICLE_DEPTHS
-    positive = len(depth) > 0 and bool((depth >= 0).mean() > 0.5)
-    if sure and positive and not _same(depth, above):
+    vehicle = plain_column_name(name) in VEHICLE_DEPTHS
+    same = compare(np.abs(height), altitude).kind in (EQUAL, OFFSET)  # both of the ground
+    if (vehicle or ABOVE_GROUND.search(plain_column_name(beside))) and not same:
         return True
     own = {("z" if (height < 0).mean() > 0.5 else "depth"): name}
     raise Unclear(
@@ -103,10 +82,3 @@ def _is_above_ground(
             Answer(f"if {name} is that of the ground", {"columns": own}),
         ],
     )  # fmt: skip
-
-
-def _same(depth: np.ndarray, above: np.ndarray) -> bool:
-    """Whether altitude and depth rise and fall together, as if both were of the ground."""
-    if len(depth) < 3 or not np.ptp(depth) or not np.ptp(above):
-        return False
-    return bool(np.corrcoef(depth, above)[0, 1] > SAME)

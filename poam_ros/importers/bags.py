@@ -30,7 +30,7 @@ from ..mapping.soundings import Soundings
 from ..mavlink.frame import LocalFrame
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
-from .raw import ReadOptions
+from .options import ReadOptions
 
 #: Types of positions and of ranges, the better first; of the water level, and of states.
 POSITIONS = (

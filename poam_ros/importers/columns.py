@@ -6,9 +6,9 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from shlex import quote
 
 from ..core.errors import InputError, shown
+from .candidates import KEEL, SURFACE, TRANSDUCER, UNSAID
 from .cells import SPELLINGS, UNITS, value_with_unit
 
 #: Meanings of columns, and the words that name them: in lower case, without accents and units.
@@ -34,11 +34,13 @@ MEANINGS = {
 #: Words that may stand beside those without changing what they mean.
 OF_PLACES = {
     "gps", "gnss", "wgs84", "wgs", "utm", "position", "pos", "dd", "decimal", "coord", "coordinate",
-    "e6", "e7", "1e6", "1e7", "n", "s", "e", "w", "north", "south", "east", "west", "point",
+    "e6", "e7", "1e6", "1e7", "navigation", "n", "s", "e", "w", "north", "south", "east", "west",
+    "point",
 }  # fmt: skip
 OF_DEPTHS = {
     "water", "sonar", "sounder", "echo", "bottom", "bed", "lake", "river", "sea", "corrected",
     "total", "measured", "below", "surface", "transducer", "keel", "smoothed", "mean", "average",
+    "environment",
 }  # fmt: skip
 WORDS = {
     "x": OF_PLACES, "y": OF_PLACES, "latitude": OF_PLACES, "longitude": OF_PLACES,
@@ -51,6 +53,8 @@ WORDS = {
 }  # fmt: skip
 #: The same joined to a name of a place, as in gpslat, late7.
 _BESIDE = re.compile(r"^(?:gps|utm|position|pos)|(?:e[67]|wgs84|dd|[nsew])$")
+#: Of a sentence of NMEA 0183, such as SDDBT.
+_TALKER = re.compile(r"^[a-z]{2}(?=(?:dbs|dbt|dbk|dpt)$)")
 #: Characters of a column's name that say what it is.
 LONGEST_NAME = 200
 #: Names of altitudes that can only be above the ground, and of depths that can only be a vehicle's.
@@ -58,9 +62,9 @@ ABOVE_GROUND = re.compile(
     r"above(?:the)?(?:sea|lake|river)?(?:ground|bottom|bed|floor)|dvlalt|altitudedvl|altimeter|agl$"
 )
 VEHICLE_DEPTHS = ("vehicledepth", "depthvehicle", "auvdepth", "rovdepth", "subdepth")
-#: What depths count from, the preferred first; depths named otherwise are between the first two.
-FROM = (("surface", "dbs"), ("transducer", "dbt"), ("keel", "dbk"))
-KEEL = 3  # rank of depths below the keel
+#: Words by which depths count from there.
+FROM = {"surface": SURFACE, "dbs": SURFACE, "transducer": TRANSDUCER, "dbt": TRANSDUCER,
+        "dpt": TRANSDUCER, "keel": KEEL, "dbk": KEEL}  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
 UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
@@ -275,6 +279,7 @@ def words_of(name: str) -> list[str]:
     letters = re.sub(r"[\[(].*?[\])]", " ", letters)
     letters = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", letters).lower()
     words = [word for word in re.split(r"[\s_.:,/°'#-]+", letters) if word and word != "in"]
+    words[:1] = [_TALKER.sub("", word) for word in words[:1]]
     while len(words) > 1 and words[-1] in SPELLINGS:
         words.pop()
     return words
@@ -286,10 +291,8 @@ def plain_column_name(name: str) -> str:
 
 
 def counts_from(name: str) -> int:
-    """The rank of what a depth's name counts from: 0 the surface, 1 it does not say, 2 ..."""
-    words = {*words_of(name)}
-    ranks = [rank for rank, names in enumerate(FROM) if words & {*names}]
-    return 1 if not ranks else ranks[0] and ranks[0] + 1
+    """What a depth's name counts from: ``SURFACE``, ``UNSAID`` ..."""
+    return min((FROM[word] for word in words_of(name) if word in FROM), default=UNSAID)
 
 
 def unit_of(name: str) -> str:
@@ -329,25 +332,3 @@ def unit_in_column(
             + "; write all of them in one unit"
         )
     return found.pop()
-
-
-def as_option(**names: str) -> str:
-    """The words of --columns for columns of these names by meaning, as a shell takes them."""
-    return " ".join(quote(f"{meaning}={name}") for meaning, name in names.items())
-
-
-def read_mapping(words: Sequence[str]) -> dict[str, str]:
-    """Names by meaning from words such as ``x=EASTING`` or ``x=E,y=N,z=H``.
-
-    Raises:
-        InputError: a word is not such a pair.
-    """
-    parts = [part for word in words for part in re.split(r",(?=\w+=|$)", word) if part]
-    pairs = [part.partition("=") for part in parts]
-    for meaning, equals, name in pairs:
-        if not (meaning and equals and name):
-            raise InputError(
-                "--columns: expected MEANING=NAME, as in latitude=LAT longitude=LON depth=D, "
-                f"got '{shown(meaning + equals + name)}'"
-            )
-    return {meaning: name for meaning, _, name in pairs}

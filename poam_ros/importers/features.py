@@ -17,11 +17,12 @@ from ..core.reading import refuse_large_dataset
 from .cells import value_with_unit
 from .columns import MEANINGS
 from .dialect import Dialect
-from .raw import RawSoundings, ReadOptions
+from .options import ReadOptions
+from .raw import RawSoundings
 from .tables import soundings_of
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
-FEATURE_FILES = (".gpx", ".geojson", ".gpkg", ".shp", ".fgb", ".kml")
+FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
 MULTIPOINT, POINT = 4, 1
 #: Attributes that repeat what a point's geometry says.
 PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
@@ -33,7 +34,6 @@ def is_features(path: Path, head: bytes) -> bool:
     return (
         path.suffix.lower() in FEATURE_FILES
         or head[68:72] == b"GPKG"
-        or (begin.startswith(b"<?xml") and b"<gpx" in begin)
         or (begin.startswith(b"{") and b"Feature" in begin)
     )
 

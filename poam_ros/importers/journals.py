@@ -18,7 +18,7 @@ from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
 from ..outputs.run import read_settings
-from .raw import ReadOptions
+from .options import ReadOptions
 
 #: The reason of a recording's pings that are not in its mission's map.
 NOT_IN_MISSION = "not_in_the_mission"

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.geodesy import in_area_of_use
-from .questions import Answer, Unclear
+from ..core.geodesy import DEGREE_M, in_area_of_use, rough_metres
+from .options import Answer, Unclear
 
 #: Fewer soundings than this say nothing about a survey.
 FEWEST = 20
@@ -106,13 +106,13 @@ def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -
             return text, _swap(columns, "y", "x", when="if they are swapped")
         return None
     stretched = float(np.cosh(middle[1] / EARTH))
-    if not (around.max() > 1e5 and (around[0] >= EASTING or middle[0] < 0) and stretched > 1.02):
+    if around.max() < 1e5 or not (middle[0] > EASTING or (middle[0] < 0 and stretched > 1.02)):
         return None
     return (
         f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
-        f"would be {stretched:.3g} times as long as the water. For another system: --crs EPSG:N",
-        [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})],
-    )
+        f"would be {stretched:.3g} times as long as the water. For another system, or one in feet: "
+        "--crs EPSG:N", [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})],
+    )  # fmt: skip
 
 
 def _of_places(
@@ -120,18 +120,12 @@ def _of_places(
 ) -> Found:
     """Whether places are where nobody sounds, in two groups, or too few."""
     sides = np.ptp(xy, axis=0)
-    if place is not None and crs == "degrees":
-        away = np.abs(np.median(place, axis=0)).max() * 111_320
-        if away < NOWHERE:
+    degrees = place if crs == "degrees" else None
+    if degrees is not None:
+        if np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
             return "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
-        signs = [(v > 0).any() and (v < 0).any() and np.abs(v).min() > 1e-3 for v in place.T]
-        if any(signs) and np.abs(place).max() < 179:
-            return "the soundings lie on two sides of the equator, or of Greenwich", []
-    for axis in xy.T:
-        steps = np.diff(np.sort(axis))
-        gap = float(steps.max())
-        if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
-            return f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart", []
+    if groups := _of_groups(xy, degrees):
+        return groups
     if sides.max() > LONGEST:
         return f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
     steps = np.hypot(*np.diff(xy, axis=0).T)
@@ -149,6 +143,39 @@ def _of_places(
     if not sides.all():
         return f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
     return None
+
+
+def one_group(where: str, degrees: np.ndarray) -> None:
+    """Raise an ``Unclear`` if positions in degrees [N, 2] are in two groups, as with a wrong
+    hemisphere, or with latitude and longitude exchanged, in part."""
+    if len(degrees) >= FEWEST and (found := _of_groups(rough_metres(degrees), degrees)):
+        raise Unclear(f"{where}: {found[0]}", found[1])
+
+
+def _of_groups(xy: np.ndarray, degrees: np.ndarray | None) -> Found:
+    if degrees is not None and np.abs(degrees).max() < 179:
+        for axis in degrees.T:
+            if (axis > 0).any() and (axis < 0).any() and np.abs(axis).min() > 1e-3:
+                text = "the soundings lie on two sides of the equator, or of Greenwich"
+                return text, _near(degrees, axis > 0)
+    for axis in xy.T:
+        order = np.sort(axis)
+        steps = np.diff(order)
+        gap = float(steps.max())
+        if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
+            text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
+            return text, _near(degrees, axis > order[steps.argmax()])
+    return None
+
+
+def _near(degrees: np.ndarray | None, side: np.ndarray) -> list[Answer]:
+    """The answers which of two groups is right, the larger first. ``side``: one of them [N]."""
+    groups = sorted((side, ~side), key=np.count_nonzero, reverse=True)
+    middles = [np.median(degrees[g], axis=0).tolist() for g in groups if degrees is not None]
+    return [
+        Answer(f"if those at {middle[0]:.2f}, {middle[1]:.2f} are right", {"near": tuple(middle)})
+        for middle in middles
+    ]
 
 
 def _resolution(axis: np.ndarray) -> float:

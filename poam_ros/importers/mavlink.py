@@ -29,14 +29,16 @@ from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .candidates import DIFFERENT, EQUAL, UNKNOWN, Relation, at_times, compare
-from .logs import LAST, nothing_found
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
-from .questions import Answer, Unclear
-from .raw import RawSoundings, ReadOptions
+from .nmea import nothing_found
+from .options import Answer, ReadOptions, Unclear
+from .raw import RawSoundings
 from .track import GAP
 
 #: Positions, the better first.
 POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH")
+#: Latest plausible time, in s since 1970 (the year 2100).
+LAST = 4.1e9
 #: Two sonars' readings are of the same bottom within this time, in s.
 TOGETHER = 1.0
 #: Settings of the front end that mean nothing for a log whose depths are placed on a water level of

@@ -12,6 +12,8 @@ from .cells import NO_READING, UNITS
 
 #: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 FAR_TIMES, FAR_M = 20.0, 50_000.0
+#: Fewer places do not show which is far away.
+FEWEST = 20
 #: A percentage of confidence below this is no reading, as on a vehicle.
 UNSURE = 50.0
 #: The deepest value is the sonar's limit if it is repeated this often, and this many times the next
@@ -32,9 +34,12 @@ def impossible(
     }
 
 
-def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[str, np.ndarray]:
+def no_readings(
+    place: np.ndarray, height: np.ndarray, degrees: bool, near: tuple[float, float] | None = None
+) -> dict[str, np.ndarray]:
     """Which values instruments write without a reading, and which places cannot belong to this
-    survey: boolean [N] by reason. The arguments are attributes of ``RawSoundings``."""
+    survey: boolean [N] by reason. The first arguments are attributes of ``RawSoundings``; ``near``:
+    latitude and longitude that the survey is near to."""
     wrong: dict[str, np.ndarray] = {}
     kept = np.ones(len(height), dtype=bool)
 
@@ -64,12 +69,23 @@ def no_readings(place: np.ndarray, height: np.ndarray, degrees: bool) -> dict[st
     if degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
         elsewhere = np.hypot(*np.median(place, axis=0)) * (DEGREE_M if degrees else 1) > FAR_M
         refuse("null_position", nowhere & elsewhere)
-    if kept.sum() >= 20:
-        xy = rough_metres(place) if degrees else place
-        away = np.hypot(*(xy - np.median(xy[kept], axis=0)).T)
-        reach = np.quantile(away[kept], 0.9)
-        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
+    refuse("far_away", far_away(place, kept, degrees, near))
     return wrong
+
+
+def far_away(
+    place: np.ndarray, kept: np.ndarray, degrees: bool, near: tuple[float, float] | None
+) -> np.ndarray:
+    """Which places [N, 2] are many times farther away than most of ``kept`` [N], boolean [N]: from
+    their middle, or from ``near`` (latitude, longitude)."""
+    if kept.sum() < FEWEST:
+        return np.zeros(len(place), dtype=bool)
+    middle = np.median(place[kept], axis=0) if near is None or not degrees else near
+    places = np.vstack((place, middle))
+    xy = rough_metres(places) if degrees else places
+    away = np.hypot(*(xy[:-1] - xy[-1]).T)
+    reach = np.quantile(away[kept], 0.9 if near is None else 0.5)
+    return away > max(FAR_TIMES * reach, FAR_M)
 
 
 def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, str]:

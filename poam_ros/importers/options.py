@@ -1,12 +1,21 @@
-"""How files are read, as the user says."""
+"""How files are read, as the user says, and questions about what nothing says.
+
+An answer is printed only if the file becomes a map with it (``readers``), and names only columns
+that can be what it says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any, Protocol
 
 import numpy as np
+
+from ..core.errors import InputError, shown
+from .cells import UNITS
 
 
 class Levels(Protocol):
@@ -42,7 +51,8 @@ class ReadOptions:
         settings: of a recording's front end and topics, and of a mission, by name.
         labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
         times: read the times even if nothing here needs them.
-        near: latitude and longitude of the survey's other files; None: unknown.
+        near: latitude and longitude that the survey is near to, as the user or its first file says;
+            None: unknown.
         trusted: whether the user is sure of what columns and values mean, so that nothing is asked.
         keel: depth of the keel, which is added to depths that count from it, in m.
         min_confidence: of a table's readings, in the unit of its column; None: half of a
@@ -67,7 +77,65 @@ class ReadOptions:
     keel: float = 0.0
     min_confidence: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.units and self.units not in UNITS:
+            raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{self.units}'")
+
     @property
     def timed(self) -> bool:
         """Whether a sounding without a time is left out."""
         return bool(self.start or self.stop or self.times or self.levels or "time" in self.columns)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Fields of ``ReadOptions`` that decide; ``columns`` are added to those given."""
+
+    when: str
+    fields: Mapping[str, Any]
+
+    def applied(self, options: ReadOptions) -> ReadOptions:
+        """The options with this answer."""
+        columns = {**options.columns, **self.fields.get("columns", {})}
+        return replace(options, **{**self.fields, "columns": columns})
+
+
+class Unclear(InputError):
+    """A question, before its answers were tried.
+
+    Attributes:
+        text: without the answers.
+        answers: the likeliest first.
+        guess: whether the only answer that gives possible soundings is taken without asking.
+    """
+
+    def __init__(self, text: str, answers: Iterable[Answer] = (), guess: bool = False) -> None:
+        super().__init__(text)
+        self.text, self.answers, self.guess = text, tuple(answers), guess
+
+
+def as_words(options: ReadOptions) -> str:
+    """The words of a command line that say what a file means."""
+    columns = " ".join(quote(f"{meaning}={name}") for meaning, name in options.columns.items())
+    words = [f"--columns {columns}"] if columns else []
+    words += [f"--{name} {quote(value)}" for name in ("units", "crs")
+              if (value := getattr(options, name))]  # fmt: skip
+    words += ["--near {:.4f} {:.4f}".format(*options.near)] if options.near else []
+    return " ".join(words + ["--trust-columns"] * options.trusted)
+
+
+def read_mapping(words: Sequence[str]) -> dict[str, str]:
+    """Names by meaning from words such as ``x=EASTING`` or ``x=E,y=N,z=H``.
+
+    Raises:
+        InputError: a word is not such a pair.
+    """
+    parts = [part for word in words for part in re.split(r",(?=\w+=|$)", word) if part]
+    pairs = [part.partition("=") for part in parts]
+    for meaning, equals, name in pairs:
+        if not (meaning and equals and name):
+            raise InputError(
+                "--columns: expected MEANING=NAME, as in latitude=LAT longitude=LON depth=D, "
+                f"got '{shown(meaning + equals + name)}'"
+            )
+    return {meaning: name for meaning, _, name in pairs}

@@ -1,80 +1,42 @@
-"""Questions about a file: what its names or values leave open, and the options that answer.
-
-An answer is printed only if the file becomes a map with it (``readers``), and names only columns
-that can be what it says.
-"""
+"""Which columns of a table are the place and the depth, and the questions that are left open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from shlex import quote
-from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, shown
+from ..core.errors import shown
 from ..core.geodesy import is_in_feet, rough_metres
+from .candidates import KEEL, TRANSDUCER, Candidate, best_of
 from .cells import UNITS
-from .columns import KEEL, Columns, Names, as_option, counts_from
-from .options import ReadOptions
+from .columns import Columns, Names, counts_from
+from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
 FINE, WIDE = 4, 5.0
 #: Least value (s) of a column of Unix times: 1980.
 UNIX_TIME = 3.2e8
-#: Columns that may be the depth are named up to this number.
-NAMED = 3
-#: Two columns are the same where they differ by this (m, or share of the spread) at most; lengths
-#: and units by this share.
-SAME, SHARE = 0.06, 0.015
-DEEPEST = 12_000.0
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Fields of ``ReadOptions`` that decide; ``columns`` are added to those given."""
-
-    when: str
-    fields: Mapping[str, Any]
-
-    def applied(self, options: ReadOptions) -> ReadOptions:
-        """The options with this answer."""
-        columns = {**options.columns, **self.fields.get("columns", {})}
-        return replace(options, **{**self.fields, "columns": columns})
-
-
-class Unclear(InputError):
-    """A question, before its answers were tried: ``answers``, the likeliest first."""
-
-    def __init__(self, text: str, answers: Iterable[Answer] = ()) -> None:
-        super().__init__(text)
-        self.text, self.answers = text, tuple(answers)
-
-
-def as_words(options: ReadOptions) -> str:
-    """The words of a command line that say what a file means."""
-    words = [f"--columns {as_option(**options.columns)}"] if options.columns else []
-    words += [f"--{name} {quote(value)}" for name in ("units", "crs")
-              if (value := getattr(options, name))]  # fmt: skip
-    return " ".join(words + ["--trust-columns"] * options.trusted)
+#: Columns that may be the depth are named up to this number; none has larger values.
+NAMED, DEEPEST = 3, 12_000.0
+#: Two surveys are equally long within this share; a column with less than this share is none.
+SHARE, FILLED = 0.015, 0.2
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The first rows of a table.
+    """Rows of a table.
 
     Attributes:
         values: of each column, by name [N]; NaN where a cell is no number.
         decimals: largest number of decimals of each.
         times: columns of times and dates by meaning, as their values say.
-        near: latitude and longitude of the survey's other files; None: unknown.
     """
 
     values: Mapping[str, np.ndarray]
     decimals: Mapping[str, int]
     times: Mapping[str, str] = field(default_factory=dict)
-    near: tuple[float, float] | None = None
 
     def known(self, name: str) -> np.ndarray:
         """The numbers of a column, without those that are exactly 0."""
@@ -86,12 +48,11 @@ class Sample:
         """The columns of numbers that vary and neither are times nor count rows."""
         kept = []
         for name, values in self.values.items():
-            known = self.known(name)
-            steps = np.diff(values[np.isfinite(values)])
-            if name in self.times.values() or len(known) < 0.02 * len(values) or len(known) < 2:
+            known, steps = self.known(name), np.diff(values[np.isfinite(values)])
+            if name in self.times.values() or len(known) < max(2, 0.02 * len(values)):
                 continue
-            counts = len(steps) > 3 and (steps > 0).all() and np.ptp(steps) == 0
-            if np.ptp(known) > 0 and not (counts and float(steps[0]).is_integer()):
+            counts = len(steps) > 3 and steps[0] >= 1 and np.ptp(steps) == 0 == steps[0] % 1
+            if np.ptp(known) > 0 and not counts:
                 kept.append(name)
         return kept
 
@@ -107,9 +68,9 @@ class Sample:
 def is_time(values: np.ndarray) -> bool:
     """Whether values [N] are Unix times."""
     known = values[np.isfinite(values)]
-    return len(known) > 0.9 * len(values) > 0 and known.min() > UNIX_TIME and (
-        np.diff(known) >= 0
-    ).mean() > 0.9  # fmt: skip
+    if len(known) <= 0.9 * len(values) or known.min() <= UNIX_TIME:
+        return False
+    return bool((np.diff(known) >= 0).mean() > 0.9)
 
 
 def chosen(names: Names, sample: Sample, where: str) -> Columns:
@@ -118,34 +79,32 @@ def chosen(names: Names, sample: Sample, where: str) -> Columns:
     Raises:
         Unclear: names and values leave open which are the place, or the depth.
     """
-    places, heights = names.places, names.heights
-    if not places or not heights:
+    if not names.places or not names.heights:
         raise _missing(names, sample, where)
-    place, of_place = _one_place(places, sample, where)
-    height, of_height = _one_height(names, heights, sample, where)
+    place, of_place = _one_place(names.places, sample, where)
+    height, of_height = _one_height(names, sample, where)
     return replace(names.columns(place, height), note=of_place + of_height)
 
 
 def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     """The question which columns are the place, and which is the depth."""
     known = {name for found in names.found.values() for name in found}
-    free = [name for name in sample.numbers if name not in known or not names.given]
     pairs = [{}] if names.places else _pairs(sample)
     taken = {name for pair in pairs for name in pair.values()} | {
         name for meaning in ("latitude", "longitude", "x", "y", "time", "confidence")
         for name in names.found[meaning]
-    }  # fmt: skip
-    depths = [name for name in free if name not in taken
+    } | (known if names.given else set())  # fmt: skip
+    depths = [name for name in sample.numbers if name not in taken
               and np.abs(sample.known(name)).max() < DEEPEST]  # fmt: skip
-    heights = [{}] if names.heights else [
-        {("depth" if (sample.known(name) > 0).mean() > 0.5 else "z"): name}
-        for name in sorted(depths, key=lambda name: sample.decimals[name] == 0)[:NAMED]
-    ]  # fmt: skip
-    asked = []
+    asked, heights = [], [dict[str, str]()]
     if not names.places:
         asked.append("which columns are latitude and longitude, or x and y?")
     if not names.heights:
         asked.append("which column is the depth? candidates: " + (", ".join(depths) or "none"))
+        heights = [
+            {("depth" if (sample.known(name) > 0).mean() > 0.5 else "z"): name}
+            for name in sorted(depths, key=lambda name: sample.decimals[name] == 0)[:NAMED]
+        ]
     answers = [
         Answer(
             "if " + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items()),
@@ -154,52 +113,28 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
         for height in heights
         for pair in pairs
     ]
-    header = shown(",".join(names.header), 120)
     return Unclear(
-        f"{where}: expected columns latitude, longitude, depth or x, y, z, got {header}: "
-        f"{' '.join(asked)}", answers,
+        f"{where}: expected columns latitude, longitude, depth or x, y, z, got "
+        f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers, guess=names.plain,
     )  # fmt: skip
 
 
 def _pairs(sample: Sample) -> list[dict[str, str]]:
-    """Pairs of columns that may be the place."""
+    """Pairs of columns that may be the place: the first two that look like degrees, in either
+    order, or else the first two of numbers, in metres."""
     fine = sample.fine()
     if len(fine) >= 2:
-        first, second = fine[:2]
-        both = [
+        return [
             {"latitude": a, "longitude": b}
-            for a, b in ((first, second), (second, first))
+            for a, b in (fine[:2], fine[1::-1])
             if np.abs(sample.known(a)).max() <= 90
         ]
-        if sample.near is not None:
-            close = [pair for pair in both if all(
-                abs(np.median(sample.known(name)) - at) < 1
-                for name, at in zip(pair.values(), sample.near, strict=True)
-            )]  # fmt: skip
-            both = close if len(close) == 1 else both
-        return both
     flat = [name for name in sample.numbers if name not in fine]
     if len(flat) == len(sample.values) == 3 or (
         len(flat) >= 2 and min(np.ptp(sample.known(name)) for name in flat[:2]) > 10
     ):
         return [{"x": flat[0], "y": flat[1]}]
     return []
-
-
-def guessed(sample: Sample) -> dict[str, str]:
-    """The columns of a table without a header, if there is one way to understand them: x, y, z in
-    metres, or degrees of which one is beyond 90, or lie where other files do, and one depth."""
-    pairs = _pairs(sample)
-    if len(pairs) != 1:
-        return dict(sample.times)
-    rest = [
-        name for name in sample.numbers
-        if name not in pairs[0].values() and (sample.decimals[name] > 0 or "x" in pairs[0])
-    ]  # fmt: skip
-    if len(rest) != 1 or ("x" in pairs[0] and len(sample.values) != 3):
-        return dict(sample.times)
-    above = (sample.known(rest[0]) > 0).mean() > 0.5
-    return {**sample.times, **pairs[0], "depth" if above else "z": rest[0]}
 
 
 def _one_place(
@@ -212,8 +147,8 @@ def _one_place(
     flat, round_ = (np.column_stack([sample.values[n] for n in p[:2]]) for p in (x_y, degrees))
     both = np.isfinite(flat).all(1) & np.isfinite(round_).all(1) & (round_ != 0).any(1)
     if both.sum() < 3 or (np.abs(round_[both]) > (90, 360)).any():
-        return (degrees if np.isfinite(round_).all(1).sum() > np.isfinite(flat).all(1).sum()
-                else x_y), ""  # fmt: skip
+        more = np.isfinite(round_).all(1).sum() > np.isfinite(flat).all(1).sum()
+        return degrees if more else x_y, ""
     sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], rough_metres(round_[both]))]
     if not sides[1] or abs(sides[0] / sides[1] - 1) < SHARE:
         return x_y, ""
@@ -231,61 +166,27 @@ def _one_place(
     )  # fmt: skip
 
 
-def _one_height(
-    names: Names, heights: Sequence[tuple[str, bool]], sample: Sample, where: str
-) -> tuple[tuple[str, bool], str]:
+def _one_height(names: Names, sample: Sample, where: str) -> tuple[tuple[str, bool], str]:
     """The column of depths or elevations, and what was chosen, as text."""
-    filled = [h for h in heights if len(sample.known(h[0])) > 0.2 * len(sample.values[h[0]])]
-    best, notes = (filled or list(heights))[0], ""
-    for other in filled[1:]:
-        best, note = _compared(names, best, other, sample, where)
-        notes += note
-    if (rank := counts_from(best[0])) > 1 and best[1]:
+    counts = {name: len(sample.known(name)) for name, _ in names.heights}
+    every = []
+    for name, down in names.heights:
+        if counts[name] > FILLED * max(counts.values()):
+            unit, values = names.units.get(name, ""), sample.values[name]
+            depth = UNITS[unit or "m"] * (np.abs(values) if down else -values)
+            origin = counts_from(name) if down else TRANSDUCER
+            chosen = {"depth" if down else "z": name}
+            every.append(Candidate(name, depth, origin, unit, chosen, datum=not down))
+    name, down, notes = *names.heights[0], ""
+    if every:
+        best, notes = best_of(where, every)
+        name, down = best.name, not best.datum
+    if down and (rank := counts_from(name)) >= TRANSDUCER:
         notes += (
             f" below the {'keel; --keel' if rank == KEEL else 'transducer; --draught'} adds its"
+            " depth"
         )
-        notes += " depth"
-    return best, notes
-
-
-def _compared(
-    names: Names, one: tuple[str, bool], other: tuple[str, bool], sample: Sample, where: str
-) -> tuple[tuple[str, bool], str]:
-    """Which of two columns of one quantity is read, and why, as text.
-
-    Raises:
-        Unclear: their values differ by nothing that is known.
-    """
-    raw = [np.abs(sample.values[n]) if down else -sample.values[n] for n, down in (one, other)]
-    said = [names.units.get(name, "") for name, _ in (one, other)]
-    a, b = (values * UNITS[unit or "m"] for values, unit in zip(raw, said, strict=True))
-    both = np.isfinite(a) & np.isfinite(b)
-    a, b = a[both], b[both]
-    spread = max(SAME, SHARE * float(np.ptp(a))) if len(a) else np.inf
-    if len(a) < 3 or np.abs(a - b).max() <= spread:
-        return one, ""
-    ratio = np.median(a / np.where(b == 0, np.nan, b)) if (b != 0).any() else np.nan
-    if np.abs(a - ratio * b).max() <= max(spread, SHARE * np.abs(a).max()) and ratio > 0:
-        both_ways = ((one, other, said, 1 / ratio), (other, one, said[::-1], ratio))
-        for this, that, (its, others), factor in both_ways:
-            unit = [u for u, size in UNITS.items() if u != "m" and abs(factor / size - 1) < SHARE]
-            if unit and others and not its:
-                return that, f"; {this[0]} is the same in {unit[0]}"
-    off = float(np.median(a - b))
-    if np.abs(a - b - off).max() <= spread:
-        if one[1] != other[1]:  # the elevation of the water
-            depth, z = (one, other) if one[1] else (other, one)
-            return depth, f"; {z[0]} is the same above a datum"
-        ranks = [counts_from(name) for name, _ in (one, other)]
-        if ranks[0] != ranks[1] and (off > 0) == (ranks[0] < ranks[1]):
-            first, second = (one, other) if off > 0 else (other, one)
-            return first, f"; {second[0]} is {abs(off):.2g} m less throughout"
-    raise Unclear(
-        f"{where}: columns {one[0]} and {other[0]} may both be the depth, and differ (by "
-        f"{off:.2g} m in the median)",
-        [Answer(f"if it is {name}", {"columns": {"depth" if down else "z": name}})
-         for name, down in (one, other)],
-    )  # fmt: skip
+    return (name, down), notes
 
 
 def check_unit(where: str, crs: str, column: str, unit: str) -> bool:

@@ -27,8 +27,7 @@ from .frozen import FROZEN, frozen
 from .jumps import POSITION_JUMP, impossible_positions, seconds_of
 from .look import FEWEST, look
 from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
-from .options import ReadOptions
-from .questions import Unclear
+from .options import ReadOptions, Unclear
 from .repeats import without_repeats
 
 
@@ -47,7 +46,6 @@ class RawSoundings:
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
             counts from; 0 where one is unknown, None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
-        group: index of each one's group [N], where ``names`` has their names.
         labels: values of further columns, by the column.
         understood: columns or messages, units and times, as text.
         layout: of the file, in some words.
@@ -66,8 +64,6 @@ class RawSoundings:
     crs: str = ""
     stamp_ns: np.ndarray | None = None
     row: np.ndarray | None = None
-    group: np.ndarray | None = None
-    names: tuple[str, ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
     understood: str = ""
     layout: str = ""
@@ -82,11 +78,11 @@ class RawSoundings:
         if self.row is None:
             object.__setattr__(self, "row", np.arange(count))
         labels = (column.code for column in self.labels.values())
-        every = (self.stamp_ns, self.row, self.group, *labels)
+        every = (self.stamp_ns, self.row, *labels)
         rows = [each for each in every if each is not None]
         if self.place.shape != (count, 2) or {len(each) for each in rows} - {count}:
             raise InputError(
-                f"soundings: expected places [N, 2], and heights, times, rows and groups [N], got "
+                f"soundings: expected places [N, 2], and heights, times and rows [N], got "
                 f"{[each.shape for each in (self.place, self.height, *rows)]}"
             )
         if self.unit not in UNITS:
@@ -96,7 +92,7 @@ class RawSoundings:
         return len(self.height)
 
     def __getitem__(self, index: np.ndarray) -> RawSoundings:
-        names = ("place", "height", "stamp_ns", "row", "group")
+        names = ("place", "height", "stamp_ns", "row")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         labels = {name: column.at(index) for name, column in self.labels.items()}
         return replace(self, **{name: value[index] for name, value in known.items()}, labels=labels)
@@ -145,6 +141,17 @@ class RawSoundings:
             crs="degrees" if self.degrees else options.crs or self.crs, units=options.units,
         )  # fmt: skip
 
+    def _check_near(self, path: Path, options: ReadOptions) -> None:
+        code = "" if self.degrees else options.crs or self.crs
+        if options.near and (self.degrees or code):
+            middle = np.median(_degrees(self.place, code), axis=0)
+            both = rough_metres(np.array((options.near, middle)))
+            if (away := float(np.hypot(*np.diff(both, axis=0)[0]))) > FAR_TIMES * FAR_M:
+                raise InputError(
+                    f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
+                    f"(--near, or the first file), got one {away / 1000:.0f} km away"
+                )
+
     def checked(self, path: Path, options: ReadOptions) -> Checked:
         """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
 
@@ -152,7 +159,7 @@ class RawSoundings:
             Unclear: they cannot be the soundings of one survey.
             InputError: none is left, or --water-level or --by asks for what the file has not.
         """
-        if options.by not in (None, LINE) and not self.names:
+        if options.by not in (None, LINE, *self.labels):
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
         if options.crs and self.degrees:
             raise InputError(
@@ -160,7 +167,7 @@ class RawSoundings:
             )
         kept = self.without(impossible(self.place, self.height, self.degrees, self.unit))
         if len(kept):
-            kept = kept.without(no_readings(kept.place, kept.height, kept.degrees))
+            kept = kept.without(no_readings(kept.place, kept.height, kept.degrees, options.near))
         kept = kept.without({POSITION_JUMP: kept.jumps(str(path), options.crs)})
         if not len(kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
@@ -171,6 +178,7 @@ class RawSoundings:
             raise InputError(
                 f"{path}: --draught: applies to depths only, got elevations ({kept.understood})"
             )
+        kept._check_near(path, options)
         kept = kept.without({FROZEN: frozen(str(path), kept.metres(options.crs), kept.height)})
         if not options.trusted:
             kept.looked_at(str(path), options)
@@ -221,8 +229,8 @@ def place(checked: Mapping[Path, Checked], options: ReadOptions) -> Soundings:
     for part in left_out:
         pings = pings.more(part.reason, part.stamp_ns, part.xyz)
     group, names = Labels(row, ())
-    if all(raw.names for raw in raws):
-        group, names = _joined([(raw.group, raw.names) for raw in raws])
+    if all(options.by in raw.labels for raw in raws):
+        group, names = _joined([raw.labels[str(options.by)] for raw in raws])
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
     described = [
         {**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws
@@ -276,7 +284,6 @@ def _in_metres(
                 f"--crs: expected eastings and northings in {code}, got places such as "
                 f"{raw.place[0].tolist()}"
             )
-    _near(dict(zip(files, degrees, strict=True)))
     projection = LocalProjection.about(*np.concatenate(degrees).T)
     return [projection.metres(*each.T) for each in degrees], projection
 
@@ -307,8 +314,8 @@ def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:
     return np.concatenate(rows), begins[:-1]
 
 
-def _joined(parts: Sequence[tuple[np.ndarray | None, tuple[str, ...]]]) -> Labels:
-    """Groups of the same name in several files are one."""
+def _joined(parts: Sequence[Labels]) -> Labels:
+    """Values of the same text in several files are one."""
     names = tuple(sorted({name for _, own in parts for name in own}))
     rank = {name: i for i, name in enumerate(names)}
     codes = [np.array([rank[name] for name in own], dtype=np.int64)[code] for code, own in parts]
@@ -324,22 +331,6 @@ def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
         ])
         for name in columns
     }  # fmt: skip
-
-
-def _near(degrees: Mapping[Path, np.ndarray]) -> None:
-    """Refuse files whose surveys lie far from each other.
-
-    Raises:
-        InputError: two lie farther apart than any survey is long.
-    """
-    (first, places), *others = degrees.items()
-    begin = np.median(places, axis=0)
-    for path, these in others:
-        both = rough_metres(np.array((begin, np.median(these, axis=0))))
-        if (apart := float(np.hypot(*np.diff(both, axis=0)[0]))) > FAR_TIMES * FAR_M:
-            raise InputError(
-                f"{path}: expected the same water as {first}, got one {apart / 1000:.0f} km away"
-            )
 
 
 def _degrees(place: np.ndarray, crs: str) -> np.ndarray:

@@ -23,8 +23,8 @@ from .journals import read_journal
 from .mavlink import read_mavlink
 from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
-from .questions import Unclear, as_words
-from .raw import Checked, RawSoundings, ReadOptions, place
+from .options import ReadOptions, Unclear, as_words
+from .raw import Checked, RawSoundings, place
 from .signalk import is_signalk, read_signalk
 from .tables import read_table
 
@@ -105,7 +105,7 @@ READERS: Table[ReaderEntry] = Table(
         "signalk": ReaderEntry(
             read_signalk, "deltas of Signal K, values of InfluxDB", is_signalk, ("columns",)
         ),
-        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("units", "columns")),
+        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("columns",)),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),
     },
     made=partial(ReaderEntry, heeds=OPTIONS),  # a function alone does not say which it heeds
@@ -172,9 +172,8 @@ def read_soundings(
         name = find_reader(path, reader)
         if path in found:
             raise InputError(f"{path}: this file was given twice")
-        degrees = [raw.place for raw, _ in found.values() if raw.degrees]
-        if degrees:
-            latitude, longitude = np.median(degrees[0], axis=0).tolist()
+        if found and options.near is None and (first := found[paths[0]][0]).degrees:
+            latitude, longitude = np.median(first.place, axis=0).tolist()
             options = replace(options, near=(latitude, longitude))
         soundings = _understood(path, options, name)
         if isinstance(soundings, Soundings):
@@ -196,6 +195,8 @@ def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundi
             for answer in asked.answers
             if (found := _working(path, answer.applied(options), name)) is not None
         }
+        if asked.guess and len(tried) == 1:
+            return _checked(path, next(iter(tried.values())), name)
         answers = {when: as_words(found) for when, found in tried.items()}
         raise Question(asked.text, answers) from None
 

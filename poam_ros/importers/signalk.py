@@ -1,30 +1,28 @@
-"""Logs of Signal K: its deltas, a line of JSON each, and what InfluxDB exports as CSV."""
+"""Logs with a row per value, as tables: deltas of Signal K, a line of JSON each, and the CSV of
+InfluxDB."""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..core.clock import SECOND
 from ..core.errors import InputError
 from ..core.reading import LONGEST_LINE, MemoryMeter
-from .gpx import stamp_of
-from .logs import ROW_BYTES, nothing_found, placed
-from .raw import RawSoundings, ReadOptions
-from .receivers import Fix, NmeaLog
+from .columns import Names
+from .dialect import Dialect
+from .options import ReadOptions
+from .raw import RawSoundings
+from .tables import soundings_of
 
-#: The kinds of depths that Signal K has, in m, and that of other programs.
-DEPTHS = ("belowSurface", "belowTransducer", "belowKeel", "depth")
-POSITION = "position"
-PLACES = {"lat": "lat", "latitude": "lat", "lon": "lon", "lng": "lon", "longitude": "lon"}
+#: Bytes of memory that a value takes.
+VALUE_BYTES = 300
 
-#: Source, path, time (s since 1970) and value.
-Value = tuple[str, str, float, Any]
+#: Source, name, time and value.
+Value = tuple[str, str, str, Any]
 
 
 def is_signalk(path: Path, head: bytes) -> bool:
@@ -34,73 +32,69 @@ def is_signalk(path: Path, head: bytes) -> bool:
 
 
 def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
-    """Depths (m) at positions that are interpolated to their times.
+    """Depths at positions of the source that has the most, interpolated to their times.
 
     Raises:
         InputError: the file cannot be read, has no positions or no depths, or sources contradict
             each other.
     """
-    log, memory = NmeaLog(), MemoryMeter(f"{path}: its content")
-    apart: dict[tuple[str, float], dict[str, float]] = defaultdict(dict)
+    refused, heard = Counter[str](), Counter[str]()
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             begin = file.read(4000)
             file.seek(0)
             read = _deltas if begin.lstrip(" \r\n[").startswith("{") else _rows
-            for source, name, seconds, value in read(file, log):
-                kind = name.rpartition(".")[2]
-                if kind in PLACES or kind in DEPTHS or kind == POSITION or not log.heard[name]:
-                    memory.add(ROW_BYTES)
-                log.heard[name] += 1
-                if kind in PLACES:
-                    apart[source, seconds][PLACES[kind]] = _number(value)
-                elif kind == POSITION and isinstance(value, dict):
-                    apart[source, seconds] = {PLACES[k]: _number(value[k]) for k in value
-                                              if k in PLACES}  # fmt: skip
-                elif kind in DEPTHS:
-                    _take(log, (source, kind), seconds, _number(value))
+            header, rows = _pivoted(path, read(file, refused), heard, refused)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    for (source, seconds), place in apart.items():
-        latitude, longitude = place.get("lat", math.nan), place.get("lon", math.nan)
-        if abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude, longitude) != (0.0, 0.0):
-            fix = Fix(seconds, seconds, latitude, longitude)
-            log.fixes.setdefault((source, POSITION), []).append(fix)
-    if not log.fixes or not log.depths:
-        every = ("positions", (POSITION,), log.fixes), ("depths", DEPTHS, log.depths)
-        missing = {what: kinds for what, kinds, found in every if not found}
-        raise nothing_found(path, missing, log.heard, log.refused)
-    return placed(path, log, options)
+    there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
+    layout = Dialect("", None, False, 0, header, True, kind=f"a row per value: {there or 'none'}")
+    return soundings_of(path, options, layout, lambda: iter(rows), refused=refused)
 
 
-def _take(log: NmeaLog, key: tuple[str, str], seconds: float, depth: float) -> None:
-    if depth > 0:
-        log.depths.setdefault(key, []).append((seconds, depth, 0.0))
-    else:
-        log.torn.setdefault(key, []).append((seconds, "no_reading"))
+def _pivoted(
+    path: Path, values: Iterable[Value], heard: Counter[str], refused: Counter[str]
+) -> tuple[tuple[str, ...], list[list[str]]]:
+    """A row for each time, with a column for each name and source of places and depths."""
+    memory, table = MemoryMeter(f"{path}: its content"), dict[str, dict[tuple[str, str], str]]()
+    sources: dict[str, Counter[str]] = {}
+    for source, name, time, value in values:
+        parts = {name: value}
+        if isinstance(value, dict):  # a position
+            parts = {f"{name}.{part}": each for part, each in value.items()}
+        for full, each in parts.items():
+            heard[full] += 1
+            found = Names.of((full,), {}, "").found
+            if not any(found[meaning] for meaning in ("latitude", "longitude", "depth")):
+                continue
+            memory.add(VALUE_BYTES)
+            sources.setdefault(full, Counter())[source] += 1
+            table.setdefault(time, {})[full, source] = "" if each is None else str(each)
+    columns = dict[tuple[str, str], str]()
+    for name, every in sources.items():
+        (most, _), *others = every.most_common()
+        columns[name, most] = name
+        if Names.of((name,), {}, "").found["depth"]:
+            columns |= {(name, source): f"{name} ({source})" for source, _ in others}
+        else:
+            refused["other_receiver"] += sum(count for _, count in others)
+    rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(table.items())]
+    return ("time", *columns.values()), rows
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def _deltas(file: TextIO, log: NmeaLog) -> Iterator[Value]:
+def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
     """The values of deltas, a line each."""
     while line := file.readline(LONGEST_LINE):
         try:
             for update in json.loads(line.strip(" \r\n,[]"))["updates"]:
-                seconds = stamp_of(update["timestamp"]) / SECOND
                 source = str(update.get("$source") or update.get("source", {}).get("label", ""))
                 for each in update.get("values", ()):
-                    yield source, str(each["path"]), seconds, each["value"]
+                    yield source, str(each["path"]), str(update["timestamp"]), each["value"]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            log.refused["bad_message"] += bool(line.strip(" \r\n,[]"))
+            refused["bad_message"] += bool(line.strip(" \r\n,[]"))
 
 
-def _rows(file: TextIO, log: NmeaLog) -> Iterator[Value]:
+def _rows(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
     """The values of InfluxDB's table: a row each, with the name of a field; headers anywhere."""
     header: list[str] = []
     for row in csv.reader(file):
@@ -110,17 +104,15 @@ def _rows(file: TextIO, log: NmeaLog) -> Iterator[Value]:
             header = row
             continue
         if len(row) != len(header):
-            log.refused["bad_message"] += 1
+            refused["bad_message"] += 1
             continue
         cells = dict(zip(header, row, strict=True))
-        name, field = cells.get("_measurement", ""), cells.get("_field", "value")
-        value: Any = cells["_value"]
+        name, field, value = cells.get("_measurement", ""), cells.get("_field", ""), cells["_value"]
         if value.startswith("{"):
             try:
                 value, field = json.loads(value), "value"
             except ValueError:
-                log.refused["bad_message"] += 1
+                refused["bad_message"] += 1
                 continue
-        full = name if field == "value" else f"{name}.{field}"
-        seconds = stamp_of(cells["_time"]) / SECOND
-        yield cells.get("source", cells.get("$source", "")), full, seconds, value
+        full = name if field in ("", "value") else f"{name}.{field}"
+        yield cells.get("source", cells.get("$source", "")), full, cells["_time"], value

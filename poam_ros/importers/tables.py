@@ -18,21 +18,23 @@ from ..core.reading import MemoryMeter
 from ..mapping.soundings import LINE, Labels
 from .altitudes import with_altitudes
 from .angles import Angles
+from .candidates import KEEL
 from .cells import DAY_S, UNITS, Times, angle, is_clock, is_date, is_nothing, number
-from .columns import KEEL, Columns, Names, counts_from, unit_in_column
+from .columns import Columns, Names, counts_from, unit_in_column
 from .dialect import Dialect, sniff
-from .look import FEWEST
-from .no_readings import impossible, uncertain
-from .options import ReadOptions
-from .questions import Answer, Sample, Unclear, check_unit, chosen, guessed, is_time
+from .look import FEWEST, one_group
+from .no_readings import far_away, impossible, uncertain
+from .options import Answer, ReadOptions, Unclear
+from .questions import Sample, check_unit, chosen, is_time
 from .raw import RawSoundings
 from .track import Track, no_position, over_midnight, spread
 
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000
 ROW_BYTES = 96  # of memory that a row of numbers takes
-#: Rows from which the meaning of columns is understood.
-SAMPLE = 2000
+#: Rows from which the meaning of columns is understood, and of those the rows that follow each
+#: other in the rest of a file.
+SAMPLE, BLOCK = 2000, 50
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
 UNTIMED = 0.2
 #: Eastings and northings of most systems are more than this (m).
@@ -40,50 +42,45 @@ EASTING = 1000.0
 #: Time (s) between tracks that follow each other in a file.
 NEW_TRACK = 1e4
 
+Cells = Callable[[], Iterator[list[str]]]
+
 
 @dataclass
 class _Rows:
-    """Rows read so far."""
+    """Rows read so far. ``labels``: the columns whose texts are kept, by name; ``places`` and
+    ``times``: those of numbers and of times; ``scale``: of x and y, to the metres (or the feet) of
+    their coordinate system."""
 
     columns: Columns
-    dialect: Dialect
-    by: int | None
+    comma: bool
     labels: dict[str, int]
     places: tuple[int, ...]
     times: tuple[int, ...]
     clock: Times
     angles: Angles
-    codes: dict[str, int] = field(default_factory=dict)
+    memory: MemoryMeter
+    scale: float = 1.0
+    first: str = ""  # row, as text
     values: dict[str, dict[str, int]] = field(default_factory=dict)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-    memory: MemoryMeter = field(default_factory=MemoryMeter)
-    first: str = ""  # row, as text
-    scale: float = 1.0  # of x and y, to the metres (or the feet) of their coordinate system
 
     def add(self, chunk: list[list[str]]) -> None:
         """Parse rows. What is no number, or no time, is NaN, or 0; a missing cell is empty."""
         self.memory.add(ROW_BYTES * len(chunk))
-        numbers = [[_cell(row, i) for i in self.places] for row in chunk]
-        values = self._numbers(numbers)
+        values = self._numbers([[_cell(row, i) for i in self.places] for row in chunk])
         if self.columns.degrees:
             values[:, :2] = self.angles.degrees(values[:, :2], chunk)
         else:
             values[:, :2] *= self.scale
-        groups = np.zeros(len(chunk), dtype=np.int64)
-        if self.by is not None:
-            groups = self._coded(chunk, self.by, self.codes)
-        labels = [
-            self._coded(chunk, at, self.values.setdefault(name, {}))
-            for name, at in self.labels.items()
-        ]
-        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
+        labels = [self._coded(chunk, name, at) for name, at in self.labels.items()]
+        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.zeros(len(chunk), dtype=bool)
         if self.times:
-            texts = (" ".join(_cell(row, i) for i in self.times) for row in chunk)
-            stamps, timed = self.clock.stamps(texts)
-        self.parts.append((values[:, :2], values[:, 2:], groups, stamps, timed, *labels))
+            stamps, timed = self.clock.stamps(_joined(chunk, self.times))
+        self.parts.append((values[:, :2], values[:, 2:], stamps, timed, *labels))
 
-    def _coded(self, rows: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
-        """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
+    def _coded(self, rows: list[list[str]], name: str, at: int) -> np.ndarray:
+        """The index of each row's text in column ``at`` among its distinct texts, which grow."""
+        codes = self.values.setdefault(name, {})
         before = len(codes)
         index = [codes.setdefault(_cell(row, at).strip(), len(codes)) for row in rows]
         self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
@@ -92,8 +89,7 @@ class _Rows:
     def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
         """Values of cells [N, places]; NaN if a cell is no number, or no angle in a column of
         angles."""
-        comma = self.dialect.comma
-        if not comma:
+        if not self.comma:
             try:
                 return np.array(cells, dtype=float).reshape(len(cells), len(self.places))
             except ValueError:
@@ -101,14 +97,14 @@ class _Rows:
         of_place = angle if self.columns.degrees else number
         units = self.columns.units
         rows = [
-            [of_place(a, comma), of_place(b, comma),
-             *(number(h, comma, unit) for h, unit in zip(heights, units, strict=True))]
+            [of_place(a, self.comma), of_place(b, self.comma),
+             *(number(h, self.comma, unit) for h, unit in zip(heights, units, strict=True))]
             for a, b, *heights in cells
         ]  # fmt: skip
         return np.array(rows).reshape(len(cells), len(self.places))
 
     def joined(self) -> tuple[np.ndarray, ...]:
-        """Place, heights, group, stamp, whether there is one, and labels of all rows so far."""
+        """Place, heights, stamp, whether there is one, and labels of all rows so far."""
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
@@ -130,8 +126,8 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def soundings_of(
-    path: Path, options: ReadOptions, dialect: Dialect, cells: Callable[[], Iterator[list[str]]],
-    crs: str = "",
+    path: Path, options: ReadOptions, dialect: Dialect, cells: Cells, crs: str = "",
+    refused: Counter[str] | None = None,
 ) -> RawSoundings:  # fmt: skip
     """Soundings from the rows of a table.
 
@@ -141,6 +137,7 @@ def soundings_of(
         dialect: of the table, with its header.
         cells: gives its rows from the first, as texts.
         crs: of x and y, as the file says it; empty: unknown.
+        refused: what is left out already, by reason.
 
     Raises:
         Unclear: names or values leave open what columns mean.
@@ -148,11 +145,10 @@ def soundings_of(
     """
     rows = _read(path, options, dialect, cells, options.crs or crs)
     columns = rows.columns
-    place, heights, group, stamp_ns, timed, *codes = rows.joined()
-    timed &= bool(rows.times)
+    place, heights, stamp_ns, timed, *codes = rows.joined()
     if timed.any() and stamp_ns.max() <= DAY_S * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
-    height, wrong = heights[:, 0], {"no_time": ~timed & (options.timed and bool(rows.times))}
+    height, row, wrong = heights[:, 0], np.arange(len(place)), dict[str, np.ndarray]()
     unplaced = no_position(place, columns.degrees)
     lost = unplaced & np.isfinite(height)
     fixed = bool(
@@ -160,43 +156,65 @@ def soundings_of(
         and (lost.any() if timed.any() else lost.sum() > max(UNTIMED * len(lost), FEWEST))
     )
     if fixed:
-        place, refused = _placed(path, place, unplaced, stamp_ns, timed, columns)
-        wrong |= {reason: these & np.isfinite(height) for reason, these in refused.items()}
+        unplaced |= far_away(place, ~unplaced, columns.degrees, options.near)
+        if columns.degrees and not options.trusted:
+            one_group(str(path), place[~unplaced])
+        place, outside = _placed(path, place, unplaced, stamp_ns, timed, columns)
+        # Rows of a position alone are no soundings.
+        row = np.flatnonzero(np.isfinite(height))
+        place, heights, height, stamp_ns, timed = (
+            each[row] for each in (place, heights, height, stamp_ns, timed)
+        )
+        wrong = {name: every[row] for name, every in outside.items()}
+        codes = [code[row] for code in codes]
+    wrong["no_time"] = ~timed & (options.timed and bool(rows.times))
     wrong |= impossible(place, height, columns.degrees, columns.unit)
     elsewhere = wrong["impossible_place"]
     flat = bool(elsewhere.any() and (np.abs(place[elsewhere]) > EASTING).all())
     place[elsewhere] = height[elsewhere] = np.nan
     if columns.confidence:
-        sure = heights[:, -1]
-        wrong["low_confidence"], note = uncertain(sure, options.min_confidence)
+        wrong["low_confidence"], note = uncertain(heights[:, -1], options.min_confidence)
         columns = replace(columns, note=columns.note + note.format(columns.confidence))
     good = ~np.any(list(wrong.values()), axis=0)
     if columns.altitude and good.any():
         columns, height[good], lost = with_altitudes(
             columns, place[good], height[good], heights[good, 1], str(path), options.sound_scale
         )
-        for reason, these in lost.items():
-            wrong[reason] = np.zeros(len(good), dtype=bool)
-            wrong[reason][good] = these
+        wrong["no_reading"] = np.zeros(len(good), dtype=bool)
+        wrong["no_reading"][good] = lost
     if columns.down and good.any() and (height[good] < 0).mean() > 0.95:
         height = -height
         columns = replace(columns, note=f"{columns.note}, with a minus sign")
-    if columns.down and counts_from(columns.height) == KEEL:
-        height = height + options.keel / UNITS[columns.unit]
+    if columns.down:
+        height = height + _keel(path, columns, options) / UNITS[columns.unit]
     labels = {
         name: Labels(code, tuple(rows.values[name]))
         for name, code in zip(rows.labels, codes, strict=True)
     }
     found = RawSoundings(
-        place, height, columns.degrees, columns.down, columns.unit,
-        stamp_ns=stamp_ns if timed.any() else None, group=group if rows.codes else None,
-        names=tuple(rows.codes), labels=labels, columns=columns.meanings,
-        understood=columns.description + rows.angles.description, fixed=fixed,
-        crs=crs, layout=dialect.description, source={"columns": asdict(columns)},
+        place, height, columns.degrees, columns.down, columns.unit, crs,
+        stamp_ns if timed.any() else None, row, labels, columns=columns.meanings, fixed=fixed,
+        understood=columns.description + rows.angles.description, refused=refused or Counter(),
+        layout=dialect.description, source={"columns": asdict(columns)},
     ).without(wrong)  # fmt: skip
     if not good.any():
         raise _nothing(path, rows, found.refused, flat)
     return found
+
+
+def _keel(path: Path, columns: Columns, options: ReadOptions) -> float:
+    """The depth of the keel if depths count from it, in m.
+
+    Raises:
+        InputError: --keel or --draught is given, and does not apply.
+    """
+    below_keel = counts_from(columns.height) == KEEL
+    for option, value, right in (
+        ("keel", options.keel, below_keel), ("draught", options.draught, not below_keel),
+    ):  # fmt: skip
+        if value and not right:
+            raise InputError(f"{path}: --{option}: does not apply to depths of {columns.height}")
+    return options.keel
 
 
 def _placed(
@@ -204,13 +222,19 @@ def _placed(
     columns: Columns,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # fmt: skip
     """Places of all rows [N, 2], those without a position between the positions around them; and
-    which of these are refused, by reason."""
+    which of these are refused, by reason. Rows without a time get one: in ``stamp_ns``, ``timed``.
+    """
     at, seconds = np.arange(len(place), dtype=float), np.full(len(place), np.nan)
     if timed.any():
+        times = spread(stamp_ns[timed] / SECOND)
         # Where times go back, as where a second day follows, the track begins anew.
-        at = spread(np.interp(at, at[timed], stamp_ns[timed] / SECOND))
-        back = np.minimum(np.diff(at, prepend=at[0]), 0)
-        at = seconds = at + np.cumsum(np.where(back < -1, NEW_TRACK, 0) - back)
+        back = np.minimum(np.diff(times, prepend=times[0]), 0)
+        going = times + np.cumsum(np.where(back < -1, NEW_TRACK, 0) - back)
+        ends = times[0] - 1, going[-1] + 1
+        found = np.interp(at, at[timed], times)
+        at = seconds = np.interp(at, at[timed], going, left=ends[0], right=ends[1])
+        stamp_ns[~timed] = np.round(SECOND * found[~timed])
+        timed[:] = True
     known = ~unplaced
     track = Track.of(str(path), seconds[known], place[known], columns.degrees, at[known])
     return np.where(unplaced[:, None], track.places(at), place), track.refused(at)
@@ -240,39 +264,30 @@ def _read(
 ) -> _Rows:  # fmt: skip
     """Understand the first rows, and read all. Arguments as of ``soundings_of``."""
     head = list(islice(cells(), SAMPLE))
-    header, by = list(dialect.header), options.by
+    header = list(dialect.header)
     columns, in_feet = _find_columns(path, options, dialect, head, crs, cells)
-    if by is not None and by not in header:
-        if by != LINE:
-            raise InputError(
-                f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
-            )
-        by = None
+    if options.by not in (None, LINE, *header):
+        raise InputError(
+            f"{path}: expected a column '{options.by}' (--by), got {','.join(header)[:120]}"
+        )
     if options.levels is not None and not columns.time:
         raise InputError(
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
             "name it, as in --columns time=NAME"
         )
     columns, times, clock = _find_times(columns, header, head, options)
+    if times:
+        clock.decided(f"{path}: column {columns.time}")
     places = tuple(map(header.index, columns.names))
     angles = Angles()
     if columns.degrees:
         angles = Angles.of(header, places[:2], head, dialect.comma, str(path), dialect.units)
+    kept = [name for name in header if name in options.labels | {LINE, options.by}]
     rows = _Rows(
-        columns,
-        dialect,
-        None if by is None else header.index(by),
-        {name: header.index(name) for name in options.labels | {LINE} if name in header},
-        places,
-        times,
-        clock,
-        angles,
-        memory=MemoryMeter(f"{path}: its content"),
-        first=" | ".join(head[0]) if head else "",
-        scale=1.0 if in_feet else UNITS[columns.place_unit],
-    )
-    if times:
-        clock.decided(f"{path}: column {columns.time}")
+        columns, dialect.comma, {name: header.index(name) for name in kept}, places, times, clock,
+        angles, MemoryMeter(f"{path}: its content"), 1.0 if in_feet else UNITS[columns.place_unit],
+        " | ".join(head[0]) if head else "",
+    )  # fmt: skip
     for chunk in _chunks(cells()):
         rows.add(chunk)
     if not rows.parts:
@@ -280,30 +295,26 @@ def _read(
     return rows
 
 
-def sampled(
-    dialect: Dialect, rows: Sequence[Sequence[str]], near: tuple[float, float] | None = None
-) -> Sample:
-    """The values of the first rows, by column."""
-    times, values = dict[str, str](), dict[str, np.ndarray]()
+def sampled(dialect: Dialect, rows: Sequence[Sequence[str]]) -> Sample:
+    """The values of rows, by column."""
+    times, values, decimals = dict[str, str](), dict[str, np.ndarray](), dict[str, int]()
+    mark = "," if dialect.comma else "."
     for i, name in enumerate(dialect.header):
-        cells = [text for row in rows if not is_nothing(text := _cell(row, i))]
-        most = 0.9 * len(cells)
-        if cells and sum(map(is_clock, cells)) > most:
+        texts = [_cell(row, i).strip() for row in rows]
+        known = [text for text in texts if not is_nothing(text)]
+        most = 0.9 * len(known)
+        decimals[name] = max((len(text.partition(mark)[2]) for text in texts), default=0)
+        if known and sum(map(is_clock, known)) > most:
             times.setdefault("time", name)
-        elif cells and sum(map(is_date, cells)) > most:
+        elif known and sum(map(is_date, known)) > most:
             times.setdefault("date", name)
         else:
-            values[name] = np.array([_value(_cell(row, i), dialect.comma) for row in rows])
+            values[name] = np.array([_value(text, dialect.comma) for text in texts])
             if values[name].size and is_time(values[name]):
                 times.setdefault("time", name)
     if "date" in times and "time" not in times:
         times["time"] = times.pop("date")
-    mark = "," if dialect.comma else "."
-    decimals = {
-        name: max((len(_cell(row, i).strip().partition(mark)[2]) for row in rows), default=0)
-        for i, name in enumerate(dialect.header)
-    }
-    return Sample(values, decimals, times, near)
+    return Sample(values, decimals, times)
 
 
 def _value(cell: str, comma: bool) -> float:
@@ -321,16 +332,12 @@ def _find_columns(
     """The columns by header, options and values; and whether x and y count feet, as their
     coordinate system does."""
     header, units, given = list(dialect.header), options.units, dict(options.columns)
-    if units and units not in UNITS:
-        raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     names = Names.of(header, given, str(path), dialect.units)
     if len(names.places) != 1 or len(names.heights) != 1:  # the values of the whole file decide
         head = head + _thinned(cells())
-    sample = sampled(dialect, head, options.near)
-    names = Names.of(header, given, str(path), dialect.units)
-    if not dialect.named:
-        found = sample.times if names.places or names.heights else guessed(sample)
-        given = {**{m: n for m, n in found.items() if n not in given.values()}, **given}
+    sample = sampled(dialect, head)
+    if not dialect.named:  # times need not be named
+        given = {**{m: n for m, n in sample.times.items() if n not in given.values()}, **given}
         names = Names.of(header, given, str(path), dialect.units)
     columns = chosen(names, sample, str(path))
     written = unit_in_column(header, head, columns.height, str(path))
@@ -346,34 +353,34 @@ def _find_times(
     ignored where none are needed."""
     if columns.date and not columns.time:
         columns = replace(columns, time=columns.date, date="")
-    at, texts = _times(columns, header, rows)
-    clock = Times(texts)
-    if columns.date and "date" not in options.columns and not clock.stamps(texts)[1].any():
-        columns = replace(columns, date="")  # `day` beside times that have a date
-        at, texts = _times(columns, header, rows)
+    while True:
+        at = tuple(header.index(name) for name in (columns.date, columns.time) if name)
+        texts = list(_joined(rows, at)) if at else []
         clock = Times(texts)
+        if clock.stamps(texts)[1].any() or not columns.date or "date" in options.columns:
+            break
+        columns = replace(columns, date="")  # `day` beside times that have a date
     if not options.timed and (clock.ambiguous or not clock.stamps(texts)[1].any()):
         columns, at = replace(columns, time="", date=""), ()
     return columns, at, clock
 
 
-def _times(
-    columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[tuple[int, ...], list[str]]:
-    """The columns of date and time, and the texts in them."""
-    at = tuple(header.index(name) for name in (columns.date, columns.time) if name)
-    return at, [" ".join(_cell(row, i) for i in at) for row in rows if at]
+def _joined(rows: Sequence[Sequence[str]], at: Sequence[int]) -> Iterator[str]:
+    """The texts of columns of date and time."""
+    return (" ".join(_cell(row, i) for i in at) for row in rows)
 
 
 def _thinned(rows: Iterator[list[str]]) -> list[list[str]]:
-    """Rows from the whole of a table, up to some thousand."""
-    kept, step = list[list[str]](), 1
+    """Blocks of rows from the whole of a table, up to some thousand rows."""
+    kept, step = dict[int, list[list[str]]](), 1
     for at, row in enumerate(rows):
-        if at % step == 0:
-            kept.append(row)
-        if len(kept) > 3 * SAMPLE:
-            kept, step = kept[::3], 3 * step
-    return kept
+        block = at // BLOCK
+        if block % step == 0:
+            kept.setdefault(block, []).append(row)
+        if len(kept) * BLOCK > 3 * SAMPLE:
+            step *= 3
+            kept = {block: those for block, those in kept.items() if block % step == 0}
+    return [row for those in kept.values() for row in those]
 
 
 def _cell(row: Sequence[str], at: int) -> str:

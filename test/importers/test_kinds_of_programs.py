@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import Question
-from poam_ros.importers.columns import read_mapping
+from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError, Question
-from poam_ros.importers.columns import read_mapping
+from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
@@ -221,6 +221,8 @@ def read_answer(path, words: str):
         name, *values = part.removeprefix("--").split()
         if name == "columns":
             options["columns"] = read_mapping([value.strip("'") for value in values])
+        elif name == "near":
+            options["near"] = tuple(map(float, values))
         elif name == "trust-columns":
             options["trusted"] = True
         else:

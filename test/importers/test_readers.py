@@ -424,5 +424,5 @@ def test_several_files_are_one_record(tmp_path, reference):
         read_soundings([paths[0], tmp_path / "metres.csv"])
     away = paths[1].read_text().replace("\n53.", "\n13.")
     paths[1].write_text(away)
-    with pytest.raises(InputError, match=r"expected the same water as .*day0.csv, got one 44"):
+    with pytest.raises(InputError, match=r"expected the water at 53.10, -8.60 .*, got one 44"):
         read_soundings(paths)

@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
-from poam_ros.importers.columns import read_mapping
+from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 

@@ -94,6 +94,8 @@ def _add_input(group: Any) -> None:
         help="Unit of depths, such as ft (default: as named, or m).")  # fmt: skip
     add("--crs", default="", metavar="EPSG:N",
         help="System of x and y (default: local metres).")  # fmt: skip
+    add("--near", nargs=2, type=float, metavar=("LATITUDE", "LONGITUDE"),
+        help="Leave out soundings far away from here.")  # fmt: skip
     add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
         help="Leave out, as line=L7 or day=2025-01-12; repeatable.")  # fmt: skip
     add("--water-level", dest="water.level", default=argparse.SUPPRESS, type=_level,
