@@ -213,8 +213,8 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are not recordings."""
-    from ..importers.options import read_mapping
     from ..importers.levels import WaterLevels
+    from ..importers.options import read_mapping
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
     from ..mapping.crossed import BOATS

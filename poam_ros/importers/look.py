@@ -121,9 +121,8 @@ def _of_places(
     """Whether places are where nobody sounds, in two groups, or too few."""
     sides = np.ptp(xy, axis=0)
     degrees = place if crs == "degrees" else None
-    if degrees is not None:
-        if np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
-            return "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
+    if degrees is not None and np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
+        return "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
     if groups := _of_groups(xy, degrees):
         return groups
     if sides.max() > LONGEST:
