@@ -25,7 +25,7 @@ SMALL = {
     "resolution": 6.0, "batch.size": 20, "batch.period": 3600.0, "pilot_samples": 40,
     "checkpoint_period": 0.1, "screening.enabled": False,
 }  # fmt: skip
-POAM = {"method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32}
+POAM = {"method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2}
 DEPTH = 100.0
 
 

@@ -248,7 +248,7 @@ class RBFKernel(ElevationKernel):
 #: The kernels by name. RBF starts at the largest lengthscale, as published.
 KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
     "attentive": lambda o, generator: AttentiveKernel(
-        *o.lengthscales, o.num_lengthscales, o.amplitude, generator
+        o.shortest_lengthscale, o.longest_lengthscale, o.num_lengthscales, o.amplitude, generator
     ),
-    "rbf": lambda o, _: RBFKernel(o.lengthscales[1], o.amplitude),
+    "rbf": lambda o, _: RBFKernel(o.longest_lengthscale, o.amplitude),
 }

@@ -154,7 +154,7 @@ def cholesky(A: Tensor, name: str) -> Factor:
             return Factor(L, jitter)
     raise CholeskyError(
         f"{name} [{len(A)} x {len(A)}] is not positive definite, even with {jitter:.1e} added to "
-        f"its diagonal (mean {scale:.3g}): raise sparse.jitter or sparse.tolerance"
+        f"its diagonal (mean {scale:.3g}): lower sparse.num_inducing"
     )
 
 

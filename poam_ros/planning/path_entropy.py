@@ -23,14 +23,13 @@ POINTS = 48
 
 @dataclass(frozen=True)
 class PathEntropyOptions(Settings):
-    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side."""
+    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side.
+
+    ``candidates``: number of random paths; ``grid_cells``: of the entropy grid along that side.
+    """
 
     prefix = "path_entropy"
 
-    candidates: int = setting(
-        400, "Number of random candidate paths", minimum=1, maximum=100_000,
-        mutable=True,
-    )  # fmt: skip
     max_leg: float = setting(
         0.2, "Maximum distance driven before planning again, as a share of the workspace's "
         "longer side", minimum=0.01, maximum=10.0, mutable=True,
@@ -43,10 +42,8 @@ class PathEntropyOptions(Settings):
         0.13, "Distance from the nearest ping beyond which a place is far, as a share of the "
         "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
     )  # fmt: skip
-    grid_cells: int = setting(
-        60, "Cells of the entropy grid along the workspace's longer side", minimum=4,
-        maximum=1000, mutable=True,
-    )  # fmt: skip
+    candidates: int = 400
+    grid_cells: int = 60
 
 
 def path_entropy(

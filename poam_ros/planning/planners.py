@@ -56,17 +56,15 @@ class PlannerEntry:
 
 @dataclass(frozen=True)
 class MaxEntropyOptions(Settings):
-    """Options of ``max-entropy``, as published."""
+    """Options of ``max-entropy``, as published. ``candidates``: number of random waypoints."""
 
     prefix = "max_entropy"
 
-    candidates: int = setting(
-        2000, "Number of random candidate waypoints", minimum=1, maximum=1_000_000, mutable=True
-    )
     distance_weight: float = setting(
         0.5, "Weight of the normalised distance against the normalised entropy", minimum=0.0,
         maximum=100.0, mutable=True,
     )  # fmt: skip
+    candidates: int = 2000
 
 
 @dataclass(frozen=True)

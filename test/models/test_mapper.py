@@ -285,16 +285,12 @@ def test_bad_query_points_are_refused(mapper):
     ("common", "shares"),  # half the workspace's longer side is 40 m
     [
         (
-            {"method": "poam", "sparse.num_inducing": 40},
-            {"sparse.shortest_lengthscale": 0.05, "sparse.longest_lengthscale": 0.5},
-        ),
-        (
             {"method": "nngp", "nngp.first_steps": 20},
             {"nngp.initial_lengthscale": 0.5, "nngp.shortest_lengthscale": 0.02,
              "nngp.longest_lengthscale": 3.0},
         ),
     ],
-    ids=("poam", "nngp"),
+    ids=("nngp",),
 )  # fmt: skip
 def test_lengthscales_are_set_in_metres_and_have_a_share_of_the_workspace(common, shares):
     same = {name: 40 * share for name, share in shares.items()}
@@ -313,8 +309,8 @@ def test_lengthscales_are_set_in_metres_and_have_a_share_of_the_workspace(common
 
 
 def test_a_lengthscale_that_does_not_fit_is_refused_with_the_scale():
-    wrong = ModelSettings.of({"sparse.shortest_lengthscale": 30.0})
-    words = r"sparse.shortest_lengthscale: .* got 0.75 \(in units of 40 m, half"
+    wrong = ModelSettings.of({"method": "nngp", "nngp.shortest_lengthscale": 300.0})
+    words = r"nngp.initial_lengthscale: .* \(in units of 40 m, half"
     with pytest.raises(InputError, match=words):
         BathymetricMapper(WORKSPACE, wrong)
 
@@ -324,9 +320,7 @@ def test_a_lengthscale_that_does_not_fit_is_refused_with_the_scale():
     [
         {"method": "magic"},
         {"sparse.num_inducing": 0},
-        {"sparse.jitter": -1e-6},
         {"sparse.noise_variance": float("nan")},
-        {"sparse.shortest_lengthscale": 30.0},
         {"device": "abacus"},
     ],
 )

@@ -286,14 +286,14 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_row_takes_its_own_options_from_a_nodes_values(name):
     values = {
-        "max_entropy.candidates": 7, "max_entropy.distance_weight": 1,
+        "max_entropy.distance_weight": 1,
         "path_entropy.exploration": 2, "boustrophedon.spacing": 5,
         "seed": 3, "planner": name,
     }  # fmt: skip
     options = instance(PLANNERS[name].options, values)
     assert isinstance(options, PLANNERS[name].options)
     own = {
-        "max-entropy": {"candidates": 7, "distance_weight": 1.0},
+        "max-entropy": {"distance_weight": 1.0},
         "random": {},
         "path-entropy": {"exploration": 2.0},
         "boustrophedon": {"spacing": 5.0},

@@ -39,7 +39,7 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 
 SMALL = {
-    "method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32,
+    "method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2,
     "screening.enabled": False, "resolution": 5.0,
     "batch.size": 20,
     "batch.period": 3600.0, "pilot_samples": 60,

@@ -29,7 +29,6 @@ MAPPER = {
     "screening.enabled": False,
     "sparse.num_inducing": 40,
     "sparse.steps": 2,
-    "sparse.minibatch": 32,
     "sonar.time_offset": -0.3,
 }
 PLANNER = {"planner": "max-entropy", "pilot": "diagonal", "autostart": True}

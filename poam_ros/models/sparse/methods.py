@@ -8,65 +8,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.errors import InputError
 from ...core.settings import Settings, setting
-from ..lengthscales import lengthscale_setting
 
 
 @dataclass(frozen=True)
 class SparseOptions(Settings):
     """Options of the models with inducing inputs, as published. Variances: of standardised targets.
 
-    Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
-    stands for a fixed share of that (``lengthscales``).
+    Further fields, which are no settings:
+        minibatch: samples in one training step.
+        num_lengthscales, shortest_lengthscale, longest_lengthscale: number and range of the base
+            kernels; lengths in units of half the workspace's longer side.
+        amplitude: initial amplitude, relative to the variance of the first batch.
+        jitter: added to the diagonal of the inducing inputs' covariance.
+        tolerance: inducing inputs are added while the next explains more than this share of the
+            prior variance.
+        network_learning_rate: of the kernel's network.
     """
 
     prefix = "sparse"
 
     kernel: str = setting("attentive", "Covariance function", choices=("attentive", "rbf"))
     num_inducing: int = setting(500, "Maximum number of inducing inputs", minimum=2, maximum=10_000)
-    minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
     steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
-    num_lengthscales: int = setting(10, "Number of base kernels", minimum=1, maximum=100)
-    shortest_lengthscale: float = lengthscale_setting("Shortest base lengthscale", 0.05)
-    longest_lengthscale: float = lengthscale_setting("Longest base lengthscale", 0.5)
-    amplitude: float = setting(
-        1.0, "Initial amplitude, relative to the variance of the first batch", minimum=1e-6,
-        maximum=1e3,
-    )  # fmt: skip
     noise_variance: float = setting(
         1.0, "Initial noise variance, relative to the variance of the first batch", minimum=1e-6,
         maximum=1e3,
     )  # fmt: skip
-    jitter: float = setting(
-        1e-6, "Jitter added to the diagonal of the inducing inputs' covariance", minimum=0.0,
-        maximum=1e-2,
-    )  # fmt: skip
-    tolerance: float = setting(
-        1e-5, "Add inducing inputs while the next explains more than this share of the prior "
-        "variance", minimum=1e-12, maximum=1.0,
-    )  # fmt: skip
     learning_rate: float = setting(
         1e-2, "Learning rate of noise and amplitude", minimum=1e-9, maximum=1.0
     )
-    network_learning_rate: float = setting(
-        1e-3, "Learning rate of the kernel's network", minimum=1e-9, maximum=1.0
-    )
-
-    @property
-    def lengthscales(self) -> tuple[float, float]:
-        """Shortest and longest, in units of half the workspace's longer side.
-
-        Raises:
-            InputError: the shortest is longer.
-        """
-        shortest, longest = self.shortest_lengthscale or 0.05, self.longest_lengthscale or 0.5
-        if shortest > longest:
-            raise InputError(
-                f"sparse.shortest_lengthscale: expected at most the longest, {longest:g}, got "
-                f"{shortest:g}"
-            )
-        return shortest, longest
+    minibatch: int = 256
+    num_lengthscales: int = 10
+    shortest_lengthscale: float = 0.05
+    longest_lengthscale: float = 0.5
+    amplitude: float = 1.0
+    jitter: float = 1e-6
+    tolerance: float = 1e-5
+    network_learning_rate: float = 1e-3
 
 
 @dataclass(frozen=True)

@@ -173,9 +173,6 @@ SIMULATOR: tuple[Setting, ...] = (
         "speed", 1.0, "Speed of simulated time, relative to wall time", minimum=0.01,
         maximum=1000.0, mutable=True,
     ),
-    Setting(
-        "control_rate", 10.0, "Rate of control and odometry", "Hz", minimum=0.1, maximum=1000.0
-    ),
     Setting("max_speed", 1.0, "Speed of the vehicle", "m/s", minimum=1e-3, maximum=100.0),
     Setting("max_turn_rate", 1.5, "Turn rate of the vehicle", "rad/s", minimum=1e-3, maximum=100.0),
     _MISSION["current"],

@@ -27,6 +27,7 @@ from ..common.node import BaseNode
 from ..common.parameters import SIMULATOR
 from .topics import SimulatorTopics
 
+CONTROL_PERIOD_S = 0.1  # simulated time between two steps of the vehicle, and two odometries
 TICK_S = 0.01  # wall time between two checks of the clock
 MISSION_TIMEOUT_S = 60.0  # wall time to wait for a mission
 REPORT_PERIOD_S = 1.0  # wall time
@@ -70,7 +71,7 @@ class SimulatorNode(BaseNode):
         self._outgoing = SimulatorTopics(self, self.simulation, p.frame_id, beam)
         self._outgoing.send_terrain(self._terrain, self.now_ns)
         self.create_service(Trigger, "~/reset", self._on_reset)
-        self._pacer = Pacer(1.0 / p.control_rate, p.speed, tick=TICK_S)
+        self._pacer = Pacer(CONTROL_PERIOD_S, p.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
         self._waiting_since = time.monotonic() if p.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns, self.waiting)
@@ -89,7 +90,7 @@ class SimulatorNode(BaseNode):
             start=Pose(*start_pose(self._workspace)),
             environment=environment,
             sonar=instance(SonarSettings, vars(p)),
-            control_rate=p.control_rate,
+            control_rate=1.0 / CONTROL_PERIOD_S,
             max_speed=p.max_speed,
             max_turn_rate=p.max_turn_rate,
             current=p.current,

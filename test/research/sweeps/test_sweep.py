@@ -34,8 +34,7 @@ SMALL = {
     "model": {
         "sparse.num_inducing": 25,
         "sparse.steps": 1,
-        "sparse.minibatch": 32,
-        "sparse.jitter": "1e-5",
+        "sparse.noise_variance": "1e-1",
     },
 }
 #: A sonar that reaches the ground of one terrain, but nothing of a much deeper one.

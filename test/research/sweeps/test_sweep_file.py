@@ -258,10 +258,10 @@ def test_every_planner_gets_its_own_options(tmp_path):
     planners = ["max-entropy", "path-entropy", "random"]
     given = {
         "planners": planners,
-        "planning": {"path_entropy.exploration": 0.5, "max_entropy.candidates": 7},
+        "planning": {"path_entropy.exploration": 0.5, "max_entropy.distance_weight": 7},
     }
     path.write_text(yaml.safe_dump({**GOOD, **given}))
     missions = {run.mission.planner: run.mission for run in read_sweep(path).runs()}
-    assert missions["max-entropy"].planner_options.candidates == 7
+    assert missions["max-entropy"].planner_options.distance_weight == 7
     assert missions["path-entropy"].planner_options.exploration == 0.5
     assert missions.keys() == set(planners)
