@@ -28,7 +28,8 @@ _INTRODUCTION = """# Parameters
 
 Written by `make generate`. A name with a dot belongs to a group. In a parameter file groups are
 nested, `batch: {size: 30}`; a node takes `-p batch.size:=30`, and `poam` takes
-`--set batch.size=30`. Several numbers are one word, `--set origin='47.3 8.55'`.
+`--set batch.size=30`, or the file by `--params-file`. Several numbers are one word,
+`--set origin='47.3 8.55'`.
 Options of models and planners have a prefix of their own; a node has only those of the model or
 planner in use.
 """

@@ -42,9 +42,20 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False, formatter_class=_Formatter)
         self._settings: dict[str, Setting] = {}
+        self._reads_files = False
 
-    def takes(self, table: Iterable[Setting]) -> None:
-        """Declare settings for ``--set``, besides those that are options."""
+    def takes(self, table: Iterable[Setting], files: bool = True) -> None:
+        """Declare settings for ``--set`` and ``--params-file``, besides those that are options.
+
+        ``files``: whether this parser reads parameter files; otherwise the command does.
+        """
+        if files and not self._reads_files:
+            self._reads_files = True
+            self.add_argument(
+                "--params-file", default="", metavar="PATH[,PATH...]",
+                help="ROS parameter files, or presets; later ones override earlier ones, and "
+                "options all of them.",
+            )  # fmt: skip
         if not self._settings:
             self.add_argument(
                 "--set", action="append", default=[], metavar="NAME=VALUE",
@@ -59,9 +70,21 @@ class Parser(argparse.ArgumentParser):
         return self._settings | {row.name: row for row in options}
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, with the settings of ``--set`` by their names; underscores in options
-        become dashes."""
-        found, rest = super().parse_known_args([_spelt(word) for word in args or ()], namespace)
+        """As argparse does, with the settings of ``--set`` and ``--params-file`` by their names, of
+        which ``in_files`` has those of files; underscores in options become dashes."""
+        words = [_spelt(word) for word in args or ()]
+        if not self._reads_files:
+            return self._parsed(*super().parse_known_args(words, namespace))
+        values = self._of_files(words)
+        # What is there before is the default of an option.
+        found, rest = super().parse_known_args(words, argparse.Namespace(**values))
+        found, rest = self._parsed(found, rest)
+        kept = (name for name, value in values.items() if vars(found)[name] is value)
+        found.in_files = frozenset(kept)
+        return found, rest
+
+    def _parsed(self, found: argparse.Namespace, rest: list[str]) -> Any:
+        """The result of ``parse_known_args``, with ``--set``; an unknown option is refused."""
         for word in rest:
             if word.startswith("--"):
                 self._refuse(word.partition("=")[0])
@@ -71,6 +94,34 @@ class Parser(argparse.ArgumentParser):
             except InputError as error:
                 self.error(f"argument --set: {error}")
         return found, rest
+
+    def _of_files(self, words: Sequence[str]) -> dict[str, Any]:
+        """The settings in the parameter files, by name. Parameters of nodes that the command does
+        not have are left out.
+
+        Raises:
+            InputError: a file cannot be read, a name is unknown, or a value is wrong.
+        """
+        from ..ros.common.parameters import known_names
+        from .graph import values_in_files
+
+        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        first.add_argument("--params-file", nargs="?")
+        names = first.parse_known_args(words)[0].params_file
+        found: dict[str, Any] = {}
+        known, others = self.settings, {"use_sim_time", *known_names()}
+        values = values_in_files(names or "", self.prog.rpartition(" ")[2])
+        for where, name, value in sorted(values, key=lambda each: each[1] not in known):
+            if name not in known:
+                known |= {row.name: row for row in _external(known.values(), found)}
+            if name in known:
+                try:
+                    found[name] = known[name].convert(value)
+                except InputError as error:
+                    raise InputError(f"{where}: {error}") from None
+            elif name not in others:
+                raise InputError(f"{where}: {unknown(name, known)}")
+        return found
 
     def _refuse(self, option: str) -> NoReturn:
         """Refuse an option that is not there, and name the nearest option or setting."""

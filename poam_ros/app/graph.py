@@ -176,6 +176,36 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     return found
 
 
+def values_in_files(names: str, command: str) -> list[tuple[str, str, Any]]:
+    """The parameters in ROS parameter files that a command reads, as (place, name, value).
+
+    These are the parameters of all nodes, of mapper, planner and simulator, and the command's own
+    (``/**/drive:``). A later file overrides an earlier one, a node's section that of all nodes.
+
+    Args:
+        names: of the files, as ``parameter_files`` takes them.
+        command: its name.
+
+    Raises:
+        InputError: a file cannot be read, or two nodes have different values.
+    """
+    found: dict[str, tuple[str, str, Any]] = {}
+    for path in parameter_files(names, "--params-file"):
+        own: dict[str, tuple[str, str, Any]] = {}
+        try:
+            sections = list(file_values(path, (*ROBOT_NODES, "simulator", command)))
+        except (OSError, InputError) as error:
+            raise InputError(f"--params-file: {path}: {error}") from None
+        for key, values in sections:
+            for name, value in values.items():
+                before, _, other = own.get(name, ("**", "", value))
+                if other != value and not before.endswith("**"):
+                    raise InputError(f"{path}: expected one value of {name} for all nodes")
+                own[name] = f"{path}: {key}", name, value
+        found |= own
+    return list(found.values())
+
+
 def file_values(path: Path, nodes: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The keys of these nodes in a ROS parameter file, with the parameters by name.
 

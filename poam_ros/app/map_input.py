@@ -177,7 +177,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, front_end: bool) 
     Raises:
         InputError: one does not.
     """
-    given = vars(args)
+    given = vars(args).keys() - args.in_files  # a vehicle's file has what its recordings need
     recording = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
     of_tables = (*OF_TABLES, CONFIDENCE)
     live = (bag or front_end) and not mission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -17,7 +17,7 @@ from ..core.geometry import Grid
 from ..core.process import configure_process
 from ..models.mapper import BathymetricMapper
 from ..models.native.attentive import BACKEND
-from ..models.registry import MODELS, ModelSettings, SparseOptions
+from ..models.registry import ModelSettings
 from ..simulation.world.terrain import WORKSPACE, load_terrain
 
 #: Samples in one batch before the measurement; rounds that do not count.
@@ -33,41 +33,29 @@ class ProfileSettings:
     Attributes:
         method: of the model.
         samples: in the model before the measurement.
-        inducing: maximum number of inducing inputs of sparse models.
         batch: new samples in an update.
         queries: points of a prediction.
         grid: a map has ``grid`` x ``grid`` cells.
         repeats: number of measurements of each.
-        threads, device, seed: of the model.
+        model: its settings.
+        seed: of all random draws.
 
     Raises:
-        InputError: the method is not in the table, or a number is less than 1.
+        InputError: a number is less than 1.
     """
 
-    method: str = "poam"
     samples: int = 2000
-    inducing: int = 500
     batch: int = 22
     queries: int = 4500
     grid: int = 120
     repeats: int = 10
-    threads: int = 1
-    device: str = "cpu"
+    model: ModelSettings = field(default_factory=ModelSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in MODELS:
-            raise InputError(f"method: expected one of {', '.join(MODELS)}, got {self.method!r}")
-        for name in ("samples", "inducing", "batch", "queries", "grid", "repeats", "threads"):
+        for name in ("samples", "batch", "queries", "grid", "repeats"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: expected at least 1, got {getattr(self, name)}")
-
-    @property
-    def model(self) -> ModelSettings:
-        """Settings of the measured model."""
-        sparse = MODELS[self.method].options is SparseOptions
-        options = SparseOptions(num_inducing=self.inducing) if sparse else None
-        return ModelSettings(self.method, options, self.threads, self.device)
 
 
 def profile(settings: ProfileSettings) -> dict[str, Any]:
@@ -75,7 +63,7 @@ def profile(settings: ProfileSettings) -> dict[str, Any]:
 
     ``*_spread``: half the interquartile range. Pings are scattered over the generated seamounts.
     """
-    configure_process(settings.threads)
+    configure_process(settings.model.threads)
     mapper = BathymetricMapper(WORKSPACE, settings.model, settings.seed)
     terrain, rng = (
         load_terrain("seamounts", seed=settings.seed),
@@ -87,7 +75,7 @@ def profile(settings: ProfileSettings) -> dict[str, Any]:
         return xy, terrain.elevation_at(xy) + rng.normal(size=count)
 
     while (missing := settings.samples - mapper.samples) > 0:
-        mapper.update(*batch(min(max(FILL, settings.inducing), missing)))
+        mapper.update(*batch(min(FILL, missing)))
     grid = Grid.nodes(WORKSPACE, settings.grid, settings.grid)
     queries = WORKSPACE.sample(settings.queries, rng)
     rounds = [
@@ -96,11 +84,12 @@ def profile(settings: ProfileSettings) -> dict[str, Any]:
     ][WARM_UP:]
     times = {name: [r[name] for r in rounds] for name in rounds[0]}
     return {
-        "method": settings.method,
+        "method": settings.model.method,
         "samples": settings.samples,
         "inducing": len(mapper.support),
-        **{name: getattr(settings, name) for name in ("batch", "queries", "grid", "threads")},
-        "device": settings.device,
+        **{name: getattr(settings, name) for name in ("batch", "queries", "grid")},
+        "threads": settings.model.threads,
+        "device": settings.model.device,
         "backend": BACKEND,
         **{name: median(values) for name, values in times.items()},
         **{f"{name.removesuffix('_s')}_spread": _spread(v) for name, v in times.items()},
@@ -139,8 +128,8 @@ def machine(settings: ProfileSettings) -> str:
     """The machine in one line: kernel, device, threads, BLAS and processor."""
     blas = {f"{p['internal_api']} {p.get('architecture') or ''}".strip() for p in threadpool_info()}
     return (
-        f"kernel: {BACKEND}, device: {settings.device}, threads: {settings.threads}, "
-        f"BLAS: {', '.join(sorted(blas))}, {platform.machine()}"
+        f"kernel: {BACKEND}, device: {settings.model.device}, "
+        f"threads: {settings.model.threads}, BLAS: {', '.join(sorted(blas))}, {platform.machine()}"
     )
 
 

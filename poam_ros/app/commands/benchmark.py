@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from ...research.sweeps.configuration import SHIPPED
-from ..command import INTERRUPTED, exit_on_interrupt, figures
+from ...research.sweeps.configuration import SHARED, SHIPPED
+from ..command import INTERRUPTED, Parser, exit_on_interrupt, figures
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     shipped = (
         f"YAML file, the name of a shipped one ({', '.join(SHIPPED)}), or the folder of a finished "
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--terrains", type=Path, metavar="DIR",
         help="Look for terrains in this folder before downloading them.")  # fmt: skip
+    parser.takes(SHARED)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"
-    settings = read_sweep(config)
+    settings = read_sweep(config).changed(vars(args))
     given = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
     try:
         with sweep_progress() as on_run:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity, shown
-from ...core.settings import Setting, instance, rows, unknown
+from ...core.settings import Setting, instance, rows
 from ...frontend.events import DONE
 from ...mavlink.link import NOT_READ
 from ...mavlink.settings import LinkSettings, PlaceSettings
@@ -76,9 +76,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
         help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
     add_settings(parser, (*PLACES, *(ROWS[name] for name in OPTIONS)))
-    parser.add_argument("--params-file", default="", metavar="PATH[,PATH...]", help="ROS parameter "
-        "files of mapper and planner, or presets; later ones override earlier ones, and options "
-        "all of them.")  # fmt: skip
     parser.takes((*link, *ROWS.values(), *option_rows(), *planner_rows()))
 
 
@@ -88,18 +85,15 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         InputError: a value is wrong, or there is no workspace.
     """
-    given = {n: v for n, v in vars(args).items() if n not in ("params_file", "practice")}
+    own = ("practice", "params_file", "in_files")
+    given = {name: value for name, value in vars(args).items() if name not in own}
     known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
     values: dict[str, Any] = {name: row.default for name, row in known.items()}
-    inner = {row.name: row for row in (*option_rows(), *planner_rows())}
     if args.practice is not None:
         values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
-    file: dict[str, Any] = {}
-    for path in graph.parameter_files(args.params_file, "--params-file"):
-        file |= _of_file(path, known | inner)
-    values |= file | given
-    degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
-    if degrees and "workspace" in given:
+    values |= given
+    degrees, metres = any(values["workspace_degrees"]), "workspace" in given
+    if degrees and metres and "workspace" not in args.in_files:
         raise InputError("--workspace: expected it in metres or in degrees, got both")
     areas = instance(AreaSettings, values).has_polygon
     if not (degrees or metres or (args.practice is not None and not areas)):
@@ -112,28 +106,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # the rectangle around the areas' polygon
     if not values["mission_dir"]:
         values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
-    for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):
-        instance(own, values)  # raises an error now, not in the water
+    for kind in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):
+        instance(kind, values)  # raises an error now, not in the water
     return values
-
-
-def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
-    """The settings of mapper, planner and link (``/**/drive:``) in a ROS parameter file."""
-    try:
-        given = list(graph.file_values(path, (*graph.ROBOT_NODES, "drive")))
-    except OSError as error:
-        raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
-    found: dict[str, Any] = {}
-    for key, values in given:
-        for name, value in values.items():
-            if name in FOR_NODES or name == "use_sim_time":
-                continue
-            if name not in known:
-                raise InputError(f"{path}: {key}: {unknown(name, known)}")
-            converted = known[name].convert(value)
-            if found.setdefault(name, converted) != converted:
-                raise InputError(f"{path}: expected one value of {name} for mapper and planner")
-    return found
 
 
 def run(args: argparse.Namespace) -> int:

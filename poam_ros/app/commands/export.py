@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ...core.errors import InputError
-from ...core.settings import rows
+from ...core.settings import declared, rows
 from ...outputs.exports.chart import UNITS, ExportSettings
 from ...outputs.exports.formats import FORMATS, export, export_settings
 from ...outputs.exports.soundings import export_soundings
 from ...outputs.run import Run
-from ..command import add_setting, add_settings
+from ..command import Parser, add_setting, add_settings
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
 _UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
@@ -31,21 +32,22 @@ _SOUNDINGS = (
     ".gpkg or .xyz."
 )
 _UNITS = "Unit of contours and of their interval (default: m)."
-OWN = ("run", "to", "section", "soundings")  # options that are no settings
-_ROWS = {row.name: row for row in rows(ExportSettings)}
+#: Options that are fields of the settings, but no settings of a parameter file.
+FIELDS = ("origin", "utm", "crs", "vertical_datum", "depth", "units")
+ROWS = {row.name: row for row in rows(ExportSettings)}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add, absent = parser.add_argument, argparse.SUPPRESS  # as settings that are not given
     endings = ", ".join(f"{ending} ({row.summary})" for ending, row in FORMATS.items())
     formats = f"File to write. Its ending selects the format: {endings}."
     add("run", type=Path, metavar="RUN", help="Folder of a run: map.npz, samples.csv, config.yaml.")
     add("--to", type=Path, required=True, metavar="FILE", help=formats)
     add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
-    add_settings(parser, [_ROWS["heading"]])
+    add_settings(parser, [ROWS["heading"]])
     add_water_level(parser, "as recorded")
-    add_settings(parser, [_ROWS["clearance"]])
-    add_setting(parser, _ROWS["contour_interval"], text=_CONTOURS, metavar="M")
+    add_settings(parser, [ROWS["clearance"]])
+    add_setting(parser, ROWS["contour_interval"], text=_CONTOURS, metavar="M")
     add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--soundings", action="store_true", help=_SOUNDINGS)
     add("--units", choices=tuple(UNITS), default=absent, help=_UNITS)
@@ -53,21 +55,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
+    parser.takes(ROWS.values())
 
 
-def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
+def add_water_level(parser: Parser, default: str) -> None:
     """Add the option of the water level; ``default``: for the help."""
     text = f"Water level above the map's datum (m; default: {default})."
-    add_setting(parser, _ROWS["water.level"], text=text, metavar="M")
+    add_setting(parser, ROWS["water.level"], text=text, metavar="M")
+
+
+def given_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings of an export that are given, by field."""
+    named = declared(ExportSettings).items()
+    return {own: vars(args)[row.name] for own, row in named if row.name in args}
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit status."""
-    given = {key: value for key, value in vars(args).items() if key not in OWN}
+    given = {name: vars(args)[name] for name in FIELDS if name in args} | given_settings(args)
     if "origin" in given:
         given["origin"] = tuple(given["origin"])
-    if "water.level" in given:
-        given["water_level"] = given.pop("water.level")
     opened = Run.open(args.run)
     settings = export_settings(opened, args.to, given)
     if args.soundings:

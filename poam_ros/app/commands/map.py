@@ -35,6 +35,7 @@ from ..command import (
     print_wrapped,
     reader,
 )
+from ..graph import WORKSPACE
 from ..map_input import CONFIDENCE, FRONT_END, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0,
 FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
 #: All settings of a map.
 SETTINGS = (*rows(SoundingMapSettings, BagSettings), *MODEL, *SCREENING, *FRONT_END)
+#: Options of a map, which parameter files have, too.
+LIMITS = (RESOLUTION, WORKSPACE)
 #: Shorter help than that of the parameters.
 SHORT = {
     "method": f"Model of the map: {', '.join(MODELS)} (default: nngp).",
@@ -78,7 +81,7 @@ def add_arguments(parser: Parser) -> None:
     _add_input(parser.add_argument_group("soundings"))
     _add_map(parser.add_argument_group("map"))
     _add_validation(parser.add_argument_group("validation"))
-    parser.takes(SETTINGS)
+    parser.takes((*SETTINGS, *LIMITS))
 
 
 def _add_input(group: Any) -> None:

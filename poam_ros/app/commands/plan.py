@@ -15,8 +15,8 @@ from ...core.geometry import Extent, path_length
 from ...core.settings import instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_settings
-from ..graph import ROBOT_ROWS, place_in_metres
+from ..command import Parser, add_setting, add_settings
+from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
     from ...planning.forecast import Bottom
@@ -40,10 +40,9 @@ def add_arguments(parser: Parser) -> None:
     add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
     add("--noise", type=float, metavar="M",
         help="Standard deviation of a ping, with --deviation (m; default: 0.1).")  # fmt: skip
-    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="Rectangle to be surveyed (m; default: that of --like).")  # fmt: skip
-    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="The same, in degrees.")  # fmt: skip
+    text = "Rectangle to be surveyed (m; default: that of --like)."
+    add_setting(parser, WORKSPACE, text=text)
+    add_setting(parser, WORKSPACE_DEGREES, text="The same, in degrees.")
     add("--target-tvu", dest="target.tvu", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty must be met (default: 1b).")  # fmt: skip
     add("--target-share", dest="target.share", type=float, default=0.95, metavar="X",
@@ -135,16 +134,15 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     from ...outputs.run import Run
     from ...planning.forecast import Bottom
 
-    if args.workspace and args.workspace_degrees:
+    if "workspace" in args and "workspace_degrees" in args:
         raise InputError("--workspace: expected it in metres or in degrees, got both")
     run = None if args.like is None else Run.open(args.like)
     known = {} if run is None else run.recorded
     values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
     values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
-    values |= known | vars(args)
-    values["workspace_degrees"] = args.workspace_degrees or (0.0,) * 4
-    if args.workspace is None:
-        values |= place_in_metres(values)
+    values |= known | {"workspace_degrees": WORKSPACE_DEGREES.default} | vars(args)
+    if "workspace" not in args:
+        values |= {"workspace": None, **place_in_metres(values)}
     if run is None:
         if args.depth is None or values["workspace"] is None:
             raise InputError(

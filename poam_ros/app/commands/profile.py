@@ -5,32 +5,33 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..command import exit_on_interrupt
+from ...core.settings import rows
+from ...models.registry import ModelSettings, SparseOptions, option_rows
+from ..command import Parser, add_settings, exit_on_interrupt
+
+#: The settings of a model that are options of their own.
+OPTIONS = ("method", "threads", "device")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     for name, default, text in (
         ("--samples", 2000, "Pings in the map before the update"),
-        ("--inducing", 500, "Maximum number of inducing inputs"),
+        ("--inducing", SparseOptions.num_inducing, "Maximum number of inducing inputs"),
         ("--grid", 120, "A map has N x N cells"),
     ):
         add(name, type=int, nargs="+", default=[default], metavar="N",
             help=f"{text}; one case for each (default: {default}).")  # fmt: skip
-    other: tuple[tuple[str, str | int, str], ...] = (
-        ("--method", "poam", "Map model, as in poam run"),
+    for name, usual, text in (
         ("--batch", 22, "New pings in an update"),
         ("--queries", 4500, "Places per prediction"),
         ("--repeats", 10, "Number of measurements after the warm-up"),
-        ("--threads", 1, "Number of threads for linear algebra"),
-        ("--device", "cpu", "Torch device, such as cuda"),
-    )
-    for name, usual, text in other:
-        kind = type(usual)
-        add(name, type=kind, default=usual, metavar="N" if kind is int else "NAME",
-            help=f"{text} (default: {usual}).")  # fmt: skip
+    ):
+        add(name, type=int, default=usual, metavar="N", help=f"{text} (default: {usual}).")
+    add_settings(parser, (row for row in rows(ModelSettings) if row.name in OPTIONS))
     add("--json", action=argparse.BooleanOptionalAction, default=False,
         help="Print one JSON object per line instead of a table.")  # fmt: skip
+    parser.takes(option_rows())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,13 +39,13 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam profile"):
         from ...research.profile import ProfileSettings, machine, profile, table
 
-    names = ("method", "batch", "queries", "repeats", "threads", "device")
-    options = {name: getattr(args, name) for name in names}
+    own = {name: getattr(args, name) for name in ("batch", "queries", "repeats")}
+    models = [ModelSettings.of({"sparse.num_inducing": m, **vars(args)}) for m in args.inducing]
     cases = [
-        ProfileSettings(samples=n, inducing=m, grid=g, **options)
-        for n in args.samples
-        for m in args.inducing
-        for g in args.grid
+        ProfileSettings(samples=samples, grid=grid, model=model, **own)
+        for samples in args.samples
+        for model in models
+        for grid in args.grid
     ]
     if not args.json:
         print(machine(cases[0]))

@@ -42,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     whole, add = ("output", "keep"), parser.add_argument
     add_settings(parser, (graph.SIM_ROWS[name] for name in graph.FORWARDED if name not in whole))
     nodes = {row.name: row for table in NODES.values() for row in table}
-    parser.takes((*nodes.values(), *option_rows(), *planner_rows()))
+    parser.takes((*nodes.values(), *option_rows(), *planner_rows()), files=False)
     add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
     add("--params-file", default="", metavar="PATH[,PATH...]", help=graph.PARAMS_FILE.help)
     add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import InputError, needs_extra, requires_extra
 from ...outputs.exports.formats import export_settings
 from ...outputs.view.scene import Scene
-from .export import add_water_level
+from ..command import Parser
+from .export import ROWS, add_water_level, given_settings
 
 if TYPE_CHECKING:
     from ...mapping.edits import Edits
@@ -147,7 +148,7 @@ _DEPTH = "Show depths below the water level instead of elevations."
 _EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", nargs="?", default=None,
         help="Folder of a run or mission (default: newest in runs/ or missions/).")  # fmt: skip
@@ -159,6 +160,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_water_level(parser, "as recorded")
     add("--edit", action="store_true", help=_EDIT)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
+    parser.takes(ROWS.values())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -171,9 +173,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(NO_BOKEH)
     if not 0 <= args.port <= 65535:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
-    given = {"depth": args.depth}
-    if "water.level" in args:
-        given["water_level"] = vars(args)["water.level"]
+    given = {"depth": args.depth, **given_settings(args)}
 
     from ...mapping.edits import Edits
     from ...outputs.view.folders import FolderView, newest

@@ -38,6 +38,11 @@ MODEL = (*rows(ModelSettings), *option_rows())
 SONAR = tuple(at(name, row) for name, row in declared(SonarSettings).items())
 #: Settings of the mission that all runs share, apart from model and sonar.
 COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
+#: Settings that ``SweepSettings.changed`` takes.
+SHARED = (
+    *COMMON, *(row for row in MODEL if row.name not in PER_RUN), *planner_rows(),
+    *rows(SonarSettings),
+)  # fmt: skip
 #: Endings of files in which a terrain is searched for by name.
 ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
 
@@ -153,6 +158,19 @@ class SweepSettings:
         """The place of a key, for messages."""
         return f"{self.file}: {name}" if self.file else name
 
+    def changed(self, values: Mapping[str, Any]) -> SweepSettings:
+        """The sweep with other values of ``SHARED``, by name; other names are ignored.
+
+        Raises:
+            InputError: no method or planner of the sweep has a setting, or a value does not fit.
+        """
+        model, planning = (
+            {**own, **{row.name: values[row.name] for row in table if row.name in values}}
+            for own, table in ((self.model, MODEL), (self.planning, planner_rows()))
+        )
+        base = _with(replace(self.base, sonar=_with(self.base.sonar, values)), values)
+        return replace(self, model=model, planning=planning, base=base)
+
     def runs(self) -> list[Run]:
         """All runs: every method on every environment with the first seed comes first."""
         runs = []
@@ -169,6 +187,12 @@ class SweepSettings:
 
     def _model(self, method: str) -> ModelSettings:
         return ModelSettings.of({**self.model, **_named(method)})
+
+
+def _with(settings: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass of settings with those of other values that are its own."""
+    named = declared(settings).items()
+    return replace(settings, **{own: values[row.name] for own, row in named if row.name in values})
 
 
 def _named(method: str) -> dict[str, str]:

@@ -67,23 +67,6 @@ def test_each_argument_of_robot_launch_is_a_setting_with_its_default():
     assert not graph_alone & parser.settings.keys()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("/**/mapper:\n  ros__parameters: {resolutoin: 1.0}\n", "resolutoin: no such setting"),
-        ("/**/mapper:\n  ros__parameters: {resolution: [1]}\n", "resolution: expected a number"),
-        (
-            "/**/mapper: {ros__parameters: {seed: 1}}\n/**/planner: {ros__parameters: {seed: 2}}\n",
-            "expected one value of seed for mapper and planner",
-        ),
-    ],
-)
-def test_a_wrong_file_is_refused(tmp_path, text, words):
-    (tmp_path / "mine.yaml").write_text(text)
-    with pytest.raises(InputError, match=words):
-        settings("--params-file", str(tmp_path / "mine.yaml"), "--workspace", "0", "9", "0", "9")
-
-
 def test_a_workspace_is_needed_once():
     with pytest.raises(
         InputError, match=r"expected --workspace .*, --workspace-degrees .*, --set areas.file"
