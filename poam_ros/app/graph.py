@@ -68,9 +68,7 @@ WORKSPACE = replace(
 )  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
 #: Arguments of robot.launch.py that are parameters.
-ROBOT_FORWARDED = (
-    "workspace", "origin", "frame_id", "mission_dir", "autostart", "max_samples", "max_duration",
-)  # fmt: skip
+ROBOT_FORWARDED = ("workspace", "origin", "frame_id", "mission_dir", "autostart")
 ROBOT_ROWS = {row.name: row for node in ROBOT_NODES for row in NODES[node]}
 #: Topics that may have other names on a vehicle; the defaults are the nodes' own names.
 ROBOT_TOPICS = (

@@ -40,8 +40,6 @@ ROBOT = {
     "frame_id": "map",
     "workspace": "",
     "workspace_degrees": "0.0 0.0 0.0 0.0",
-    "max_samples": "5000",
-    "max_duration": "0.0",
     "autostart": "false",
     "mission_dir": "",
     "params_file": "",
