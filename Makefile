@@ -106,6 +106,7 @@ screenshots: setup
 
 lint: setup
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo --no-cache
 
 # The theme's notice is about its successor, not about this site.
 docs: .venv/.docs

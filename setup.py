@@ -38,7 +38,10 @@ TEST = [
     "shapely>=2.0", "geopandas>=0.14,<1.2", "pandas>=2.0,<3",
 ]  # fmt: skip
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
-DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
+DEV = [
+    "ruff>=0.15", "mypy>=1.11", "import-linter>=2.5", "colcon-common-extensions>=0.3",
+    "catkin-pkg>=1.0",
+]  # fmt: skip
 
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
 # No processor flags: the sources pick what the processor has when they are loaded. ``contract``:

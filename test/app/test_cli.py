@@ -30,7 +30,7 @@ ROWS = (
 def parser():
     parser = Parser(prog="tool")
     add_settings(parser, ROWS)
-    parser.takes([Setting("box.low", (0.0, 0.0), "Lower corner")])
+    parser.takes([Setting("box.low", (0.0, 0.0), "Lower corner")], files=False)
     return parser
 
 

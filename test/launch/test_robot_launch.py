@@ -32,7 +32,9 @@ def test_a_killed_mapper_is_restarted_and_recovers(tmp_path, other_domain):
     environment = launched.prefix(tmp_path, other_domain)
     mission, params = tmp_path / "mission", environment["POAM_TEST_PARAMS"]
     pilot = tmp_path / "pilot.yaml"  # combined with the other file; no argument of the launch file
-    pilot.write_text("/**:\n  ros__parameters: {pilot: diagonal, max_samples: 200}\n", encoding="utf-8")
+    pilot.write_text(
+        "/**:\n  ros__parameters: {pilot: diagonal, max_samples: 200}\n", encoding="utf-8"
+    )
     robot = launched.launch(
         "robot",
         params_file=f"{params},{pilot}",
