@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import IO, Any, TextIO
-from zipfile import ZipFile
+from typing import Any, TextIO
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import yaml
@@ -31,9 +30,10 @@ JSON_FACTOR = RECORD_FACTOR = 16
 TEXT_FACTOR = 32
 #: Characters of a line of a table.
 LONGEST_LINE = 65_536
-#: Bytes of memory that PyYAML takes for each character and for each node.
-YAML_FACTOR, NODE_BYTES = 64, 10_000
-#: Maximum depth of nested mappings and lists.
+#: Bytes of memory that PyYAML takes for each character. Aliases of a file: each may stand for a few
+#: that came before, all 20 for some thousand values.
+YAML_FACTOR, MAX_ALIASES = 500, 20
+#: Maximum depth of nested elements in XML.
 DEEPEST = 50
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -113,8 +113,8 @@ class MemoryMeter:
 
 
 def refuse_large_dataset(path: Path) -> None:
-    """Refuse a GIS dataset that would take too much memory, has computed rows, or refers to other
-    files. All files with the same stem count; an archive counts with its unpacked size.
+    """Refuse a GIS dataset that would take too much memory, or refers to other files. All files
+    with the same stem count; an archive counts with its unpacked size.
 
     Raises:
         OSError: it cannot be read.
@@ -129,16 +129,6 @@ def refuse_large_dataset(path: Path) -> None:
         with ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
     refuse_larger("its content", size, RECORD_FACTOR)
-    if head.startswith(b"SQLite format 3"):
-        query = (
-            "SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS "
-            "part WHERE made.type IN ('table', 'view') AND made.name IN (SELECT table_name FROM "
-            "gpkg_contents) AND (made.type = 'view' OR made.sql LIKE 'CREATE VIRTUAL%' OR "
-            "part.hidden)"
-        )
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            if db.execute(query).fetchone()[0]:
-                raise InputError("it has views, virtual tables or computed columns")
 
 
 def read_whole(path: Path, factor: int = 1) -> bytes:
@@ -193,77 +183,33 @@ def lines(file: TextIO, where: str = "") -> Iterator[str]:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` by name; that of an ``.npy`` under the empty name.
 
-    Arrays larger than the file are refused before they are allocated; numpy alone trusts the header
-    of an array.
-
     Raises:
-        InputError: it takes too much memory, or a header asks for more than there is.
+        InputError: it takes too much memory.
         Exception: one of ``files.UNREADABLE``: it is damaged, or not such a file.
     """
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if file.read(2) != b"PK":
-            file.seek(0)
-            return {"": _array(file, "its array", size)}
-        with ZipFile(file) as archive:
-            members = archive.infolist()
-            refuse_larger("its content", sum(member.file_size for member in members))
-            found = {}
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                with archive.open(member) as part:
-                    found[name] = _array(part, shown(name), member.file_size)
-            return found
-
-
-def _array(file: IO[bytes], name: str, size: int) -> np.ndarray:
-    """The array in a file of ``size`` bytes."""
-    version = np.lib.format.read_magic(file)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise InputError(f"{name}: expected numpy's format 1.0 or 2.0, got {version}")
-    shape, _, dtype = readers[version](file)
-    asked, there = math.prod(shape) * dtype.itemsize, size - file.tell()
-    if asked > there or min(shape, default=0) < 0:
-        raise InputError(f"{name}: its header declares {asked} bytes, but there are {there}")
-    refuse_larger(name, asked)
-    file.seek(0)
-    array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+    size = path.stat().st_size
+    if is_zipfile(path):
+        with ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    refuse_larger("its content", size)
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": loaded}
+    with loaded:
+        return dict(loaded)
 
 
 class _Loader(yaml.SafeLoader):
-    """Counts nodes as if every alias were written out."""
+    """Refuses a repeated key, of which YAML would silently use the last value, and many aliases,
+    whose values may multiply."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._left = self._most = allowance() // NODE_BYTES
-        self._sizes: dict[int, int] = {}
-        self._depth = 0
+    _aliases = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        before, alias = self._left, self.check_event(yaml.AliasEvent)
-        self._left -= 1
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise yaml.YAMLError("nested too deep")
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if alias:
-            if id(node) not in self._sizes:
-                raise yaml.YAMLError("an alias inside the value that it refers to")
-            self._left = before - self._sizes[id(node)]
-        if self._left < 0:
-            raise yaml.YAMLError(f"more than {self._most} values, with those of its aliases")
-        self._sizes[id(node)] = before - self._left
-        return node
-
-
-class _UniqueLoader(_Loader):
-    """Refuses a repeated key; YAML would silently use its last value."""
+        self._aliases += self.check_event(yaml.AliasEvent)
+        if self._aliases > MAX_ALIASES:
+            raise yaml.YAMLError(f"more than {MAX_ALIASES} aliases")
+        return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merging (``<<: *a``), which adds keys that the mapping's own override.
@@ -277,19 +223,14 @@ class _UniqueLoader(_Loader):
         return node
 
 
-def read_yaml(path: Path, unique: bool = False) -> Any:
-    """The content of a YAML file.
-
-    Args:
-        path: of the file; UTF-8.
-        unique: refuse a mapping with the same key twice.
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file in UTF-8.
 
     Raises:
         OSError: it cannot be read.
-        InputError: it is not YAML, too large, or has too many values.
+        InputError: it is not YAML, too large, nested too deep, or has a key twice or many aliases.
     """
     try:
-        text = read_whole(path, YAML_FACTOR).decode()
-        return yaml.load(text, _UniqueLoader if unique else _Loader)
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+        return _Loader(read_whole(path, YAML_FACTOR).decode()).get_single_data()
+    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise InputError(" ".join(str(error).split())) from None

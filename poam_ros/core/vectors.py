@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +55,7 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
         refuse_large_dataset(path)
         columns = [column] if column else []
         meta, _, geometries, fields = raw.read(path, columns=columns, force_2d=True)
-    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError) as error:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
     named = fields[0] if len(fields) else [""] * len(geometries)
     found = [

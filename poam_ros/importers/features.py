@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,7 +63,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
                     return _features(path, options, meta, points, columns)
                 except InputError as error:
                     first = first or error
-    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:

@@ -83,7 +83,7 @@ def test_a_whole_vehicle_of_three_files(vehicle, floats, sonar):
     assert mapper["sonar.repeat_window"] == 0.4 and mapper["sonar.offset"][2] < 0
     radii = {"blueboat": (1.5, 2.0, 4.0), "bluerov2": (0.5, 1.0, 2.0)}[vehicle]
     assert tuple(planner[n] for n in ("max_speed", "goal_radius", "capture_radius")) == radii
-    parser = Parser()
+    parser = Parser(prog="poam drive")
     drive.add_arguments(parser)
     listed = ",".join(f"{name}.yaml" for name in files.split(","))
     words = ["--params-file", listed, "--workspace", "0", "9", "0", "9"]

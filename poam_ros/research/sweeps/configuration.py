@@ -308,7 +308,7 @@ def _is_sweep(path: Path) -> bool:
 
 def _read(path: Path) -> Any:
     try:
-        return read_yaml(path, unique=True)
+        return read_yaml(path)
     except (OSError, InputError) as error:
         raise InputError(f"{path}: cannot be read as YAML ({error})") from None
 
