@@ -22,12 +22,13 @@ from .candidates import KEEL
 from .cells import DAY_S, UNITS, Times, angle, is_clock, is_date, is_nothing, number
 from .columns import Columns, Names, counts_from, unit_in_column
 from .dialect import Dialect, sniff
+from .jumps import spread
 from .look import FEWEST, one_group
 from .no_readings import far_away, impossible, uncertain
 from .options import Answer, ReadOptions, Unclear
 from .questions import Sample, check_unit, chosen, is_time
 from .raw import RawSoundings
-from .track import Track, no_position, over_midnight, spread
+from .track import Track, no_position, over_midnight
 
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000

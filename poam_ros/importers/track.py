@@ -45,13 +45,6 @@ def over_midnight(seconds: np.ndarray) -> np.ndarray:
     return found
 
 
-def spread(seconds: np.ndarray) -> np.ndarray:
-    """Times [N], in s, in the order of a log, where equal ones are spread evenly up to the next:
-    whole seconds of an instrument that writes several rows in each."""
-    first = np.flatnonzero(np.diff(seconds, prepend=np.nan) != 0)
-    return np.interp(np.arange(len(seconds)), first, seconds[first]) if len(first) else seconds
-
-
 @dataclass(frozen=True)
 class Track:
     """Positions of a log, in order.
