@@ -312,7 +312,7 @@ def test_depths_of_one_vehicle_and_sonar_are_read(tmp_path, also, refused):
 def test_sonars_that_contradict_each_other_are_a_question_whose_answer_is_right(tmp_path):
     whole = read_soundings(telemetry(tmp_path / "a.tlog"))
     path = telemetry(tmp_path / "b.tlog", other_sonar=0.3)
-    with pytest.raises(InputError, match=r"sonars that differ.*--columns depth=DISTANCE_SENSOR.0;"):
+    with pytest.raises(InputError, match=r"several that differ.*--columns depth=DISTANCE_SENSOR.0;"):
         read_soundings(path)
     found = read_soundings(path, ReadOptions(columns={"depth": "DISTANCE_SENSOR.0"}))
     np.testing.assert_array_equal(found.xyz, whole.xyz)
