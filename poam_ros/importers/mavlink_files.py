@@ -175,22 +175,28 @@ def _plain(value: Any) -> Any:
 
 def _frames(path: Path, heard: Heard) -> Iterator[LogMessage]:
     """Of a .tlog."""
-    with library() as mavutil, open(os.devnull, "w") as nowhere:
-        log = mavutil.mavlogfile(str(path))
-        while True:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                message = log.recv_msg()
-            if message is None:
-                return
-            kind = message.get_type()
-            if kind == "BAD_DATA":
-                heard.refused["bad_message"] += 1
-                continue
-            heard.kinds[kind] += 1
-            if kind in FIELDS:
-                fields = vars(message)
+    with library() as mavutil:
+        for message in _heard(mavutil.mavlogfile, path, heard):
+            if (kind := message.get_type()) in FIELDS:
                 who = message.get_srcSystem(), message.get_srcComponent()
-                yield _made(kind, fields, float(message._timestamp), *who)
+                yield _made(kind, vars(message), float(message._timestamp), *who)
+
+
+def _heard(reader: Callable[[str], Any], path: Path, heard: Heard) -> Iterator[Any]:
+    """The messages of a file by a reader of pymavlink, counted."""
+    with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
+
+        def quietly(function: Callable[..., Any], *given: str) -> Any:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                return function(*given)
+
+        log = quietly(reader, str(path))
+        while (message := quietly(log.recv_msg)) is not None:
+            if (kind := message.get_type()) == "BAD_DATA":
+                heard.refused["bad_message"] += 1
+            else:
+                heard.kinds[kind] += 1
+                yield message
 
 
 def _json(path: Path, heard: Heard) -> Iterator[LogMessage]:
@@ -219,30 +225,20 @@ def _dataflash(path: Path, heard: Heard) -> Iterator[LogMessage]:
         from pymavlink import DFReader
     with path.open("rb") as file:
         binary = file.read(3) == DATAFLASH
-    with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            kind_of_file = DFReader.DFReader_binary if binary else DFReader.DFReader_text
-            log = kind_of_file(str(path))
-        first: float | None = None
-        while True:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                message = log.recv_msg()
-            if message is None:
-                return
-            own = message.get_type()
-            heard.kinds[own] += 1
-            if own not in OF_DATAFLASH:
-                continue
-            seconds = float(message._timestamp)
-            first = seconds if first is None else first
-            since = {"time_boot_ms": max(0, round((seconds - first) * 1e3))}
-            since["time_usec"] = since["time_boot_ms"] * 1000
-            try:
-                for kind, fields in OF_DATAFLASH[own](message.to_dict()):
-                    who = 1, AUTOPILOT_COMPONENT
-                    yield _made(kind, {**since, **fields}, seconds, *who, own)
-            except (KeyError, TypeError, ValueError):
-                heard.refused["bad_message"] += 1
+    first: float | None = None
+    reader = DFReader.DFReader_binary if binary else DFReader.DFReader_text
+    for message in _heard(reader, path, heard):
+        if (own := message.get_type()) not in OF_DATAFLASH:
+            continue
+        seconds = float(message._timestamp)
+        first = seconds if first is None else first
+        since = {"time_boot_ms": max(0, round((seconds - first) * 1e3))}
+        since["time_usec"] = since["time_boot_ms"] * 1000
+        try:
+            for kind, fields in OF_DATAFLASH[own](message.to_dict()):
+                yield _made(kind, {**since, **fields}, seconds, 1, AUTOPILOT_COMPONENT, own)
+        except (KeyError, TypeError, ValueError):
+            heard.refused["bad_message"] += 1
 
 
 Made = Iterator[tuple[str, dict[str, Any]]]
