@@ -245,18 +245,17 @@ def _nothing(path: Path, rows: _Rows, refused: Counter[str], flat: bool) -> Inpu
     """The error for a table without soundings; ``flat``: its places may be in metres."""
     columns = rows.columns
     reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
-    text = f"{path}: expected soundings, got none ({reasons})"
+    text = f"{path}: expected soundings, got none ({reasons}). Its first row: {rows.first}"
+    turned = Answer(
+        "if they are northings and eastings (--crs EPSG:N says of which system)",
+        {"columns": {"x": columns.second, "y": columns.first}},
+    )
     if columns.degrees and refused["impossible_place"]:
-        turned = {"x": columns.second, "y": columns.first}
-        answer = Answer("if they are northings and eastings (--crs EPSG:N says of which system)",
-                        {"columns": turned})  # fmt: skip
-        return Unclear(
-            f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and "
-            "seconds with blanks or signs between them", [answer] * flat,
-        )  # fmt: skip
-    if refused["not_a_number"]:
-        text += f". Its first row: {shown(rows.first, 120)}"
-    return InputError(text)
+        text += (
+            ". Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
+            "with blanks or signs between them"
+        )
+    return Unclear(text, [turned] * (columns.degrees and flat))
 
 
 def _read(
@@ -287,7 +286,7 @@ def _read(
     rows = _Rows(
         columns, dialect.comma, {name: header.index(name) for name in kept}, places, times, clock,
         angles, MemoryMeter(f"{path}: its content"), 1.0 if in_feet else UNITS[columns.place_unit],
-        " | ".join(head[0]) if head else "",
+        shown(" | ".join(head[0]) if head else "none", 120),
     )  # fmt: skip
     for chunk in _chunks(cells()):
         rows.add(chunk)
@@ -328,11 +327,11 @@ def _value(cell: str, comma: bool) -> float:
 
 def _find_columns(
     path: Path, options: ReadOptions, dialect: Dialect, head: list[list[str]], crs: str,
-    cells: Callable[[], Iterator[list[str]]],
+    cells: Cells,
 ) -> tuple[Columns, bool]:  # fmt: skip
     """The columns by header, options and values; and whether x and y count feet, as their
     coordinate system does."""
-    header, units, given = list(dialect.header), options.units, dict(options.columns)
+    header, given = list(dialect.header), dict(options.columns)
     names = Names.of(header, given, str(path), dialect.units)
     if len(names.places) != 1 or len(names.heights) != 1:  # the values of the whole file decide
         head = head + _thinned(cells())
@@ -342,7 +341,7 @@ def _find_columns(
         names = Names.of(header, given, str(path), dialect.units)
     columns = chosen(names, sample, str(path))
     written = unit_in_column(header, head, columns.height, str(path))
-    said = units or written or names.units.get(columns.height, "")
+    said = options.units or written or names.units.get(columns.height, "")
     columns = replace(columns, unit=said or "m", given=tuple(options.columns))
     return columns, check_unit(str(path), "" if columns.degrees else crs, columns.height, said)
 

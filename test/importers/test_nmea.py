@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 import re
 from datetime import datetime, timedelta, timezone
 
@@ -275,14 +274,6 @@ def test_the_options_that_a_question_spells_answer_it(tmp_path):
         read_soundings(path, ReadOptions(columns={"latitude": "GX"}))
 
 
-def test_a_few_positions_of_another_receiver_are_left_out(tmp_path):
-    epochs = sentences()
-    for i in (30, 31, 90):
-        epochs[i].insert(1, gga(i, BEGIN + timedelta(seconds=i), "GN", north=300.0))
-    found = read(tmp_path, joined(epochs))
-    assert len(found) == COUNT - 1
-
-
 def test_a_position_that_jumps_is_left_out(tmp_path):
     """A wrong digit whose checksum is right by chance."""
     epochs = sentences()
@@ -379,47 +370,6 @@ def test_a_table_is_no_log(tmp_path):
     assert not is_nmea(tmp_path / "a.csv", b"")
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_parts_that_are_joined_at_random(seed, tmp_path):
-    """Logs of up to four loggers end to end, each cut anywhere."""
-    rng = random.Random(seed)
-    parts, good = [], 0
-    edges = sorted(rng.sample(range(10, COUNT - 10), 3))
-    for begin, end in zip([0, *edges], [*edges, COUNT], strict=True):
-        kinds = rng.choice([(gga, dpt, rmc), (rmc, dpt), (dpt, gga, zda), (gll, dpt, zda, rmc)])
-        text = joined(sentences(*kinds, rows=INDEX[begin:end]))
-        first, last = (rng.randrange(60) if rng.random() < 0.5 else 0 for _ in range(2))
-        text = text[first : len(text) - last]
-        ending = rng.choice(["\r\n", "\n", "", "\r"])
-        parts.append(text.replace("\r\n", ending))
-        good += text.count("DPT") if "DPT" in text else 0
-    order = [3, 1, 0, 2] if rng.random() < 0.3 else [0, 1, 2, 3]
-    found = read(tmp_path, "".join(parts[k] for k in order))
-    assert len(found) >= 0.8 * good
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_mangled_logs(seed, tmp_path):
-    """Bytes changed, dropped, put in; parts cut out, doubled."""
-    rng = random.Random(100 + seed)
-    kinds = rng.choice([(gga, dpt, rmc), (rmc, dpt), (dpt, gga, zda), (gll, dbt, zda)])
-    data = bytearray(joined(sentences(*kinds)).encode())
-    for _ in range(rng.randrange(1, 120)):
-        at, what = rng.randrange(len(data)), rng.randrange(5)
-        if what == 0:
-            data[at] = rng.randrange(256)
-        elif what == 1:
-            del data[at : at + rng.randrange(1, 30)]
-        elif what == 2:
-            data[at:at] = bytes(rng.randrange(256) for _ in range(rng.randrange(40)))
-        elif what == 3:
-            data[at:at] = data[at : at + rng.randrange(30)]
-        else:
-            data[at] ^= 1 << rng.randrange(8)
-    found = read(tmp_path, bytes(data))
-    assert len(found) + lost(found) >= 0.9 * COUNT and len(found) >= 0.3 * COUNT
-
-
 @pytest.mark.parametrize("rows", [INDEX[::3], INDEX[120:]])
 def test_positions_in_part_on_the_other_side_are_asked_about(rows, tmp_path):
     epochs = sentences()
@@ -478,6 +428,3 @@ def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transduc
     check(read_soundings(path, ReadOptions(columns={"depth": "SDDBS"})), offset=off)
 
 
-def test_a_log_joined_to_itself_counts_once(tmp_path):
-    found = read(tmp_path, 2 * joined(sentences()))
-    assert COUNT - 2 <= len(found) <= COUNT and found.refused["repeated"] >= COUNT - 2

@@ -207,18 +207,6 @@ def test_readings_that_are_none_are_refused_by_name(lake, write):
     assert np.ptp(found.xy) < 200 and len(found) == COUNT - 7
 
 
-def test_places_in_two_groups_or_rounded_are_questioned(lake, write):
-    latitude, longitude, depth = lake
-    half = np.arange(COUNT) < COUNT // 2
-    turned = np.where(half, latitude, longitude), np.where(half, longitude, latitude), depth
-    with pytest.raises(Question, match=r"two groups of places, 42.. km apart.*--trust-columns"):
-        read_soundings(write("lat,lon,depth\n" + rows(turned)))
-    coarse = write("lat,lon,depth\n" + rows((latitude.round(2), longitude.round(2), depth)))
-    with pytest.raises(Question, match=r"at 1 places.*rounded.*--trust-columns"):
-        read_soundings(coarse)
-    assert len(read_soundings(coarse, ReadOptions(trusted=True))) == COUNT
-
-
 def test_a_reading_that_is_none_may_be_the_shallowest(lake, write):
     depth = 40_000 + 2000 * lake[2]
     depth[[3, 9, 20]] = 9999.0
