@@ -10,12 +10,15 @@ from ...core.land import Land
 from ..data import Dataset, DataStore
 from .index import make_index
 from .kernel import EVERYTHING, Subset, TrainingData
+from .surrounded import surrounded
 from .visible import spread_visible
 
 #: A ping this near to the previous one, in scaled units, counts as at the same place.
 SAME_PLACE = 1e-9
 #: Cells along a side of [-1, 1]^2: further pings in a cell add little information on the fields.
 CELLS = 128
+#: Cells along a side by which the surveyed area is found: lines of pings have no holes in these.
+COARSE = 64
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
 #: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
@@ -43,7 +46,7 @@ class SiteStore:
         self._index = make_index()
         self._count = self.occupied = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
-        self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
+        self._area: tuple[Land | None, Tensor] | None = None
         # The sites at the place of the last ping, by kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
@@ -71,9 +74,17 @@ class SiteStore:
         return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
-    def box(self) -> tuple[Tensor, Tensor]:
-        """The smallest and the largest coordinates of the sites [2]."""
-        return self._low, self._high
+    def area(self) -> Tensor:
+        """The smallest coordinates of the cells, 2 / ``COARSE`` wide, that the sites surround
+        [K, 2], without land."""
+        if self._area is None or self._area[0] is not self.land:
+            part = CELLS // COARSE
+            cells = self._cells.numpy().reshape(COARSE, part, COARSE, part).any((1, 3))
+            place = np.argwhere(surrounded(cells))[:, ::-1] * (2 / COARSE) - 1
+            wet = slice(None) if self.land is None else self.land.wet(place + 1 / COARSE)
+            afloat = place[wet]
+            self._area = self.land, torch.from_numpy(afloat if len(afloat) else place)
+        return self._area[1]
 
     @property
     def looked_at(self) -> int:
@@ -130,15 +141,11 @@ class SiteStore:
         self._survey(self._rows[old : self._count, :2])
 
     def _survey(self, x: Tensor) -> None:
-        """Update box and occupied cells with sites at x [n, 2]."""
-        if not len(x):
-            return
-        low, high = x.aminmax(dim=0)
-        self._low, self._high = self._low.minimum(low), self._high.maximum(high)
+        """Update the occupied cells with sites at x [n, 2]."""
         column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
         cell = (row * CELLS + column).unique()
         self.occupied += int((~self._cells[cell]).sum())
-        self._cells[cell] = True
+        self._cells[cell], self._area = True, None
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
         """The site of each new ping [N], including new sites; and which pings begin one."""

@@ -22,7 +22,7 @@ from .fields import (
 )
 from .index import LEVELS
 from .kernel import Kernel, Subset
-from .sites import SiteStore
+from .sites import COARSE, SiteStore
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -156,7 +156,7 @@ class NngpTrainer:
             return left_out, _thinned(store, beyond.mean().item(), part), beyond
         least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
         # Log-uniform: with all other sites, training would learn only the spacing along a track.
-        # No left-out site predicts another.
+        # Left-out sites may predict each other, but none predicts itself.
         share = (1 - count / sites) * least**size
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
@@ -168,10 +168,11 @@ class NngpTrainer:
         """Squared distances of random places to their nearest sites [count].
 
         A left-out site without any site as near as that is predicted across a gap like those in the
-        map (nearest-neighbour distance matching: Mila et al. 2022).
+        map (nearest-neighbour distance matching: Mila et al. 2022). The places lie where sites
+        surround them: around a strip of lines, gaps would be as wide as the workspace.
         """
-        low, high = store.box
-        places = low + (high - low) * self._uniform(count, 2)
+        cell = torch.randint(len(store.area), (count,), generator=self.generator)
+        places = store.area[cell] + 2 / COARSE * self._uniform(count, 2)
         nearest = store.nearest(places)
         return (store.sites.x[nearest] - places).square().sum(-1)
 
@@ -181,8 +182,7 @@ class NngpTrainer:
 
 def _thinned(store: SiteStore, squared: float, part: float) -> Subset:
     """All sites, or a part small enough that few are within gaps of this mean squared radius."""
-    low, high = store.box
-    within = len(store) * math.pi * squared / max(float((high - low).prod()), 1e-12)
+    within = len(store) * math.pi * squared / (len(store.area) * (2 / COARSE) ** 2)
     level = 0
     while level + 1 < LEVELS and within > MOST_IN_GAP * 4**level:
         level += 1
