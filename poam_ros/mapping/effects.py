@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.errors import quantity
+from ..planning.tvu import CONFIDENCE_95
 
 #: The 95 % quantile of a sum of two squared standard normal variables.
 SQUARE_95 = -2 * math.log(0.05)
@@ -24,7 +26,6 @@ class Effect:
             ``line`` (m, up).
         name: of the day or line.
         value, low, high: the estimate and its interval, in the unit of ``kind``.
-        applied: whether the interval excludes 0, so that it is corrected.
     """
 
     kind: str
@@ -32,13 +33,22 @@ class Effect:
     value: float
     low: float
     high: float
-    applied: bool
+
+    @classmethod
+    def of(cls, kind: str, name: str, value: float, std: float) -> Effect:
+        """An estimate with this standard deviation."""
+        value, half = float(value), CONFIDENCE_95 * float(std)
+        return cls(kind, name, value, value - half, value + half)
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
 
     @property
     def sentence(self) -> str:
-        """The estimate in words, and whether it was corrected."""
-        done = "corrected" if self.applied else "not corrected: may be 0"
-        return f"{self.estimate}: {done}"
+        """The estimate in words, and whether it may be 0; it is corrected in any case."""
+        return f"{self.estimate}: corrected{'' if self.sure else '; may be 0'}"
 
     @property
     def estimate(self) -> str:
@@ -95,25 +105,47 @@ class PositionError:
         )
 
 
+class Spread(NamedTuple):
+    """Variances of errors as crossings show them: of the positions of a recording and a line, along
+    each axis (m^2), of the constant of a line and the level of a day (m^2), and of its scale."""
+
+    position: float = 0.0
+    line: float = 0.0
+    level: float = 0.0
+    scale: float = 0.0
+
+
+#: Where crossings show none.
+NO_SPREAD = Spread()
+
+
 @dataclass(frozen=True)
 class Calibration:
     """The estimates, sentences on what cannot be known, and the positions that were corrected.
 
     ``levels``: of each day, by its name: its error of level relative to the reference, and the
-    standard deviation of what is left of it after the correction, in m.
+    standard deviation of what is left of it after the correction, in m. ``depth`` (m): at which
+    levels are given; ``speed`` (m/s): at which the distance along the direction of travel is.
+    ``spread``: of errors of lines, recordings and days. ``left``: of each line, day and recording
+    (kind, name), the variances of position (along each axis) and elevation that are left after the
+    correction, in m^2.
     """
 
     effects: tuple[Effect, ...]
     remarks: tuple[str, ...]
     positions: tuple[PositionError, ...] = ()
     levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    depth: float = 0.0
+    speed: float = 0.0
+    spread: Spread = NO_SPREAD
+    left: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def known_levels(self, least: float) -> dict[str, list[float]]:
-        """``levels`` of the days that were corrected, and of those known to ``least`` or better."""
+        """``levels`` of days that are clearly off, and of those known to ``least`` or better."""
         return {
             name: [off, std]
             for name, (off, std) in self.levels.items()
-            if std <= least or self.value("level", name)
+            if std <= least or abs(off) > CONFIDENCE_95 * std
         }
 
     @property
@@ -124,7 +156,7 @@ class Calibration:
     def largest(self, most: int) -> list[str]:
         """The same, but only the ``most`` largest of the effects of lines, and of the errors of
         positions of lines and of recordings; and how many more there are."""
-        lines = [each for each in self.effects if each.kind == "line"]
+        lines = [each for each in self.effects if each.kind == "line" and each.sure]
         found = [each.sentence for each in self.effects if each.kind != "line"]
         found += _said(lines, [abs(each.value) for each in lines], most)
         for errors in self.position_errors:
@@ -140,8 +172,8 @@ class Calibration:
         return [[each for each in self.positions if each.kind == kind] for kind in kinds]
 
     def value(self, kind: str, name: str = "") -> float:
-        """The value of a corrected effect; 0 if there is none."""
-        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
+        """The value of an effect; 0 if there is none."""
+        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name))
         return next(found, 0.0)
 
 

@@ -45,7 +45,7 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening.settings import ScreeningSettings
-from .calibration import KEY, LEVELS
+from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross
 from .divisions import day_column, units
 from .drawing import OnProgress, draw, predict
@@ -56,6 +56,7 @@ from .level_errors import with_level_errors
 from .outline import Outline
 from .shore import shore_prior
 from .soundings import SoundingMapSettings, Soundings
+from .survey_errors import SurveyErrors, with_other_survey
 from .surveyed import surveyed
 
 log = logging.getLogger(__name__)
@@ -171,8 +172,18 @@ def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
         yield outcome
 
 
-def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
+def validate(
+    mapper: BathymetricMapper, held: Soundings, fold: int = 0, errors: SurveyErrors | None = None,
+    water_level: float = 0.0,
+) -> HeldOut:  # fmt: skip
     """Predict held-out soundings as they were recorded. All count as accepted: none are screened.
+
+    Args:
+        mapper: has a map.
+        held: the soundings.
+        fold: number of this map.
+        errors: of the survey in the map; None: unknown.
+        water_level: elevation of the water surface for soundings without a level of their own.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -182,7 +193,11 @@ def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldO
     naive = log_loss(held.z, float(learned.mean()), float(learned.var()))
     std, number = np.sqrt(found.variance), np.full(len(held), fold)
     every = np.ones(len(held), dtype=bool)
-    return HeldOut(held.row, held.xy, held.z, found.mean, std, number, naive, every)
+    other = std if errors is None else errors.deviations(
+        lambda at: predict(mapper, at).mean, held.xy, found.mean, found.variance,
+        mapper.before_calibration(found.variance), held.surface(water_level),
+    )  # fmt: skip
+    return HeldOut(held.row, held.xy, held.z, found.mean, std, other, number, naive, every)
 
 
 def validate_fold(
@@ -194,8 +209,11 @@ def validate_fold(
     on_progress: OnProgress = lambda done: None,
 ) -> HeldOut:
     """Predict the held-out soundings (boolean [N]) by a map without them. Raises as ``learn``."""
-    mapper, *_ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
-    return validate(mapper, soundings[np.flatnonzero(held)], fold)
+    taken = soundings[np.flatnonzero(~held)]
+    crossed = cross(taken, settings)
+    mapper, *_ = learn(taken, workspace, settings, on_progress, crossed)
+    errors, level = known_errors(taken, crossed, settings), settings.water_level
+    return validate(mapper, soundings[np.flatnonzero(held)], fold, errors, level)
 
 
 @dataclass(frozen=True)
@@ -294,8 +312,12 @@ def map_soundings(
         **rows_and_files(taken[index]), **day_column(day),
     )  # fmt: skip
     within = None if outline is None else outline.covers(grid)
+    errors = known_errors(taken, crossed, settings)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
+    if errors is not None:
+        drawn = with_other_survey(drawn, errors, mapper, soundings.surface(settings.water_level))
     shown = _write_drawn(
-        folder, draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within),
+        folder, drawn,
         within, mapper, sample, soundings, settings, extrapolate,
     )  # fmt: skip
     refused = soundings.refused_pings
@@ -312,6 +334,8 @@ def map_soundings(
         config["outline"] = outline.described
         outline.write(folder)
     sentences = crossed.sentences(order)
+    if errors is not None and errors.sentence:
+        sentences.append(errors.sentence)
     if settings.prior is not None and not is_journal(folder):  # a mission's folder has its prior
         settings.prior.write(folder)
     if mapper.prior is not None:
@@ -328,7 +352,8 @@ def map_soundings(
     write_config(folder / "config.yaml", config)
     checked, accepted = None, np.isin(soundings.row, mapper.data.number)
     if held is not None:
-        checked = validate(mapper, soundings[np.flatnonzero(held)])
+        left = soundings[np.flatnonzero(held)]
+        checked = validate(mapper, left, 0, errors, settings.water_level)
         accepted = _accepted(soundings, workspace, settings)
     asked = taken.steps is not None or KEY in taken.source
     errors = (

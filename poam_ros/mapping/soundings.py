@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening.lines import find_lines
 from ..screening.settings import ScreeningSettings
 from .left_out import Excluded, LeftOut
+
+if TYPE_CHECKING:
+    from .survey_errors import SurveyErrors
 
 #: Name of such a group; a column of this name has precedence.
 LINE = "line"
@@ -203,6 +206,7 @@ class Soundings:
         excluded: what persons left out.
         left_out: everything left out so far, including that.
         land: soundings on one side of it say nothing about the other; None without an outline.
+        errors: what is left of the errors of calibrated soundings; None: not calibrated.
     """
 
     row: np.ndarray
@@ -225,6 +229,7 @@ class Soundings:
     excluded: tuple[Excluded, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     land: Land | None = None
+    errors: SurveyErrors | None = None
 
     @classmethod
     def of(cls, pings: Samples, **others: Any) -> Soundings:
@@ -249,7 +254,7 @@ class Soundings:
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
         names = (
-            "row", "xy", "z", "group", "stamp_ns", "pings", "batch", "multiple", "depth",
+            "row", "xy", "z", "group", "stamp_ns", "pings", "batch", "multiple", "depth", "errors",
         )  # fmt: skip
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         labels = {name: column.at(index) for name, column in self.labels.items()}

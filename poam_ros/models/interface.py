@@ -137,6 +137,12 @@ class OnlineModel(ABC):
             CholeskyError: a matrix is not positive definite.
         """
 
+    @property
+    def widening(self) -> tuple[float, float]:
+        """The factor f and the added variance a: ``calibrate`` made f (v + a) of variances v with
+        noise."""
+        return 1.0, 0.0
+
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""
         raise NotImplementedError

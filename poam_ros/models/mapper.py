@@ -269,6 +269,11 @@ class BathymetricMapper:
         """Calibrate variances until the next update or training, if the model supports it."""
         self._model.calibrate(stretches)
 
+    def before_calibration(self, variance: np.ndarray) -> np.ndarray:
+        """Variances with noise [N] as they were before ``calibrate`` widened them, in m^2."""
+        factor, added = self._model.widening
+        return variance / factor - added * self._deviation**2
+
     def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
         return replace(
             report,

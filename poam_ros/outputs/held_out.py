@@ -18,7 +18,10 @@ from .scoring import log_loss
 
 #: The scores, in a run's folder.
 FILE = "validation.json"
-COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted")
+#: Name of the standard deviation of what another survey measures: in a map, and of held-out
+#: soundings.
+OTHER_SURVEY = "std_other_survey"
+COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted", OTHER_SURVEY)
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class HeldOut:
         row: data rows in the log, from 0.
         xy: places [N, 2], in m.
         z: elevations, in m.
-        mean, std: of the prediction, with noise, in m.
+        mean, std: of the prediction, on the map's own frame and with noise, in m.
+        std_other_survey: of what another survey measures, with errors of its own as large as those
+            that this one shows at its crossings, in m; ``std`` where it shows none.
         fold: number of the map made without the sounding.
         naive: log loss of each under the mean and variance of its map's training targets.
         accepted: whether a map of all soundings takes it [N], boolean; screening leaves out others.
@@ -40,6 +45,7 @@ class HeldOut:
     z: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+    std_other_survey: np.ndarray
     fold: np.ndarray
     naive: np.ndarray
     accepted: np.ndarray
@@ -58,7 +64,8 @@ class HeldOut:
 @dataclass(frozen=True)
 class ValidationScores:
     """Errors in m over ``count`` held-out soundings; coverage95: the share of them within the
-    prediction's 95 % interval; nlpd: mean log loss; msll: that less the naive one."""
+    prediction's 95 % interval on the map's own frame; nlpd: mean log loss; msll: that less the
+    naive one; coverage95_other_survey: the share within the interval of another survey."""
 
     count: int
     rmse: float
@@ -66,6 +73,19 @@ class ValidationScores:
     msll: float
     nlpd: float
     coverage95: float
+    coverage95_other_survey: float
+
+    @property
+    def covered(self) -> str:
+        """Both coverages in words; one, where they are the same."""
+        own, other = self.coverage95, self.coverage95_other_survey
+        text = f"{100 * own:.1f} % within the 95 % interval"
+        return (
+            text
+            if own == other
+            else f"{text} on the map's frame, {100 * other:.1f} % within "
+            + ("that of another survey")
+        )
 
 
 @dataclass(frozen=True)
@@ -116,15 +136,14 @@ class Validation:
         every = self.every
         return (
             f"with the {self.left_out:,} that the screening leaves out of the map among them: mean "
-            f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, "
-            f"{100 * every.coverage95:.1f} % within the 95 % interval"
+            f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, {every.covered}"
         )
 
 
 def _scores_text(scores: ValidationScores) -> str:
     return (
         f"{scores.count:,}: mean absolute error {scores.mae:.2f} m, RMSE {scores.rmse:.2f} m, "
-        f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+        f"{scores.covered}"
     )
 
 
@@ -144,8 +163,13 @@ def score(held: HeldOut) -> ValidationScores:
         mae=float(np.abs(error).mean()),
         msll=float((loss - held.naive).mean()),
         nlpd=float(loss.mean()),
-        coverage95=float((np.abs(error) <= CONFIDENCE_95 * held.std).mean()),
+        coverage95=_covered(error, held.std),
+        coverage95_other_survey=_covered(error, held.std_other_survey),
     )
+
+
+def _covered(error: np.ndarray, std: np.ndarray) -> float:
+    return float((np.abs(error) <= CONFIDENCE_95 * std).mean())
 
 
 def write_validation(
@@ -166,7 +190,8 @@ def write_validation(
         row, names = row - begins[index], [[files[i][0] for i in index.tolist()]]
     table = zip(
         *names, row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
-        held.std.tolist(), held.fold.tolist(), held.accepted.astype(int).tolist(), strict=True,
+        held.std.tolist(), held.fold.tolist(), held.accepted.astype(int).tolist(),
+        held.std_other_survey.tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
     found = validation(held)

@@ -104,6 +104,7 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
     known = np.isfinite(chart.depth)
     if known.any():
         depth, half = chart.depth[known], chart.uncertainty[known]
+        other = chart.uncertainty_other_survey[known]
         found["depth"] = (
             f"{max(depth.min(), 0.0):.2f} to {depth.max():.2f} m below a water level of "
             f"{round(chart.settings.water_level, 3):g} m"
@@ -112,6 +113,12 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
             f"median {np.median(half):.2f} m; "
             f"above {np.quantile(half, 0.9):.2f} m in 10 % of the area"
         )
+        if chart.other_survey is not None:
+            found["uncertainty (95 %)"] += ": of the depth on the map's own frame"
+            found["as another survey would measure it (95 %)"] = (
+                f"median {np.median(other):.2f} m; above {np.quantile(other, 0.9):.2f} m in 10 % "
+                "of the area: with errors of position and level as large as this survey's own"
+            )
     if (run.folder / VOLUME).exists():
         water = read_water(run.folder).at(chart.settings.water_level)
         for name in QUANTITIES:
@@ -158,8 +165,7 @@ def _short(folder: Path, chart: Chart) -> dict[str, str]:
     if scores := Validation.read(folder / SCORES):
         own = scores.accepted or scores.every
         found["held-out soundings"] = (
-            f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, "
-            f"{100 * own.coverage95:.1f} % within the 95 % interval"
+            f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, {own.covered}"
         )
     if chart.place is not None:
         place = place_text(chart.place.latitude, chart.place.longitude)
@@ -183,7 +189,8 @@ def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
         "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
         "mean absolute error": f"{scores.mae:.3f} m",
         "root mean square error (RMSE)": f"{scores.rmse:.3f} m",
-        "within the 95 % interval": f"{100 * scores.coverage95:.1f} %",
+        "within the 95 % interval": f"{100 * scores.coverage95:.1f} % on the map's own frame, "
+        f"{100 * scores.coverage95_other_survey:.1f} % as another survey would measure it",
         "mean standardised log loss (MSLL)": f"{scores.msll:.3f} (below 0: better than the mean of "
         "all soundings as the only prediction)",
     }

@@ -17,6 +17,7 @@ from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
 from .folder import LAYOUT, check_run, read_map, read_table
+from .held_out import OTHER_SURVEY
 from .saving import MAP, newest_map
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Run:
             raise InputError("to_xarray needs xarray (pip install xarray)") from None
         drawn = self.map
         layers = {"mean": drawn.mean, "variance": drawn.variance, **drawn.fields}
-        units = {"mean": "m", "variance": "m2", "lengthscale": "m"}
+        units = {"mean": "m", "variance": "m2", "lengthscale": "m", OTHER_SURVEY: "m"}
         return xarray.Dataset(
             {
                 name: (("y", "x"), np.asarray(values), {"units": units.get(name, "1")})

@@ -1,5 +1,5 @@
-"""Linear mixed models of the differences at crossings: effects of a survey, constants of lines, and
-errors of the positions of lines and recordings.
+"""The linear mixed model of differences at crossings: effects of a survey with given prior
+variances, constants of lines, and errors of the positions of lines and recordings.
 
 Robust weights (Huber 1981, section 7.8); mixed-model equations (Henderson 1975); variances by
 restricted likelihood (Patterson and Thompson 1971).
@@ -36,9 +36,10 @@ class Moves:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Of effects [P], with their covariance; of lines [L], with their standard deviation [L] and
-    number of crossings [L]; for each division of a survey, the moves of its parts; and whether
-    positions are off at all (likelihood ratio, 5 %)."""
+    """Of effects [P], with their posterior covariance; of lines [L], with their standard deviation
+    [L] and number of crossings [L]; for each division of a survey, the moves of its parts; whether
+    positions are off at all (likelihood ratio, 5 %); the variances of a line's constant (m^2) and,
+    along each axis, of the position of a part of each division (m^2)."""
 
     value: np.ndarray
     covariance: np.ndarray
@@ -47,10 +48,12 @@ class Estimates:
     counts: np.ndarray
     moves: tuple[Moves, ...]
     positions_off: bool
+    line_variance: float
+    position_variances: tuple[float, ...]
 
 
 def solve(
-    difference: np.ndarray, design: np.ndarray, lines: np.ndarray, count: int,
+    difference: np.ndarray, design: np.ndarray, prior: np.ndarray, lines: np.ndarray, count: int,
     parts: Sequence[tuple[np.ndarray, int]], gradient: np.ndarray, weight: np.ndarray,
     ratios: list[float] | None,
 ) -> tuple[Estimates, list[float]]:  # fmt: skip
@@ -59,6 +62,7 @@ def solve(
     Args:
         difference: [C], in m.
         design: the change of each difference by each effect [C, P].
+        prior: variances of the effects before any crossing is seen [P].
         lines: the two lines of each crossing [C, 2].
         count: number of lines.
         parts: the same two for each division of the survey whose parts have positions that are off.
@@ -77,11 +81,12 @@ def solve(
     steep = (gradient**2).sum(1)
     robust, known = np.ones(len(difference)), ratios is not None
     ratios = ratios or [0.01, 0.1] + [0.01] * len(parts)
+    scale = max(1.4826 * float(np.median(np.abs(difference))), 1e-6) ** 2
 
     def fitted(ratios: list[float]) -> _Fitted:
         variance = robust * (1 + ratios[0] * steep)
-        prior = np.repeat([1e9, *ratios[1:]], sizes)
-        return _fitted(difference, whole, variance, weight, np.maximum(prior, 1e-9), effects)
+        own = np.r_[prior / scale, np.repeat(ratios[1:], sizes[1:])]
+        return _fitted(difference, whole, variance, weight, np.maximum(own, 1e-9), effects)
 
     for step in range(STEPS):
         tune = step in (2, 6) and not known  # with outliers known
@@ -91,7 +96,7 @@ def solve(
         found = fitted(ratios)
         rest = np.abs(difference - whole @ found.value) / np.sqrt(1 + ratios[0] * steep)
         usual = max(1.4826 * float(np.median(rest)), 1e-6)
-        robust = np.maximum(1.0, rest / (HUBER * usual))
+        robust, scale = np.maximum(1.0, rest / (HUBER * usual)), found.scale
     first, inverse = np.cumsum(sizes), found.inverse
     constants, std = np.zeros(count), np.full(count, np.inf)
     constants[seen] = found.value[effects : first[1]]
@@ -113,9 +118,11 @@ def solve(
         / np.sqrt(np.diag(covariance)),
     )
     covariance = covariance * np.outer(wider, wider)
+    line_variance, *position_variances = (found.scale * ratio for ratio in ratios[1:])
     estimates = Estimates(
-        found.value[:effects], covariance, constants, std, counts, tuple(moves), positions_off
-    )
+        found.value[:effects], covariance, constants, std, counts, tuple(moves), positions_off,
+        line_variance, tuple(position_variances),
+    )  # fmt: skip
     return estimates, ratios
 
 
@@ -163,17 +170,17 @@ def _fitted(
     prior: np.ndarray, effects: int,
 ) -> _Fitted:  # fmt: skip
     """Mixed-model equations (Henderson 1975), by variances relative to one scale, which is
-    estimated. ``prior``: of all columns of ``whole`` [C, K]; the first ``effects`` are fixed.
-    ``weight`` [C] is of each difference's log likelihood."""
+    estimated. ``prior``: of all columns of ``whole`` [C, K]; each of the first ``effects`` takes a
+    degree of freedom. ``weight`` [C] is of each difference's log likelihood."""
     weighted = whole.multiply((weight / variance)[:, None]).tocsr()
     normal = (whole.T @ weighted).toarray()
     normal[np.diag_indices(len(normal))] += 1 / prior
     factors = lu_factor(normal, overwrite_a=True)
     found = lu_solve(factors, weighted.T @ difference)
     rest = difference - whole @ found
-    square = (weight * rest**2 / variance).sum() + (found[effects:] ** 2 / prior[effects:]).sum()
+    square = (weight * rest**2 / variance).sum() + (found**2 / prior).sum()
     free = max(float(weight.sum()) - effects, 1.0)
     scale = max(float(square / free), 1e-12)  # m^2: 0 over a flat bottom that is made up
-    loss = free * np.log(scale) + (weight * np.log(variance)).sum() + np.log(prior[effects:]).sum()
+    loss = free * np.log(scale) + (weight * np.log(variance)).sum() + np.log(prior).sum()
     determinant = np.log(np.abs(np.diag(factors[0]))).sum()
     return _Fitted(float(loss + determinant), found, factors, scale)

@@ -33,7 +33,9 @@ def held():
     naive = log_loss(z, -10.0, 9.0)
     place = rng.uniform(0, 10, (count, 2))
     every = np.ones(count, dtype=bool)
-    return HeldOut(np.arange(count), place, z, mean, std, np.arange(count) % 5, naive, every)
+    return HeldOut(
+        np.arange(count), place, z, mean, std, 1.5 * std, np.arange(count) % 5, naive, every
+    )
 
 
 def test_scores_are_those_of_a_normal_distribution(held):
@@ -47,6 +49,7 @@ def test_scores_are_those_of_a_normal_distribution(held):
         -math.log(one.pdf(held.z[7]))
     )
     assert scores.coverage95 == pytest.approx(0.95, abs=0.015)
+    assert scores.coverage95_other_survey == pytest.approx(0.9967, abs=0.003)
     assert scores.msll == pytest.approx(scores.nlpd - held.naive.mean())
     assert scores.msll < -0.5  # much better than the naive one
 
@@ -54,9 +57,10 @@ def test_scores_are_those_of_a_normal_distribution(held):
 def test_files_have_the_documented_columns(held, tmp_path):
     scores = write_validation(tmp_path, held).accepted
     found = json.loads((tmp_path / "validation.json").read_text())
-    assert list(found) == ["count", "rmse", "mae", "msll", "nlpd", "coverage95", "all"]
+    names = ["count", "rmse", "mae", "msll", "nlpd", "coverage95", "coverage95_other_survey", "all"]
+    assert list(found) == names
     assert found["rmse"] == scores.rmse and found["count"] == found["all"]["count"] == 4000
-    header = "row,x,y,z,mean,std,fold,accepted"
+    header = "row,x,y,z,mean,std,fold,accepted,std_other_survey"
     assert (tmp_path / "held_out.csv").read_text().startswith(f"{header}\n0,")
     table = read_table(tmp_path / "held_out.csv", COLUMNS)
     np.testing.assert_allclose(table["std"], held.std, rtol=1e-8)

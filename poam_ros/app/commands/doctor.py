@@ -244,7 +244,7 @@ def crossing_findings(folder: Path) -> Iterator[Finding]:
         yield Finding(f"no crossings: {error}")
         return
     for each in found.effects:
-        if each.kind != "line" and each.applied:
+        if each.kind != "line" and each.sure:
             yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
         elif each.kind != "line":
             yield Finding(f"{each.estimate}, which may be 0")

@@ -349,7 +349,7 @@ def _print_validation(found: Validation) -> None:
     print(
         f"{quantity(scores.count, 'sounding')} held out: RMSE {scores.rmse:.3g} m, "
         f"MAE {scores.mae:.3g} m, MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
-        f"{100 * scores.coverage95:.1f} % within the 95 % interval"
+        f"{scores.covered}"
         + ("" if found.accepted else "; the screening leaves all of them out of the map")
     )
     if found.accepted and found.left_out:

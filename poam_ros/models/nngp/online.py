@@ -140,6 +140,11 @@ class NeighbourGP(OnlineModel):
             sums=factor_of_sums(kernel, store.sites, left, error)
         )
 
+    @property
+    def widening(self) -> tuple[float, float]:
+        """See ``OnlineModel``."""
+        return self._widening.factor, self._widening.added
+
     def _steps(self, first: bool) -> int:
         options = self.options
         early = len(self.data) < options.early_samples

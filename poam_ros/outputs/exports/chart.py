@@ -23,6 +23,7 @@ from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
 from ..crossings import CrossingTable
 from ..folder import OUTLINE, OUTLINE_COLUMNS, read_table, without_folders
+from ..held_out import OTHER_SURVEY
 from ..results import UnmappedPings, read_unmapped
 from ..run import Run
 
@@ -107,6 +108,8 @@ class Chart:
         unmapped: pings that are not in the map, in the grid's coordinates.
         crossings: of survey lines, in the grid's coordinates.
         line: names of the survey lines of the track [N]; empty where unknown.
+        other_survey: standard deviation of what another survey measures [rows, columns], in m;
+            None: as ``deviation``, as the survey shows no errors of its own.
         outline: rings [K, 2] of the polygons where the map ends, islands too, in the grid's
             coordinates; empty without an outline.
     """
@@ -125,6 +128,7 @@ class Chart:
     crossings: CrossingTable = field(default_factory=CrossingTable.none)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
     outline: tuple[np.ndarray, ...] = ()
+    other_survey: np.ndarray | None = None
 
     @property
     def place(self) -> GeoReference | None:
@@ -148,8 +152,14 @@ class Chart:
 
     @property
     def uncertainty(self) -> np.ndarray:
-        """Half the width of the 95 % interval [rows, columns], in m."""
+        """Half the width of the 95 % interval on the map's own frame [rows, columns], in m."""
         return CONFIDENCE_95 * self.deviation
+
+    @property
+    def uncertainty_other_survey(self) -> np.ndarray:
+        """The same of what another survey measures."""
+        other = self.other_survey
+        return self.uncertainty if other is None else CONFIDENCE_95 * other
 
     @property
     def tvu(self) -> np.ndarray:
@@ -206,8 +216,9 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
             f"depths below EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
         )
     place = settings.place
-    own = (drawn.mean, np.sqrt(drawn.variance), drawn.lengthscale)
-    grid, (mean, deviation, lengthscale) = _north_up(drawn.grid, own, place)
+    deviation, other = np.sqrt(drawn.variance), drawn.fields.get(OTHER_SURVEY)
+    own = (drawn.mean, deviation, drawn.lengthscale, deviation if other is None else other)
+    grid, (mean, deviation, lengthscale, further) = _north_up(drawn.grid, own, place)
     support = drawn.support
     if place is not None:
         track, support = place.to_projected(track), place.to_projected(support)
@@ -220,7 +231,7 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
         crossings, run.mapped.get("line", np.empty(0, dtype=str)),
-        _outline(folder, place),
+        _outline(folder, place), None if other is None else further,
     )  # fmt: skip
 
 

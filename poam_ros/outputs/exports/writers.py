@@ -86,6 +86,9 @@ def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
              "flag_values": np.arange(5, dtype=np.int32),
              "flag_meanings": "none within_2 within_1a_1b within_special within_exclusive"},
         ),
+        "uncertainty_other_survey": (
+            chart.uncertainty_other_survey, "f4", {**metres, "long_name": BANDS[-1]},
+        ),
     }  # fmt: skip
 
 
@@ -119,12 +122,16 @@ BANDS = (
     "density (pings per cell)",
     "sigma (1 sigma)",
     "TVU within, S-44 ed. 6 (0: none, 1: 2, 2: 1a and 1b, 3: Special, 4: Exclusive)",
+    "uncertainty of another survey (95 %)",
 )
 
 
 def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
     """A GeoTIFF: elevation or depth and ``BANDS``, NaN in empty cells, provenance in the tags."""
-    layers = (chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu)
+    layers = (
+        chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu,
+        chart.uncertainty_other_survey,
+    )  # fmt: skip
     names = (chart.height_name, *BANDS)
     with requires_extra(name, "rasterio"):
         import rasterio
@@ -135,7 +142,7 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
             for number, layer in enumerate(layers, start=1):
                 raster.write(_north_first(layer), number)
                 raster.set_band_description(number, names[number - 1])
-            raster.units = ("metre", "metre", "", "metre", "")
+            raster.units = ("metre", "metre", "", "metre", "", "metre")
             raster.update_tags(**chart.provenance)
         return {name: bytes(file.read())}
 

@@ -57,6 +57,9 @@ def numbers(chart: Chart) -> dict[str, str]:
         chart.height_name: f"{height.min():.2f} to {height.max():.2f} m",
         "uncertainty (95 %)": f"median {np.median(half):.2f} m, largest {half.max():.2f} m",
     }
+    if chart.other_survey is not None:
+        other = chart.uncertainty_other_survey[known]
+        found["as another survey would measure it (95 %)"] = f"median {np.median(other):.2f} m"
     if np.isfinite(chart.density).any():
         observed = float((chart.density[known] > 0).mean())
         found["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"

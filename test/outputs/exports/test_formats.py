@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.exports.formats import FORMATS, export, export_settings
+from poam_ros.outputs.held_out import OTHER_SURVEY
+from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import CONFIDENCE_95, strictest
 
 from .conftest import deviation, ground
@@ -60,7 +63,7 @@ def test_geotiff(run, drawn, tmp_path, settings, compound):
         std = np.sqrt(drawn.variance)
         expected = (
             drawn.mean, CONFIDENCE_95 * std, counted(drawn.grid.shape), std,
-            strictest(-drawn.mean, std),
+            strictest(-drawn.mean, std), CONFIDENCE_95 * std,
         )  # fmt: skip
         np.testing.assert_allclose(file.read()[:, ::-1], np.stack(expected), rtol=1e-6)
         assert np.isnan(file.nodatavals).all()
@@ -106,6 +109,20 @@ def test_a_rotated_map_is_exported_north_up(run, drawn, tmp_path):
     np.testing.assert_allclose(bands[0][middle], ground(own[middle.ravel()]), rtol=1e-5)
     np.testing.assert_allclose(bands[3][middle], deviation(own[middle.ravel()]), rtol=1e-5)
     assert np.nansum(bands[2]) == 5
+
+
+def test_what_another_survey_measures_is_the_last_band(run, drawn, tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    (path,) = export(run, tmp_path / "map.tif", ExportSettings(ORIGIN))
+    with rasterio.open(path) as file:
+        assert file.descriptions[5] == "uncertainty of another survey (95 %)" and file.count == 6
+        np.testing.assert_array_equal(file.read(6), file.read(2))  # nothing is known
+    wider = 3 * np.sqrt(drawn.variance)
+    files.write_map(run / "map.npz", replace(drawn, fields={**drawn.fields, OTHER_SURVEY: wider}))
+    (path,) = export(run, tmp_path / "wider.tif", ExportSettings(ORIGIN))
+    with rasterio.open(path) as file:
+        np.testing.assert_allclose(file.read(6), 3 * file.read(2), rtol=1e-6)
+    assert Run.open(run).map.fields[OTHER_SURVEY] == pytest.approx(wider)
 
 
 def test_a_quarter_turn_keeps_the_cells(run, drawn):
@@ -176,7 +193,7 @@ def test_netcdf(run, drawn, tmp_path, settings, standard):
         np.testing.assert_array_equal(file["x"][:], drawn.grid.x)
         np.testing.assert_array_equal(file["y"][:], drawn.grid.y)
         others = main.ancillary_variables.split()
-        assert others == ["uncertainty", "sigma", "density", "tvu"]
+        assert others == ["uncertainty", "sigma", "density", "tvu", "uncertainty_other_survey"]
         std = np.sqrt(drawn.variance)
         np.testing.assert_allclose(file["uncertainty"][:], CONFIDENCE_95 * std, rtol=1e-6)
         np.testing.assert_array_equal(file["density"][:], counted(drawn.grid.shape))

@@ -1,0 +1,91 @@
+"""How far another survey may differ from a map, by the errors that the survey shows of itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from surveyed_days import planted, survey
+
+from poam_ros.mapping.calibration import calibrated, known_errors
+from poam_ros.mapping.crossed import cross
+from poam_ros.mapping.effects import Spread
+from poam_ros.mapping.exclusions import days
+from poam_ros.mapping.soundings import LINE, SoundingMapSettings
+from poam_ros.mapping.survey_errors import SurveyErrors
+
+SETTINGS = SoundingMapSettings()
+
+
+def on_a_slope(spread, position=0.0, level=0.0):
+    """Two soundings on a bottom that falls by 0.1 to the east and 0.05 to the north."""
+    xy = np.array([[0.0, 0.0], [10.0, 0.0]])
+    return SurveyErrors(spread, 4.0, xy, np.full(2, position), np.full(2, level))
+
+
+def deviations(errors, variance=0.04, narrow=0.01):
+    xy = errors.xy + 1.0
+
+    def bottom(at):
+        return -5.0 - 0.1 * at[:, 0] - 0.05 * at[:, 1]
+
+    every = np.ones(len(xy))
+    return errors.deviations(bottom, xy, bottom(xy), variance * every, narrow * every, 0.0)
+
+
+def test_a_position_that_is_off_is_a_depth_by_the_slope():
+    """Both surveys are off; what the map was widened by is not added again."""
+    found = deviations(on_a_slope(Spread(position=9.0), position=7.0))
+    assert found == pytest.approx(np.sqrt(0.01 + 16.0 * (0.1**2 + 0.05**2)) * np.ones(2))
+
+
+def test_levels_and_scales_of_days_are_added():
+    found = deviations(on_a_slope(Spread(line=0.01, level=0.04, scale=1e-4), level=0.02))
+    deep = 5.0 + 0.1 * np.array([1.0, 11.0]) + 0.05
+    assert found == pytest.approx(np.sqrt(0.01 + 0.07 + 1e-4 * (deep - 4.0) ** 2))
+
+
+def test_another_survey_is_never_better_known_than_the_map():
+    assert deviations(on_a_slope(Spread(position=1e-4))) == pytest.approx(0.2)
+
+
+def test_where_the_map_ends_only_its_inside_counts():
+    errors = on_a_slope(Spread(position=4.0))
+    xy = errors.xy
+
+    def bottom(at):
+        return np.where(at[:, 0] < 0, np.nan, -5.0 - 0.1 * at[:, 0])
+
+    found = errors.deviations(bottom, xy, bottom(xy), np.zeros(2), np.zeros(2), 0.0)
+    assert found[1] == pytest.approx(0.2) and 0.1 < found[0] < 0.25
+
+
+@pytest.mark.parametrize("off", [1.0, 4.0])
+def test_errors_of_positions_are_found_at_crossings(off):
+    whole = survey()
+    part = whole.labels[LINE]
+    moves = np.random.default_rng(3).normal(0, off, (len(part.names), 2))
+    whole = replace(whole, xy=whole.xy + moves[part.code])
+    errors = known_errors(whole, cross(whole, SETTINGS), SETTINGS)
+    assert errors.spread.position**0.5 == pytest.approx(off, rel=0.5)
+    assert "errors of positions" in errors.sentence
+    assert (errors.position == errors.spread.position).all()
+
+
+def test_corrected_soundings_keep_what_is_uncertain_of_their_corrections():
+    whole = survey()
+    part = whole.labels[LINE]
+    moves = np.random.default_rng(3).normal(0, 4.0, (len(part.names), 2))
+    whole = planted(replace(whole, xy=whole.xy + moves[part.code]), level=0.4)
+    corrected, found = calibrated(whole, SETTINGS)
+    errors = known_errors(corrected, cross(corrected, SETTINGS), SETTINGS)
+    assert errors.spread == found.spread and errors.spread.level > 0.01
+    assert 0 < errors.position.max() < 0.5 * errors.spread.position
+    of_day = [float(errors.level[days(whole).code == i].max()) for i in range(3)]
+    assert min(of_day) == 0 and 0 < max(of_day) < 0.01  # of the reference, and of the others
+    some = corrected[np.arange(0, len(corrected), 7)].errors
+    assert np.array_equal(some.position, errors.position[::7])
+
+
+def test_a_record_whose_lines_do_not_cross_shows_no_errors():
+    whole = survey()[np.arange(300)]
+    assert known_errors(whole, cross(whole, SETTINGS), SETTINGS) is None
