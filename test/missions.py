@@ -1,6 +1,8 @@
 """Missions with a planner and a map target, as ``Guidance`` drives them."""
 
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.states import MET
+from poam_ros.mission.target import GAPS
 
 
 class PlannedMission(Mission):
@@ -16,7 +18,7 @@ class PlannedMission(Mission):
         if self.choose is not None and self.needs_goal and self.position is not None:
             path = self.choose(self.position)
             if path is not None:
-                self.drive(path)
+                self.drive(*(path if isinstance(path, tuple) else (path,)))
 
     def update_position(self, *given, **named):
         arrival = super().update_position(*given, **named)
@@ -26,8 +28,7 @@ class PlannedMission(Mission):
 
 def judge(target, mission, drawn, now):
     """Let a target assess a new map of a mission."""
-    mission.end(target.assess(mission, drawn), by_map=True)
+    mission.end(target.assess(mission, drawn), MET)
     if target.gaps_due(mission, now):
-        mission.goals.clear()
-    if mission.note is not None and target.text:
-        mission.note = target.text
+        mission.goals.clear(GAPS)
+    mission.remark = target.text

@@ -17,8 +17,11 @@ from .ranges import RawPing
 from .settings import FrontEndSettings
 
 #: The mission states as published.
-WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
-STATES = (WAITING, PILOT, EXPLORING, PAUSED, DONE)
+WAITING, PILOT, EXPLORING, RETURNING = "waiting", "pilot", "exploring", "returning"
+PAUSED, DONE = "paused", "done"
+STATES = (WAITING, PILOT, EXPLORING, RETURNING, PAUSED, DONE)
+#: The mission is over: what the vehicle drives over is not mapped any more.
+OVER = (RETURNING, DONE)
 #: What the vehicle does when the mission is done.
 HOLD, HOME = "hold", "home"
 ON_DONE = (HOLD, HOME)
@@ -32,11 +35,6 @@ def mapped_state(state: str, taken_over: str) -> str:
         taken_over: its state before somebody else took the vehicle; empty: nobody has.
     """
     return taken_over if state == PAUSED and taken_over in (PILOT, EXPLORING) else state
-
-
-#: What paused a mission: an operator; the watchdog, which may resume it; or a guard (geofence,
-#: position jump, vehicle does not follow its goals), after which only an operator may resume it.
-OPERATOR, WATCHDOG, GUARD = "operator", "watchdog", "guard"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import shown
 from ..core.samples import Samples
 from . import events
-from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, EventResult, Message
+from .events import EXPLORING, OVER, PAUSED, PILOT, STATES, WAITING, Event, EventResult, Message
 from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
@@ -37,7 +37,7 @@ NOTHING = EventResult()
 class PilotSurvey:
     """Decides when the pilot survey is over.
 
-    It is over when the mission is exploring or done; without a mission state, after ``samples``.
+    It is over when the mission is exploring, or over; without a mission state, after ``samples``.
 
     Attributes:
         samples: accepted pings that end it.
@@ -57,7 +57,7 @@ class PilotSurvey:
     def follow(self, state: str) -> None:
         """Take a new mission state."""
         self.state, self.source_present = state, True
-        self.after_reset = self.after_reset and state not in (PILOT, DONE)
+        self.after_reset = self.after_reset and state not in (PILOT, *OVER)
 
     def follow_source(self, present: bool) -> None:
         """Whether any node publishes the mission state."""
@@ -80,7 +80,7 @@ class PilotSurvey:
         enough = samples >= self.samples
         if self.after_reset:
             return enough or (self.standing and self.state == EXPLORING)
-        return self.state in (EXPLORING, DONE) or (enough and not self.source_present)
+        return self.state in (EXPLORING, *OVER) or (enough and not self.source_present)
 
 
 class FrontEnd:
@@ -246,11 +246,13 @@ class FrontEnd:
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return EventResult(message=Message("unknown_state", text))
-        previous = self.pilot.state
+        over = self.pilot.state in OVER
+        if state == PAUSED and over:  # on the way home
+            return NOTHING
         self.pilot.follow(state)
-        if state != DONE:
+        if state not in OVER:
             self.closed = state if state in (PAUSED, WAITING) else None
-        elif previous != DONE:  # refuse the waiting pings and all that follow
+        elif not over:  # refuse the waiting pings and all that follow
             samples, self.closed = self.take(now), AFTER_MISSION
             for ping, since_s in self._waiting:
                 self.ledger.refuse_later(AFTER_MISSION, ping, since_s)

@@ -18,7 +18,7 @@ from ..core.geometry import Extent
 from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
 from ..frontend import events
-from ..frontend.events import DONE, PAUSED, WAITING, WATCHDOG, mapped_state
+from ..frontend.events import DONE, PAUSED, RETURNING, WAITING, mapped_state
 from ..frontend.odometry import VehicleState, largest_std
 from ..frontend.ranges import RawPing
 from ..journal.folder import plain
@@ -26,6 +26,7 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
+from ..mission.states import INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from ..outputs.run import read_settings
@@ -180,7 +181,7 @@ class Drive:
         waiting = {**values, "autostart": False, RESUMES: False}
         guidance = Guidance(waiting, self._warnings.add)
         if guidance.mission.state == PAUSED:  # perhaps by a watchdog, which would resume it
-            guidance.mission.pause("the process was restarted")
+            guidance.mission.pause("the process was restarted", RESTART)
         try:
             session, self._leave = open_mission(values)
         except BaseException:
@@ -299,11 +300,11 @@ class Drive:
         if now.steady_s - self._ticked_s >= TICK_PERIOD_S:
             self._ticked_s = now.steady_s
             guidance.tick(now)
-            if mission.paused_by == WATCHDOG and self.telemetry.fault not in mission.reason:
-                mission.reason += f": {self.telemetry.fault}"
+            if mission.status.recovers and self.telemetry.fault not in mission.reason:
+                mission.pause(f"{mission.reason}: {self.telemetry.fault}", INPUT)
             self._advise(mission.position)
         self._announce(now)
-        self.finished |= self._over and self.steering.idle(mission)
+        self.finished |= self._over and mission.state == DONE and self.steering.idle(mission)
 
     def _start_unasked(self, now: Moment) -> None:
         """Start or resume once without a person, if ``autostart`` or ``RESUMES`` is set."""
@@ -324,6 +325,8 @@ class Drive:
         assert self.session is not None and self.guidance is not None
         mission = self.guidance.mission
         state = mapped_state(mission.state, self.guidance.taken_over)
+        if mission.status.ended[0] and state == PAUSED:  # on the way home nothing is mapped
+            state = RETURNING
         if state != self.session.mission_state:
             self.session.handle(events.MissionStateChanged(state), now)
             if self._thread is not None:

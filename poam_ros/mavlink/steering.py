@@ -78,8 +78,7 @@ class Steering:
         """Whether there is nothing more to send."""
         if not self._authority.granted:
             return True
-        done = not mission.returning and mission.station is self._station
-        return done and mission.goal is None and not self._holds
+        return mission.station is self._station and mission.goal is None and not self._holds
 
     def steer(self, mission: Destinations, z: float, now_s: float) -> None:
         """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""

@@ -11,7 +11,7 @@ from ..core.maps import ElevationMap
 from ..planning.planners import PLANNERS
 from ..planning.situation import GridView, MapView
 from .mission import Mission
-from .target import MapTarget
+from .target import GAPS, MapTarget
 
 
 class WaypointChooser:
@@ -38,8 +38,8 @@ class WaypointChooser:
         speed: float,
         options: Any,
         view: MapView | None = None,
-    ) -> np.ndarray:
-        """The next waypoints [K, 2].
+    ) -> tuple[np.ndarray, str]:
+        """The next waypoints [K, 2], and their purpose, as ``Mission.drive`` takes them.
 
         Args:
             drawn: the latest map; None only if a view is given.
@@ -56,9 +56,9 @@ class WaypointChooser:
         if drawn is not None:
             gap = self._target.next_goal(mission, drawn, now_s)
             if gap is not None:
-                return gap
+                return gap, GAPS
         if view is None:
             assert drawn is not None
             view = GridView(drawn, *mission.track.split_at(drawn.stamp_ns / SECOND))
         situation = mission.situation(yaw, speed)
-        return self._planner.path(view, situation, options, self._draws)
+        return self._planner.path(view, situation, options, self._draws), ""

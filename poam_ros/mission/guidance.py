@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import instance
-from ..frontend.events import PAUSED
+from ..frontend.events import PAUSED, RETURNING
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
 from ..planning.areas import AreaSettings, in_metres, read_polygons
@@ -23,9 +23,10 @@ from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from .chooser import WaypointChooser
 from .mission import Mission
+from .states import DISPLACED, MET, TAKEN_OVER
 from .store import MissionStore, MissionStoreSettings
-from .target import MapTarget, TargetSettings
-from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings, pause_for_operator
+from .target import GAPS, MapTarget, TargetSettings
+from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 
 
 class Guidance:
@@ -68,10 +69,11 @@ class Guidance:
             max_duration=values["max_duration"],
             autostart=values["autostart"],
             on_done=values["on_done"],
+            home=home,
             home_reserve=values["home_reserve"],
         )
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
-        self.autopilot, self._displaced = Autopilot(), False
+        self.autopilot = Autopilot()
         self._jumps = JumpDetector()
         self._store = MissionStore(instance(MissionStoreSettings, values), draws, clock)
         try:
@@ -79,8 +81,6 @@ class Guidance:
         except BaseException:
             self._store.close()
             raise
-        if home is not None:
-            self.mission.set_home(home)
         self.target = MapTarget(instance(TargetSettings, values))
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
@@ -112,9 +112,10 @@ class Guidance:
             return fault
         mission, results = self.mission, self.mission.goals.results
         if fault == MOVED:
-            self._displaced = True
-            self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
-            self._watchdog.position_jumped(mission, position, distance)
+            text = f"the position jumped by {distance:.1f} m, and stays there"
+            self._warn("odometry_moved", text)
+            mission.replace_position(position)
+            self.displace(text)
         self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
         if mission.update_position(position, self._now_s, state.stamp_ns / SECOND) == "timeout":
             text = "a goal was given up, as it was not reached in time"
@@ -125,8 +126,7 @@ class Guidance:
 
     def displace(self, text: str) -> None:
         """The positions' origin has moved, as the text says: the map may be displaced."""
-        self._displaced = True
-        pause_for_operator(self.mission, text)
+        self.mission.pause(text, DISPLACED)
 
     def shift(self, text: str) -> None:
         """Positions may have shifted, as the text says."""
@@ -137,7 +137,7 @@ class Guidance:
     def command(self, word: str, now_s: float) -> tuple[bool, str]:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""
-        mission = self.mission
+        mission, displaced = self.mission, DISPLACED in self.mission.causes
         if word == "start":
             done, answer = mission.start(now_s)
         else:
@@ -147,23 +147,19 @@ class Guidance:
         if done and word == "start":
             self.target.forget()  # the gaps that the last mission gave up
         if done and word in ("start", "resume"):
-            self._agree()
-        return done, answer
-
-    def _agree(self) -> None:
-        self.autopilot.agree()
-        if self._displaced and self.map is not None:
+            self.autopilot.agree()
+        if done and word == "resume" and displaced and self.map is not None:
             text = "positions were displaced: what is mapped from now on may not fit the map so far"
             self._warn("map_displaced", text)
-        self._displaced = False
+        return done, answer
 
     @property
     def taken_over(self) -> str:
         """The state before somebody else took the vehicle, in which its pings are mapped; empty:
         nobody has, or nobody knows where it is."""
-        mission = self.mission
-        mapped = mission.state == PAUSED and self.autopilot.taken and not self._displaced
-        return mission.state_before_pause if mapped else ""
+        status, causes = self.mission.status, self.mission.causes
+        mapped = TAKEN_OVER in causes and DISPLACED not in causes
+        return status.interrupted if mapped and status.interrupted != RETURNING else ""
 
     def ping(self, ping: RawPing) -> None:
         """Take a ping."""
@@ -175,7 +171,7 @@ class Guidance:
         self.map, self._now_s = drawn, now.unadjusted_s
         self._watchdog.received(MAP)
         self.mission.learn(drawn)
-        self.mission.end(self.target.assess(self.mission, drawn), by_map=True)
+        self.mission.end(self.target.assess(self.mission, drawn), MET)
         self._close_gaps()
         self._choose()
 
@@ -218,9 +214,8 @@ class Guidance:
 
     def _close_gaps(self) -> None:
         if self.target.gaps_due(self.mission, self._now_s):
-            self.mission.goals.clear()
-        if self.mission.note is not None and self.target.text:
-            self.mission.note = self.target.text
+            self.mission.goals.clear(GAPS)
+        self.mission.remark = self.target.text
 
     def _choose(self) -> None:
         """Give the mission waypoints from the latest map where it needs a goal; a map that allows
@@ -236,7 +231,7 @@ class Guidance:
             mission.blocked = str(error)
             self._warn("map_unusable", f"no waypoint from this map: {error}")
             return
-        mission.drive(path)
+        mission.drive(*path)
 
 
 def given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:

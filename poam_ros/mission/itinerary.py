@@ -50,6 +50,7 @@ class GoalQueue:
         results: number of legs by how they ended: ``reached``, ``passed``, ``timeout``.
         clipped: number of waypoints moved into the navigable area.
         unreachable: number of waypoints dropped because no route leads to them.
+        purpose: of the newest path, as who gave it says; empty: none in particular.
         finished: number of waypoints that the vehicle arrived at, or turned back from.
     """
 
@@ -58,6 +59,7 @@ class GoalQueue:
         self.queue: deque[np.ndarray] = deque()
         self.turns: deque[np.ndarray] = deque()
         self.leg: Leg | None = None
+        self.purpose = ""
         self.results: Counter[str] = Counter()
         self.clipped = self.unreachable = self.finished = 0
         self._left = math.inf  # s until the present waypoint is given up
@@ -95,8 +97,8 @@ class GoalQueue:
         self.arrival = dict(arrival)
         self.routes.set_vehicle(2 * self.turning_radius, self.max_speed)
 
-    def add(self, path: np.ndarray) -> None:
-        """Queue waypoints [K, 2], each moved to the nearest navigable place.
+    def add(self, path: np.ndarray, purpose: str = "") -> None:
+        """Queue waypoints [K, 2] for a purpose, each moved to the nearest navigable place.
 
         Raises:
             InputError: they are not finite, or not [K, 2].
@@ -106,6 +108,7 @@ class GoalQueue:
             raise InputError(f"waypoints: expected finite numbers [K, 2], got {path.tolist()}")
         areas = self.routes.areas
         self.clipped += int((~areas.allowed(path)).sum())
+        self.purpose = purpose
         self.queue.extend(areas.nearest(waypoint) for waypoint in path)
 
     def counts(self) -> dict[str, int]:
@@ -135,8 +138,9 @@ class GoalQueue:
         self.results = Counter(values["arrivals"])
         self.clipped, self.unreachable = values["clipped"], values["unreachable"]
 
-    def clear(self) -> None:
-        """Drop all goals."""
+    def clear(self, purpose: str = "") -> None:
+        """Drop all goals; ``purpose``: of those to come."""
+        self.purpose = purpose
         self.queue.clear()
         self.turns.clear()
         self.leg = None
@@ -182,9 +186,15 @@ class GoalQueue:
                 continue
             self._aim(position, self.queue.popleft())
             self._updated_s = None
-            ends = [] if self.leg is None else [position, self.leg.goal, *self.turns]
-            watches = [ArrivalDetector(end, **self.arrival) for end in ends[1:]]
-            self._left = sum(w.limit(at) for w, at in zip(watches, ends, strict=False))
+            self._left = self._limit(position)
+
+    def _limit(self, position: np.ndarray) -> float:
+        """The time limit of the route from position [2], in s."""
+        seconds = 0.0
+        for end in () if self.leg is None else (self.leg.goal, *self.turns):
+            seconds += ArrivalDetector(end, **self.arrival).limit(position)
+            position = end
+        return seconds
 
     def resume(self, position: np.ndarray | None) -> None:
         """Go on after a pause, which takes no time of the waypoint's limit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,24 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
-from ..frontend.events import (
-    DONE,
-    EXPLORING,
-    GUARD,
-    HOLD,
-    HOME,
-    OPERATOR,
-    PAUSED,
-    PILOT,
-    STATES,
-    WAITING,
-    WATCHDOG,
-)
+from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
 from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.routes import Routes
 from ..planning.situation import Situation, no_extra
+from . import states
+from .arrival import TIMEOUT
 from .itinerary import BACK, Budget, GoalQueue, VehicleTrack
+from .states import DRIVEN, GUARD, OPERATOR, RESTART, SPENT, TABLE, Status
 from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
 
 
 class Mission:
-    """A pilot survey, then exploration until the budget is exhausted; can be paused in between.
+    """A pilot survey, then exploration until the budget is exhausted, and perhaps the way home;
+    can be paused in between. ``states`` has what may happen, and what it leads to.
 
     Goals are queued: first the pilot survey's waypoints; whenever it ``needs_goal``, the path given
     to ``drive``. The mission begins with ``start``, or with the first position if it
@@ -53,14 +46,14 @@ class Mission:
         max_samples: samples since the start, counted by the mapper; 0: no limit.
         max_duration: s; 0: no limit.
         autostart: whether it starts by itself.
-        on_done: ``hold`` station when it is done, or return ``home`` first: to where it began.
+        on_done: ``hold`` station when it is over, or return ``home`` first.
+        home: the place to return to [2], in m; None: where the mission began.
         home_reserve: with ``home``, be there this long before ``max_duration``, in s; 0: turn back
             when it has passed.
 
     Attributes:
-        state: one of ``STATES``.
-        reason: why it is in this state, as text. ``note``: what its map lacks; the reason of a
-            mission that is done has it, unless the map ended it (None).
+        status: its state, and why.
+        remark: what its map lacks, as text; part of the reason if the budget ended the mission.
         blocked: why no waypoint could be chosen at the last try, as text; empty: one was.
         station: where the vehicle holds station while paused, stopped or done [2]; a new array
             each time; None: no station yet.
@@ -85,15 +78,14 @@ class Mission:
         max_duration: float = 0.0,
         autostart: bool = True,
         on_done: str = HOLD,
+        home: np.ndarray | None = None,
         home_reserve: float = 0.0,
     ) -> None:
         self.workspace, self.on_done = workspace, on_done
         self.budget = Budget(max_samples, max_duration)
         self.position: np.ndarray | None = None
-        self.home: np.ndarray | None = None
-        self._given_home: np.ndarray | None = None  # wherever the mission begins
+        self.home = self._stated_home = home
         self.station: np.ndarray | None = None
-        self.paused_by: str | None = None
         self.track = VehicleTrack(workspace)
         areas = areas or NavigableArea(workspace)
         deep = clearance is not None and clearance.min_depth > 0
@@ -106,27 +98,35 @@ class Mission:
                 f"{reserve:g} s"
             )
         self.way_home = WayHome(self.goals, self.track, reserve)
-        self.state_before_pause = PILOT  # PILOT or EXPLORING
-        self._returning = False
-        self.blocked = ""
-        self.note: str | None = ""
+        self.blocked = self.remark = ""
         self._located: tuple[float, float] | None = None  # times of the last position: now, stamp
         self._leapt = 0.0  # s by which the clock of the stamps was set in all
         self._pilot = pilot
         self.goals.add(pilot)
-        self.state = PILOT if autostart else WAITING
-        self.reason = "started automatically" if autostart else "not started yet"
+        self.status = Status(WAITING, "not started yet")
+        if autostart:
+            self.status = Status(PILOT, "started automatically")
+
+    @property
+    def state(self) -> str:
+        """One of ``STATES``, as published."""
+        return self.status.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is in its state, as text."""
+        remark = self.remark if self.status.ended[0] == SPENT and self.state != PAUSED else ""
+        return f"{self.status.text}; {remark}" if remark else self.status.text
+
+    @property
+    def causes(self) -> frozenset[str]:
+        """Why it is paused; empty: it is not."""
+        return frozenset(cause for cause, _ in self.status.causes)
 
     @property
     def goal(self) -> np.ndarray | None:
         """The goal [2]; None: hold station."""
-        going = self.state in (PILOT, EXPLORING) or self.returning
-        return self.goals.current if going else None
-
-    @property
-    def returning(self) -> bool:
-        """Whether it is done and the vehicle on its way home."""
-        return self.state == DONE and self._returning
+        return self.goals.current if self.state in DRIVEN else None
 
     @property
     def plan(self) -> np.ndarray:
@@ -137,29 +137,13 @@ class Mission:
 
     @property
     def active(self) -> bool:
-        """Whether it has begun and is neither paused nor over."""
-        return self.state in (PILOT, EXPLORING) and self.budget.start_time_s is not None
-
-    @property
-    def explores(self) -> bool:
-        """Whether it explores, or is paused while it did."""
-        paused = self.state == PAUSED and self.state_before_pause == EXPLORING
-        return self.state == EXPLORING or paused
+        """Whether it drives the vehicle, and is guarded: it has begun, and is not paused."""
+        return self.state in DRIVEN and self.budget.start_time_s is not None
 
     @property
     def needs_goal(self) -> bool:
         """Whether it holds station because there is no map, or the map allows no goal."""
         return self.state == EXPLORING and self.goals.current is None and not self.goals.ahead
-
-    @property
-    def reason(self) -> str:
-        """See the class."""
-        noted = self.note if self.state == DONE and self.note else ""
-        return f"{self._reason}; {noted}" if noted else self._reason
-
-    @reason.setter
-    def reason(self, text: str) -> None:
-        self._reason = text
 
     def situation(self, yaw: float, speed: float) -> Situation:
         """The situation for a planner, with heading (rad) and top speed (m/s)."""
@@ -199,16 +183,19 @@ class Mission:
             self.budget.start_clock(now)
             self.home = self.position.copy() if self.home is None else self.home
         self.tick(now)
-        if not (self.state in (PILOT, EXPLORING) or self._returning):
+        if self.state == PAUSED and self.station is None:
+            self.hold_station()  # after a restart: the vehicle may still follow an earlier goal
+        if self.state not in DRIVEN:
             return None
-        arrival = self.goals.update(self.position, measured - self._leapt)
-        if self.goals.current is None:
-            self._next_goal()
+        goals, leg = self.goals, self.goals.leg
+        arrival = goals.update(self.position, measured - self._leapt)
+        arrived = arrival not in (None, TIMEOUT) and not goals.ahead
+        if self.state == RETURNING and arrived and leg is not None and leg.kind != BACK:
+            self._take(states.HOME, "")
+            self.hold_station()
+        if goals.current is None and self.state in DRIVEN:
+            self._next_goal(arrival == TIMEOUT)
         return arrival
-
-    def set_home(self, place: np.ndarray) -> None:
-        """Set the place [2] to return to; by default it is where the mission began."""
-        self.home = self._given_home = place
 
     def replace_position(self, position: np.ndarray) -> None:
         """Set the position [2] after a jump, without following goals or track."""
@@ -219,18 +206,21 @@ class Mission:
         budget = self.budget
         if budget.start_time_s is not None:
             self.end(budget.exhausted(now))
-        if self.active and self.way_home.due(self.position, self.home, budget, now):
+        surveys = self.state in (PILOT, EXPLORING)
+        if surveys and self.way_home.due(self.position, self.home, budget, now):
             self.end(f"the way home takes the rest of max_duration ({budget.max_duration:g} s)")
 
-    def drive(self, path: np.ndarray) -> None:
-        """Go to waypoints [K, 2], if it ``needs_goal``."""
+    def drive(self, path: np.ndarray, purpose: str = "") -> None:
+        """Go to waypoints [K, 2], if it ``needs_goal``; see ``GoalQueue`` for the purpose."""
         if self.needs_goal and self.position is not None:
-            self.goals.add(path)
+            self.goals.add(path, purpose)
             self.goals.next(self.position)
             self.blocked = "no route leads to any" if self.needs_goal else ""
 
     def learn(self, drawn: ElevationMap | None) -> None:
         """Take a new map; None: it is gone."""
+        if drawn is None:
+            self.goals.purpose = ""
         if self.deep is not None:
             self.deep.learn(drawn)
 
@@ -258,68 +248,76 @@ class Mission:
 
         Also after another mission; the mapper's samples so far do not count.
         """
-        if self.state not in (WAITING, DONE):
+        if not self._take(states.START, "started"):
             return False, f"the mission has already started: its state is {self.state}"
         self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
-        self.home = began if self._given_home is None else self._given_home
-        self.station, self._returning, self.paused_by, self.note = None, False, None, ""
-        self.blocked = ""
+        self.home = began if self._stated_home is None else self._stated_home
+        self.station, self.blocked, self.remark = None, "", ""
         self.goals.clear()
         self.goals.add(self._pilot)
-        self.state, self.reason = PILOT, "started"
         return True, "started" if self.position is not None else "started; no odometry yet"
 
     def stop(self) -> tuple[bool, str]:
         """Hold station and wait for another ``start``; returns True and an answer."""
-        previous, self.state, self.reason = self.state, WAITING, "stopped"
+        previous = self.state
+        self._take(states.STOP, "stopped")
         self.hold_station()
         self.goals.clear()
-        self._returning = False
         return True, f"stopped while {previous}"
 
-    def pause(self, reason: str = "requested", by: str = OPERATOR) -> tuple[bool, str]:
-        """Hold station until ``resume``; returns success and an answer."""
-        more_severe = by == OPERATOR != self.paused_by or (by, self.paused_by) == (GUARD, WATCHDOG)
-        if self.state == PAUSED and more_severe:
-            self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
-            return True, "already paused; it no longer resumes automatically"
-        if self.state not in (PILOT, EXPLORING):
+    def pause(self, reason: str = "requested", cause: str = OPERATOR) -> tuple[bool, str]:
+        """Hold station until ``resume``, or until a passing cause has ended; returns success and an
+        answer. Another cause is added to that of a pause."""
+        before = self.status
+        if not self._take(states.PAUSE if cause == OPERATOR else states.FAULT, reason, cause):
             already = " already" if self.state == PAUSED else ""
             return False, f"the mission is {self.state}{already}"
-        self.state_before_pause, self.state, self.reason = self.state, PAUSED, reason
-        self.paused_by = by
+        if before.state == PAUSED:
+            return True, "already paused; it does not resume automatically"
         self.hold_station()
-        return True, f"paused while {self.state_before_pause}"
+        return True, f"paused while {before.state}"
 
     def resume(self, reason: str = "requested") -> tuple[bool, str]:
-        """Continue after a pause; returns success and an answer."""
-        if self.state != PAUSED:
+        """An operator lets it continue after a pause; returns success and an answer."""
+        if not self._take(states.RESUME, f"resumed: {reason}"):
             return False, f"the mission is not paused: its state is {self.state}"
-        self.state, self.reason, self.paused_by = (
-            self.state_before_pause,
-            f"resumed: {reason}",
-            None,
-        )
-        self.goals.resume(self.position)
+        self._go_on()
         return True, f"{self.state} again"
 
-    def end(self, why: str | None, by_map: bool = False) -> None:
+    def recover(self) -> None:
+        """Continue if only causes that have ended paused it."""
+        if self._take(states.RECOVERED, f"resumed: recovered from: {self.status.text}"):
+            self._go_on()
+
+    def end(self, why: str | None, event: str = SPENT) -> None:
         """End the mission for this reason (None: do nothing): hold station or return home.
 
-        A paused vehicle stays where it is. ``by_map``: the reason says what the map is like.
+        A paused vehicle stays where it is. ``event``: the budget is ``SPENT``, or the map's target
+        ``MET``.
         """
-        if why is None or self.state in (WAITING, DONE):
+        before = self.state
+        if why is None or not self._take(event, why):
             return
-        paused, self.state, self.reason = self.state == PAUSED, DONE, why
-        if by_map:
-            self.note = None
         self.goals.clear()
-        if self.on_done == HOME and self.home is not None and not paused:
-            self._returning = True
-            self.goals.add(self.home[None])
-        elif not paused:
+        if self.state == RETURNING:
+            self._go_on()
+        elif before != PAUSED:
             self.hold_station()
+
+    def _take(self, event: str, text: str, cause: str = OPERATOR) -> bool:
+        """Take an event; False: it is refused, or nothing new."""
+        home = self.on_done == HOME and self.home is not None
+        before, self.status = self.status, self.status.after(event, text, cause, home)
+        return self.status is not before
+
+    def _go_on(self) -> None:
+        """Drive on where the mission is, as it was or on the way home."""
+        if self.state == RETURNING:
+            assert self.home is not None
+            self.goals.clear()
+            self.goals.add(self.home[None])
+        self.goals.resume(self.position)
 
     def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:
         """Replace the settings of arrival and the limits of the budget."""
@@ -332,11 +330,11 @@ class Mission:
         home = self.home
         return {
             "workspace": list(self.workspace.bounds),
-            "state": self.state,
-            "under_way": self.state_before_pause,
-            "reason": self._reason,
-            "note": self.note,
-            "paused_by": self.paused_by,
+            "status": {
+                **asdict(self.status),
+                "causes": [list(each) for each in self.status.causes],
+                "ended": list(self.status.ended),
+            },
             **self.budget.to_dict(),
             "home": None if home is None else home.tolist(),
             **self.goals.to_dict(),
@@ -351,21 +349,20 @@ class Mission:
         """
         if values["workspace"] != list(self.workspace.bounds):
             raise ValueError(f"workspace {values['workspace']}, not {list(self.workspace.bounds)}")
-        state, under_way = values["state"], values["under_way"]
-        if state not in STATES or under_way not in (PILOT, EXPLORING):
-            raise ValueError(f"state {state!r}")
+        status = values["status"]
+        causes = tuple((str(cause), str(text)) for cause, text in status["causes"])
+        ended, text = status["ended"]
+        self.status = Status(**{**status, "causes": causes, "ended": (str(ended), str(text))})
+        if self.status.place not in TABLE or self.state not in STATES:
+            raise ValueError(f"state {self.state!r}")
         self.budget.restore(values)
-        self.goals.restore(values if state != DONE else {**values, "goals": []})
-        self.home = None if values["home"] is None else np.array(values["home"], dtype=float)
-        self.state_before_pause, self.paused_by = under_way, values["paused_by"]
-        self.state, self.reason, self.note = state, values["reason"], values["note"]
-        if state in (PILOT, EXPLORING):
-            self.reason = f"the planner was restarted while {state}"
-            if not resume:
-                self.state, self.state_before_pause, self.paused_by = PAUSED, state, OPERATOR
-        elif state == PAUSED and self.paused_by == WATCHDOG and not resume:
-            self.paused_by = OPERATOR
-            self.reason = f"the planner was restarted while {state}: {self.reason}"
+        self.goals.restore(values)
+        if self._stated_home is None and values["home"] is not None:
+            self.home = np.array(values["home"], dtype=float)
+        if self.state == RETURNING:
+            self._go_on()
+        if not resume and (self.state in DRIVEN or self.status.recovers):
+            self._take(states.FAULT, f"the planner was restarted while {self.state}", RESTART)
 
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""
@@ -387,16 +384,18 @@ class Mission:
         """Hold station at the current position."""
         self.station = None if self.position is None else self.position.copy()
 
-    def _next_goal(self) -> None:
-        """Go to the next goal of the queue; after the last one, stay at home, or explore."""
+    def _next_goal(self, late: bool) -> None:
+        """Go to the next goal of the queue; after the last one, explore.
+
+        ``late``: the last goal was given up, as it was not reached in time.
+        """
         assert self.position is not None
-        if self.goals.ahead:
-            self.goals.next(self.position)
+        if self.state == RETURNING and not self.goals.ahead and not late:
+            self._go_on()  # it had to turn back
+        self.goals.next(self.position)
         if self.goals.current is not None:
             return
-        if self._returning:
-            self._returning = False
-            self.hold_station()
-            return
-        if self.state == PILOT:
-            self.state, self.reason = EXPLORING, "the pilot survey is over"
+        if self.state == RETURNING:
+            self.pause("home was not reached in time" if late else "no route leads home", GUARD)
+        else:
+            self._take(states.SURVEYED, "the pilot survey is over")

@@ -18,7 +18,6 @@ from ..core.clock import UnadjustedClock
 from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
-from ..frontend.events import PAUSED
 from ..journal.database import set_aside
 from ..journal.folder import PLANNER, mission_dir_setting
 from .mission import Mission
@@ -70,7 +69,6 @@ class MissionStore:
         self._written_at = -math.inf
         self._track_at, self._track_length = -math.inf, 0.0
         self._retry_at = -math.inf
-        self._holds = False  # the restored mission must hold station at the first position
         self._folder = Path(settings.mission_dir).expanduser() if settings.mission_dir else None
         if self._folder is None:
             return
@@ -117,17 +115,12 @@ class MissionStore:
             raise InputError(
                 f"{self._folder}: expected a mission of this package ({error})"
             ) from None
-        self._holds = mission.state == PAUSED
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
         """Write what has changed: state and goals at once, the number of samples every second, the
         track every few seconds. A disk that fails is tried every few seconds. ``steady_s`` is
         infinite at the end: all is tried."""
-        if self._holds and mission.position is not None:
-            self._holds = False
-            if mission.state == PAUSED:  # the vehicle may still follow an earlier goal
-                mission.hold_station()
         if self._folder is None or steady_s < self._retry_at:
             return
         values = {"schema": SCHEMA, **mission.to_dict()}

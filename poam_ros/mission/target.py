@@ -187,6 +187,8 @@ def _percent(share: float, whole: Callable[[float], int]) -> str:
 MAX_VISITS = 3
 #: Factor on the distance needed for the gaps: vehicles turn, and pings enter the map late.
 DISTANCE_MARGIN = 1.3
+#: The purpose of goals that close coverage gaps.
+GAPS = "gaps"
 #: s of the mission between two checks whether the gaps are due.
 CHECK_PERIOD_S = 5.0
 
@@ -201,7 +203,6 @@ class MapTarget:
         settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
         status: of the newest map; None: no map yet.
-        closing_gaps: whether the vehicle is closing gaps now.
     """
 
     def __init__(self, settings: TargetSettings) -> None:
@@ -218,7 +219,6 @@ class MapTarget:
     def forget(self) -> None:
         """Forget the map: it was cleared, or another mission began."""
         self.status: TargetStatus | None = None
-        self.closing_gaps = False
         self._drawn: ElevationMap | None = None  # the assessed map
         self._checked_at = -math.inf  # time of the last check whether gaps are due, s
         self._reach: ReachableCells | None = None
@@ -237,8 +237,8 @@ class MapTarget:
         """Why the target cannot be met, as text; empty: no known reason."""
         return self.status.fault if self.status is not None and self.settings.on else ""
 
-    def diagnostics(self) -> dict[str, object]:
-        """The status by its keys in diagnostics."""
+    def diagnostics(self, purpose: str = "") -> dict[str, object]:
+        """The status by its keys in diagnostics; ``purpose``: of the mission's goals."""
         status, settings = self.status, self.settings
         if status is None or not settings.on:
             return {}
@@ -247,36 +247,36 @@ class MapTarget:
             values["target_share"] = status.share
         if settings.limits_distance:
             values |= {"target_gaps": status.gaps, "target_left_out": status.excluded}
-            values["target_closing"] = str(self.closing_gaps).lower()
+            values["target_closing"] = str(purpose == GAPS).lower()
         return values
 
     def assess(self, mission: Mission, drawn: ElevationMap) -> str | None:
-        """Assess a new map; returns why it ends the mission, None if it does not."""
+        """Assess a new map; returns what it is like if the target is met, else None."""
         if not self.settings.on or mission.position is None:
             return None
         self.status, _ = self._measure(mission, drawn, np.empty((0, 2)))
         self._drawn, self._checked_at = drawn, -math.inf
         met = not self.status.fault and not self.status.gaps and self._known(mission)
-        return self.text if met and mission.explores else None
+        return self.text if met else None
 
     def gaps_due(self, mission: Mission, now: float) -> bool:
         """Whether the gaps have become due at ``now`` (s): drop the planner's goals then."""
         drawn = self._drawn
-        if drawn is None or mission.state != EXPLORING or self.closing_gaps:
+        if drawn is None or mission.state != EXPLORING or mission.goals.purpose == GAPS:
             return False
         if 0 <= now - self._checked_at < CHECK_PERIOD_S:
             return False
         self._checked_at = now
-        self.closing_gaps = self._due(mission, self._gaps(mission, drawn), now)
-        return self.closing_gaps
+        return self._due(mission, self._gaps(mission, drawn), now)
 
     def next_goal(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] that closes a gap; None: ask the planner."""
         if not self.settings.limits_distance or mission.position is None or self.status is None:
             return None
         gaps = self._gaps(mission, drawn)
-        self.closing_gaps = len(gaps) > 0 and (self.closing_gaps or self._due(mission, gaps, now))
-        while self.closing_gaps and len(gaps):
+        if mission.goals.purpose != GAPS and not self._due(mission, gaps, now):
+            return None
+        while len(gaps):
             goal = coverage.gap_closing_goals(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
@@ -286,7 +286,6 @@ class MapTarget:
                 return goal[None]
             self._given_up |= drawn.grid.counted(gaps.places[near]) > 0
             gaps = gaps[~near]
-        self.closing_gaps = False
         return None
 
     def _visits_near(self, grid: Grid, goal: np.ndarray, radius: float) -> int:

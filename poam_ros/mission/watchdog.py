@@ -11,9 +11,10 @@ import numpy as np
 
 from ..core.errors import shown
 from ..core.settings import Settings, setting
-from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
+from ..frontend.events import EXPLORING, PAUSED, RETURNING
 from ..planning.areas import NavigableArea
 from .mission import Mission
+from .states import GUARD, INPUT, TAKEN_OVER, Status
 
 ODOMETRY, SONAR, MAP, POSITION = "odometry", "sonar", "map", "position"
 #: Added by one check at most: messages that came while this process was stopped are lost.
@@ -90,7 +91,7 @@ class Watchdog:
         self._armed = False  # the vehicle was inside the geofence
         self._progress = Progress()
         self._checked_at: tuple[float, float] | None = None
-        self._was_active = False  # the mission was active at the last check
+        self._status: Status | None = None  # of the mission at the last check
 
     def change(self, settings: WatchdogSettings) -> None:
         """Replace the settings."""
@@ -113,41 +114,30 @@ class Watchdog:
             text = f"the vehicle is {outside:.1f} m outside the workspace"
             mission.pause(text, GUARD)
 
-    def position_jumped(self, mission: Mission, position: np.ndarray, distance: float) -> None:
-        """Odometry has jumped by ``distance`` m to a position [2] and stays there: the map may be
-        displaced as well."""
-        mission.replace_position(position)
-        mission.pause(f"the position jumped by {distance:.1f} m, and stays there", GUARD)
-
     def check(self, mission: Mission, wall_s: float, ros_s: float) -> None:
         """Pause the mission if there is a fault, or resume it; call about every second."""
         elapsed, received = self._elapsed(wall_s, ros_s), self._received
         self._received = set()
-        ours = mission.state == PAUSED and mission.paused_by == WATCHDOG
-        if mission.active and not self._was_active:
+        if mission.active and mission.status is not self._status:
             self._silent.clear()  # new timeouts
-        self._was_active = mission.active
+        self._status = mission.status
         self._progress.check(mission, elapsed)
         timeout = self.settings.progress_timeout
         if timeout and self._progress.stuck_s > timeout:
             mission.pause(self._progress.text(timeout), GUARD)
             return
-        if not (mission.active or ours):
+        if not (mission.active or mission.status.recovers):
             return
-        expected = (ODOMETRY, SONAR, MAP) if mission.state == EXPLORING else (ODOMETRY, SONAR)
-        for source in expected:
+        for source in _expected(mission):
             self._silent[source] += elapsed
         for source in received:
             self._silent[source] = 0.0
         before, (self._fault, fault) = self._fault, self._find_fault()
-        if mission.active and fault is not None:
-            mission.pause(fault, WATCHDOG)
-            self._was_active = False
-        elif fault is not None and self._fault != before:  # another one keeps it paused
-            mission.reason = fault
+        if fault is not None and (mission.active or self._fault != before):
+            mission.pause(fault, INPUT)  # or another one keeps it paused
         self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
-        if ours and self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
-            mission.resume(f"recovered from: {mission.reason}")
+        if self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
+            mission.recover()
 
     def _find_fault(self) -> tuple[str | None, str | None]:
         """What has failed, and the fault as text; None, None: no fault."""
@@ -168,6 +158,15 @@ class Watchdog:
         before, self._checked_at = self._checked_at or (wall_s, ros_s), (wall_s, ros_s)
         slower = min(wall_s - before[0], ros_s - before[1])
         return min(max(slower, 0.0), MAX_ELAPSED_S)
+
+
+def _expected(mission: Mission) -> tuple[str, ...]:
+    """What a mission needs where it is. On the way home nothing is mapped."""
+    status = mission.status
+    state = status.interrupted if status.state == PAUSED else status.state
+    if state == RETURNING:
+        return (ODOMETRY,) if mission.deep is None else (ODOMETRY, SONAR)
+    return (ODOMETRY, SONAR, MAP) if status.state == EXPLORING else (ODOMETRY, SONAR)
 
 
 class Progress:
@@ -220,54 +219,36 @@ class Progress:
         return f"the vehicle {what} came no nearer to its goal for {timeout:g} s"
 
 
-def pause_for_operator(mission: Mission, reason: str) -> None:
-    """Pause the mission until an operator resumes it; one that is paused has one more reason."""
-    if not mission.pause(reason, GUARD)[0] and mission.state == PAUSED:
-        mission.reason += f"; {reason}"
-
-
 class Autopilot:
     """Pauses the mission if the autopilot's mode changes or the vehicle is disarmed: somebody else
     drives it. Only an operator can resume then.
-
-    Attributes:
-        taken: whether somebody else has taken the vehicle since an operator last agreed.
     """
 
     def __init__(self) -> None:
         self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
-        self.taken = False
 
     def take_over(self, mission: Mission, reason: str) -> None:
-        """Somebody else drives the vehicle from now on, as the link says why."""
-        self._take(mission, reason)
-        if mission.returning:
-            mission.goals.clear()
+        """Somebody else drives the vehicle from now on, for this reason; only the first counts."""
+        if TAKEN_OVER not in mission.causes:
+            mission.pause(reason, TAKEN_OVER)
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""
-        self._agreed, self.taken = self._status, False
+        self._agreed = self._status
 
     def update(self, mission: Mission, mode: str, armed: bool, connected: bool) -> None:
         """Take the autopilot's status; ``connected``: whether it is connected to its computer."""
         self._status = mode, armed
-        if not (mission.active or (mission.state == PAUSED and mission.paused_by == WATCHDOG)):
+        if not (mission.active or mission.status.recovers):
             return
         agreed_mode, was_armed = self._agreed = self._agreed or self._status
         if not connected:
-            self._take(mission, "the autopilot is no longer connected")
+            self.take_over(mission, "the autopilot is no longer connected")
         elif mode != agreed_mode:
             text = f"the autopilot's mode is {shown(mode)}; it was {shown(agreed_mode)}"
-            self._take(mission, f"{text} at the start")
+            self.take_over(mission, f"{text} at the start")
         elif was_armed and not armed:
-            self._take(mission, "the vehicle was disarmed")
+            self.take_over(mission, "the vehicle was disarmed")
         else:
             self._agreed = mode, armed
-
-    def _take(self, mission: Mission, reason: str) -> None:
-        taken, self.taken = self.taken, True
-        if not taken:
-            pause_for_operator(mission, reason)
-        else:
-            mission.pause(reason, GUARD)

@@ -39,7 +39,8 @@ from ..frontend.odometry import VehicleState
 from ..learning.session import SurveySession
 from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
-from ..mission.target import MapTarget
+from ..mission.states import MET
+from ..mission.target import GAPS, MapTarget
 from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
 from ..models.prior import read_prior
@@ -190,10 +191,10 @@ class LockstepMission:
         """Update the mission's position and the vehicle's goal."""
         pose, mission = self.simulation.pose, self.mission
         if self.target.gaps_due(mission, self._now.steady_s):
-            mission.goals.clear()
+            mission.goals.clear(GAPS)
         mission.update_position(np.array([pose.x, pose.y]), self._now.steady_s)
         if mission.needs_goal and (path := self._choose()) is not None:
-            mission.drive(path)
+            mission.drive(*path)
         self._announce()
         if mission.goal is not self._goal:
             self._goal = mission.goal
@@ -212,7 +213,7 @@ class LockstepMission:
                 self.settings.max_samples,
             )
 
-    def _plan_paper(self) -> np.ndarray | None:
+    def _plan_paper(self) -> tuple[np.ndarray, str] | None:
         """The paper's policy: the planner queries a model that has all samples."""
         self._announce()
         self._handle(WaypointReached())
@@ -220,7 +221,7 @@ class LockstepMission:
             raise self._no_map()
         return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
 
-    def _plan_deployed(self) -> np.ndarray | None:
+    def _plan_deployed(self) -> tuple[np.ndarray, str] | None:
         """The deployed policy: the latest map and the track since; None without a map."""
         latest = self.session.map
         if latest is None:
@@ -231,7 +232,9 @@ class LockstepMission:
             return None
         return self._path(latest)
 
-    def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
+    def _path(
+        self, drawn: ElevationMap | None, view: MapView | None = None
+    ) -> tuple[np.ndarray, str]:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
             self._assess(drawn)
@@ -242,11 +245,10 @@ class LockstepMission:
         """Let mission and target take a map, which may end the mission."""
         mission = self.mission
         mission.learn(drawn)
-        mission.end(self.target.assess(mission, drawn), by_map=True)
+        mission.end(self.target.assess(mission, drawn), MET)
         if self.target.gaps_due(mission, self._now.steady_s):
-            mission.goals.clear()
-        if mission.note is not None and self.target.text:
-            mission.note = self.target.text
+            mission.goals.clear(GAPS)
+        mission.remark = self.target.text
 
     def _drawn(self) -> ElevationMap | None:
         """The model's present map in the planner's cells; None if neither target nor clearance

@@ -222,7 +222,7 @@ def bring(v, when):
     elif when == "without positions":
         v.boat.muted.add("GLOBAL_POSITION_INT")
         v.until(lambda: v.state == "paused", 10)
-    return v.mission.state_before_pause if v.state == "paused" else v.state
+    return v.mission.status.interrupted if v.state == "paused" else v.state
 
 
 @pytest.mark.parametrize("when, act, words", TAKEN, ids=named)
@@ -317,12 +317,15 @@ def test_after_a_take_over_on_the_way_home_the_pilot_keeps_control(afloat):
     v.mission.on_done = "home"
     v.mission.end("over")
     v.run(1)
-    assert v.mission.returning
+    assert v.state == "returning"
     pilots("LOITER")(v)
-    assert v.sent_within(3) == 0 and not v.mission.returning
+    assert v.sent_within(3) == 0 and v.state == "paused"
     v.boat.recover()
     v.heartbeat()
-    assert v.sent_within(10) == 0 and v.state == "done"
+    assert v.sent_within(10) == 0 and v.state == "paused"
+    v.command("resume")
+    assert v.sent_within(2) > 0
+    v.until(lambda: v.state == "done")
 
 
 def test_a_link_that_loses_half_of_its_messages(afloat):

@@ -9,7 +9,7 @@ from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.core.maps import ElevationMap, Predicted
 from poam_ros.mission.chooser import WaypointChooser
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.target import MapTarget, TargetSettings
+from poam_ros.mission.target import GAPS, MapTarget, TargetSettings
 from poam_ros.planning.planners import PLANNERS
 
 WORKSPACE = Extent(0, 40, 0, 40)
@@ -42,8 +42,8 @@ def chooser():
 
 
 def test_the_planner_sees_the_latest_map(chooser):
-    (goal,) = chooser().path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
-    assert goal[0] > 38
+    (goal,), purpose = chooser().path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
+    assert goal[0] > 38 and not purpose
 
 
 def test_a_given_view_replaces_the_map(chooser):
@@ -51,14 +51,14 @@ def test_a_given_view_replaces_the_map(chooser):
         def predict(self, xy):
             return Predicted(np.zeros(len(xy)), 41.0 - xy[:, 0])
 
-    (goal,) = chooser().path(None, 1.0, 0.0, 1.0, OPTIONS, West())
-    assert goal[0] < 2
+    (goal,), purpose = chooser().path(None, 1.0, 0.0, 1.0, OPTIONS, West())
+    assert goal[0] < 2 and not purpose
 
 
 def test_coverage_gaps_that_are_due_come_first(chooser):
     """Nothing else ends this mission, so the nearest gap is the first goal."""
-    (goal,) = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
-    assert np.hypot(*(goal - 1.0)) < 20
+    (goal,), purpose = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
+    assert np.hypot(*(goal - 1.0)) < 20 and purpose == GAPS
 
 
 def test_a_map_in_which_no_waypoint_is_found_is_reported(chooser):

@@ -432,7 +432,7 @@ def test_with_home_it_returns_at_the_end_and_holds_station():
     assert mission.goal is not None and len(mission.plan) > 2  # round the wall
     drive(mission, (8, 0), start=20.0)
     mission.count_samples(10)
-    assert mission.state == "done" and mission.station is None
+    assert mission.state == "returning" and mission.station is None
     drive(mission, (8, 0), start=30.0)
     driven = [np.array([8.0, 0.0])]
     for second in range(40, 60):
@@ -462,8 +462,7 @@ def test_a_stop_on_the_way_home_holds():
     mission.count_samples(10)
     drive(mission, (3, 0), start=5.0)
     assert mission.goal.tolist() == [-3, 0]
-    assert mission.pause() == (False, "the mission is done")
-    assert mission.stop()[0]
+    assert mission.stop() == (True, "stopped while returning")
     assert mission.goal is None and mission.station.tolist() == [3, 0]
 
 

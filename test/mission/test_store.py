@@ -13,8 +13,8 @@ from poam_ros.core.clock import UnadjustedClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import WATCHDOG
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.states import INPUT
 from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
@@ -147,7 +147,7 @@ def test_a_mission_paused_by_an_operator_stays_paused(memory, resume_after_resta
 def test_a_mission_that_the_watchdog_paused_moves_again_only_if_asked(memory, resumes):
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
-    m.pause("no ping for 5 s", WATCHDOG)
+    m.pause("no ping for 5 s", INPUT)
     kept.save(m, 0.0)
     kept.close()
     again, dog = mission(), Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
@@ -160,7 +160,7 @@ def test_a_mission_that_the_watchdog_paused_moves_again_only_if_asked(memory, re
     if resumes:
         assert again.state == "pilot"
     else:
-        told = "the planner was restarted while paused: no ping for 5 s"
+        told = "no ping for 5 s; the planner was restarted while paused"
         assert (again.state, again.reason) == ("paused", told)
         assert again.resume()[0] and again.state == "pilot"
 
@@ -189,7 +189,9 @@ def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path,
     monkeypatch.setattr(store, "write_json", write)
     kept.save(m, math.inf)  # at the end it does not wait
     assert not kept.failing
-    assert read_json(tmp_path / "mission.json", "a mission")["reason"] == "to look at it"
+    assert read_json(tmp_path / "mission.json", "a mission")["status"]["causes"] == [
+        ["operator", "to look at it"]
+    ]
     assert read_json(tmp_path / "track.json", "a track")["length"] == 5.0
 
 
@@ -234,7 +236,7 @@ def test_the_number_of_samples_alone_is_saved_every_second(memory, tmp_path):
         m.count_samples(samples)
         kept.save(m, at)
         values = read_json(tmp_path / "mission.json", "a mission")
-        return values["samples"], values["state"]
+        return values["samples"], values["status"]["state"]
 
     assert saved(10.0, 1) == (1, "pilot")
     assert saved(10.0 + COUNT_S / 2, 2) == (1, "pilot"), "each write waits for the disk"

@@ -14,7 +14,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, squared_distance_to
 from poam_ros.core.maps import ElevationMap
-from poam_ros.mission.target import MAX_VISITS, MapTarget, TargetSettings
+from poam_ros.mission.target import GAPS, MAX_VISITS, MapTarget, TargetSettings
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
@@ -50,7 +50,7 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
         gap = target.next_goal(mission, latest, now)
         if gap is not None:
             closed.append(gap[0])
-            return gap
+            return gap, GAPS
         turn += 1
         return LAZY[turn % 2]
 
@@ -123,9 +123,9 @@ def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
 
 
 def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
-    mission, target = PlannedMission(PILOT, WORKSPACE), MapTarget(TargetSettings(tvu="1b"))
+    mission, target = PlannedMission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(tvu="1b"))
     mission.update_position(np.array([5.0, 5.0]), 1.0)
-    mission.state = "exploring"
+    assert mission.state == "exploring"
     judge(target, mission, chart(std=GOOD / 2), 2.0)
     assert mission.reason == "TVU within 1b in 100.0 % of the workspace"
     again = PlannedMission(PILOT, WORKSPACE)
@@ -218,7 +218,7 @@ def deaf_mission(settings, pinged):
         drawn = chart(pings, stamp=now)
         if new:
             judge(target, mission, drawn, now)
-        target.closing_gaps = True
+        mission.goals.purpose = GAPS
         goal = target.next_goal(mission, drawn, now)
         return None if goal is None else goal[0]
 
@@ -312,10 +312,10 @@ def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
         mission.update_position(np.array([5.0 + count % 4, 5.0]), float(count))
     mission.count_samples(60)
     judge(target, mission, chart(stamp=60.0), 60.0)
-    assert not target.closing_gaps and len(mission.goals.queue) > 10
+    assert mission.goals.purpose != GAPS and len(mission.goals.queue) > 10
     mission.count_samples(200)
     judge(target, mission, chart(stamp=61.0), 61.0)
-    assert target.closing_gaps and mission.needs_goal and not mission.goals.queue
+    assert mission.goals.purpose == GAPS and mission.needs_goal and not mission.goals.queue
 
 
 def test_the_target_ends_a_pause_but_not_a_pilot_survey():

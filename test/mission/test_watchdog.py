@@ -10,6 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.states import INPUT, OPERATOR, TAKEN_OVER
 from poam_ros.mission.watchdog import MAP, RECOVERY_S, SONAR, Autopilot, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
@@ -169,9 +170,9 @@ def test_only_an_operator_resumes_an_operator_s_pause():
     assert watched.mission.state == "paused"
     watched.mission.resume()
     watched.wait(6, SONAR, odometry=False)
-    assert watched.mission.paused_by == "watchdog"
+    assert watched.mission.causes == {INPUT}
     assert watched.mission.pause()[0]
-    assert watched.mission.reason == "requested, after: no odometry for 5 s"
+    assert watched.mission.reason == "no odometry for 5 s; requested"
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
     assert not watched.mission.pause()[0]
@@ -302,11 +303,12 @@ def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     watched, pilot = Watched(), Autopilot()
     pilot.update(watched.mission, "AUTO", True, True)
     watched.wait(6, SONAR, odometry=False)
-    assert watched.mission.paused_by == "watchdog"
+    assert watched.mission.causes == {INPUT}
     pilot.update(watched.mission, "MANUAL", True, True)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
-    assert watched.mission.reason.startswith("the autopilot's mode is MANUAL; it was AUTO")
+    words = "no odometry for 5 s; the autopilot's mode is MANUAL; it was AUTO at the start"
+    assert watched.mission.reason == words
     assert watched.mission.resume()[0]
     pilot.agree()  # in the mode that it is resumed in
     pilot.update(watched.mission, "MANUAL", True, True)
@@ -318,9 +320,10 @@ def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():
     watched.mission.pause()
     pilot.take_over(watched.mission, "the mode is MANUAL")
     pilot.take_over(watched.mission, "the vehicle is disarmed")
-    assert watched.mission.reason == "requested; the mode is MANUAL" and pilot.taken
-    pilot.agree()
-    assert not pilot.taken
+    assert watched.mission.reason == "requested; the mode is MANUAL"
+    assert watched.mission.causes == {OPERATOR, TAKEN_OVER}
+    watched.mission.resume()
+    assert not watched.mission.causes
 
 
 def test_a_takeover_that_lasts_pauses_again_until_an_operator_agrees():
@@ -329,4 +332,4 @@ def test_a_takeover_that_lasts_pauses_again_until_an_operator_agrees():
     assert watched.mission.resume()[0]  # asked for in another way
     pilot.take_over(watched.mission, "the mode is MANUAL")
     watched.wait(60, SONAR)
-    assert (watched.mission.state, watched.mission.paused_by) == ("paused", "guard")
+    assert (watched.mission.state, watched.mission.causes) == ("paused", {TAKEN_OVER})

@@ -28,7 +28,7 @@ def sail(
     """Drive until the mission is over and the vehicle home, or for so long; returns the time."""
     car = DubinsVehicle(Pose(*start_pose(WORKSPACE)), WORKSPACE.grown(10), current=current)
     time, rng = 0.0, np.random.default_rng(0)
-    while time < seconds and (mission.state != "done" or mission.returning or time == 0):
+    while time < seconds and (mission.state != "done" or time == 0):
         place = np.array([car.pose.x, car.pose.y])
         mission.update_position(place + noise * rng.standard_normal(2), time)
         car.set_goal(mission.goal)

@@ -32,6 +32,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.mission.target import GAPS
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, NoOptions, PlannerEntry
 from poam_ros.ros.common import clouds, messages, qos
@@ -591,7 +592,7 @@ def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
     eventually(lambda: planner.guidance.target.level == 0.0)
 
     vehicle.send_chart(0.1, west)  # 20 m of water: 1.96 x 0.1 m is within 1b
-    eventually(lambda: planner.guidance.target.closing_gaps)
+    eventually(lambda: planner.mission.goals.purpose == GAPS)
     eventually(lambda: planner.mission.goal is not None and planner.mission.goal[0] > 0)
     assert planner.mission.state == "exploring"
     report = eventually(

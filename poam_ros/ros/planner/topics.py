@@ -14,8 +14,9 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from ...core.maps import ElevationMap
-from ...frontend.events import DONE, OPERATOR, PAUSED, PILOT
+from ...frontend.events import DONE, OVER, PILOT
 from ...mission.guidance import Guidance
+from ...mission.states import OPERATOR
 from ..common import messages, qos
 from ..common.markers import surface, write_areas
 from ..common.node import BaseNode
@@ -105,14 +106,14 @@ class MissionTopics:
         self._reasons.publish(String(data=mission.reason))
         text = f"{mission.state} at {budget}: {mission.reason}"
         text += ", waiting for the first map" if mission.needs_goal else ""
-        if mission.state == PAUSED and mission.paused_by != OPERATOR:
+        if not mission.causes <= {OPERATOR}:
             log.warning(text)
         else:
             log.info(text)
         if mission.state == previous:
             return
         self._states.publish(String(data=mission.state))
-        if (previous, mission.state) == (PILOT, DONE):
+        if previous == PILOT and mission.state in OVER:
             log.warning(
                 f"the mission ended during its pilot survey: max_samples {budget.max_samples}"
                 f" or max_duration {budget.max_duration:g} s left nothing to explore"
@@ -153,7 +154,7 @@ def planner_status(
         text = f"the target cannot be met: {fault}"
     if silent:
         text = "no odometry"
-    values = {**mission.diagnostics(), **target.diagnostics()}
+    values = {**mission.diagnostics(), **target.diagnostics(mission.goals.purpose)}
     for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
         values[f"refused_{reason}"] = refused.get(reason, 0)
     values["disk"] = failing or "ok"
