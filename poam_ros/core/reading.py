@@ -33,7 +33,7 @@ LONGEST_LINE = 65_536
 #: Bytes of memory that PyYAML takes for each character. Aliases of a file: each may stand for a few
 #: that came before, all 20 for some thousand values.
 YAML_FACTOR, MAX_ALIASES = 500, 20
-#: Maximum depth of nested elements in XML.
+#: Maximum depth of what is nested in YAML or XML.
 DEEPEST = 50
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -203,13 +203,16 @@ class _Loader(yaml.SafeLoader):
     """Refuses a repeated key, of which YAML would silently use the last value, and many aliases,
     whose values may multiply."""
 
-    _aliases = 0
+    _aliases = _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._aliases += self.check_event(yaml.AliasEvent)
-        if self._aliases > MAX_ALIASES:
-            raise yaml.YAMLError(f"more than {MAX_ALIASES} aliases")
-        return super().compose_node(parent, index)
+        self._depth += 1
+        if self._aliases > MAX_ALIASES or self._depth > DEEPEST:
+            raise yaml.YAMLError(f"deeper than {DEEPEST}, or more than {MAX_ALIASES} aliases")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merging (``<<: *a``), which adds keys that the mapping's own override.
@@ -232,5 +235,5 @@ def read_yaml(path: Path) -> Any:
     """
     try:
         return _Loader(read_whole(path, YAML_FACTOR).decode()).get_single_data()
-    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, yaml.YAMLError) as error:
         raise InputError(" ".join(str(error).split())) from None
