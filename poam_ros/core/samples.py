@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -158,6 +159,22 @@ class Samples:
         )
 
 
+def grown(buffer: Any, kept: int, rows: int) -> Any:
+    """A buffer for at least so many rows, with the first ``kept`` rows of an array or tensor.
+
+    The buffer itself if it is long enough, else one twice as long: appending takes amortised
+    constant time, and views of the old one are never written into.
+    """
+    if rows <= len(buffer):
+        return buffer
+    shape = (max(rows, 2 * len(buffer)), *buffer.shape[1:])
+    longer = (
+        np.empty(shape, buffer.dtype) if isinstance(buffer, np.ndarray) else buffer.new_empty(shape)
+    )
+    longer[:kept] = buffer[:kept]
+    return longer
+
+
 class SampleStore:
     """All samples so far. Appending takes amortised constant time.
 
@@ -176,12 +193,9 @@ class SampleStore:
         return self._kept[: self._count]
 
     def append(self, new: Samples) -> None:
-        """Append new samples; the buffers double when they are full."""
+        """Append new samples."""
         count = self._count + len(new)
-        if count > len(self._kept):
-            size = max(count, 2 * len(self._kept)) - self._count
-            spare = Samples.of(np.empty((size, 2)), np.empty(size))
-            self._kept = Samples.joined((self.data, spare))
+        self._kept = Samples(*(grown(kept, self._count, count) for kept in self._kept.arrays))
         place = slice(self._count, count)
         for kept, added in zip(self._kept.arrays, new.arrays, strict=True):
             kept[place] = added

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..core.samples import grown
+
 #: Upper bound of a target's own noise variance, in units of the targets' variance.
 WEIGHTLESS = 1e12
 
@@ -74,20 +76,15 @@ class DataStore:
         return Dataset(self._X[: self._count], self._y[: self._count], noise)
 
     def append(self, new: Dataset) -> None:
-        """Append new data; the buffers double when they are full."""
-        count = self._count + len(new)
+        """Append new data."""
+        kept, count = self._count, self._count + len(new)
         if self._noise is None and new.noise is not None:
             self._noise = torch.zeros_like(self._y)  # unknown for the data before
-        if count > len(self._y):
-            spare = max(count, 2 * len(self._y)) - self._count
-            self._X = torch.cat([self.data.X, self._X.new_empty(spare, self._X.shape[1])])
-            if self._noise is not None:
-                self._noise = torch.cat([self._noise[: self._count], self._y.new_empty(spare)])
-            self._y = torch.cat([self.data.y, self._y.new_empty(spare)])
-        self._X[self._count : count] = new.X
-        self._y[self._count : count] = new.y
+        self._X, self._y = grown(self._X, kept, count), grown(self._y, kept, count)
+        self._X[kept:count], self._y[kept:count] = new.X, new.y
         if self._noise is not None:
-            self._noise[self._count : count] = 0.0 if new.noise is None else new.noise
+            self._noise = grown(self._noise, kept, count)
+            self._noise[kept:count] = 0.0 if new.noise is None else new.noise
         self._count = count
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import CholeskyError
+from ...core.samples import grown
 from ..linalg import EXTRA_JITTER
 from .fields import interpolate
 
@@ -136,12 +137,9 @@ class DataIndex:
     def _append(self, x: Tensor) -> int:
         """Add the sites x [n, 2]; returns the number of the first."""
         first, self._count = self._count, self._count + len(x)
-        if self._count > len(self._x):
-            room = max(self._count, 2 * len(self._x)) - first
-            self._x, self._numbers = (
-                np.concatenate([kept[:first], np.empty((room, *kept.shape[1:]), kept.dtype)])
-                for kept in (self._x, self._numbers)
-            )
+        self._x, self._numbers = (
+            grown(kept, first, self._count) for kept in (self._x, self._numbers)
+        )
         self._x[first : self._count] = x.numpy()
         self._numbers[first : self._count] = numbers(first, len(x))
         return first

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ...core.land import Land
+from ...core.samples import grown
 from ..data import Dataset, DataStore
 from .index import make_index
 from .kernel import EVERYTHING, Subset, TrainingData
@@ -164,11 +165,7 @@ class SiteStore:
         return sites, torch.from_numpy(begins)
 
     def _make_room(self) -> None:
-        room = len(self._rows)
-        if self._count <= room:
-            return
-        more = max(self._count, 2 * room) - room
-        buffers = "_rows _sum _pings_of _sum_own _own"
-        for name in buffers.split():
-            kept = getattr(self, name)
-            setattr(self, name, torch.cat([kept, kept.new_empty(more, *kept.shape[1:])]))
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
+            grown(kept, len(kept), self._count)
+            for kept in (self._rows, self._sum, self._pings_of, self._sum_own, self._own)
+        )
