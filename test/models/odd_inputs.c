@@ -101,7 +101,7 @@ static void predicted(int64_t queries, int64_t k, int odd)
     double *F = doubles(SIDE * SIDE * FIELDS), *dF = doubles(SIDE * SIDE * FIELDS);
     double *x = doubles(2 * queries), *rows = doubles(4 * SITES), *own = doubles(SITES);
     double *mean = doubles(queries), *variance = doubles(queries), *y = doubles(queries);
-    int64_t *near = calloc((size_t)(queries * k + 1), sizeof *near), limited, lost = 0;
+    int64_t *near = calloc((size_t)(queries * k + 1), sizeof *near), lost = 0;
     double jitter, others[3];
     for (int64_t i = 0; i < SIDE * SIDE * FIELDS; i++)
         F[i] = 0.3 * uniform();
@@ -132,10 +132,10 @@ static void predicted(int64_t queries, int64_t k, int odd)
     Problem shared = q;
     shared.sets = sets;
     shared.first = first;
-    int64_t failed = conditional_predict(&shared, mean, variance, JITTERS, 4, &jitter, &limited);
+    int64_t failed = conditional_predict(&shared, mean, variance, JITTERS, 4, &jitter);
     assert(failed >= lost && failed <= queries);
     free(first);
-    failed = conditional_predict(&q, mean, variance, JITTERS, 4, &jitter, &limited);
+    failed = conditional_predict(&q, mean, variance, JITTERS, 4, &jitter);
     assert(failed >= lost && failed <= queries);
     assert(odd == 3 || odd == 4 || failed == 0);
     for (int64_t i = 0; i < queries && odd != 3 && odd != 4; i++)

@@ -64,13 +64,12 @@ static const double EXP2[] = EXP2_POLYNOMIAL;
 #include "lanes.h"
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter. limited: how many means
- * are limited to the range of their neighbours. Returns how many queries are beyond repair. */
+ * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
+ * are beyond repair. */
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
-                            const double *jitters, int64_t attempts, double *jitter,
-                            int64_t *limited)
+                            const double *jitters, int64_t attempts, double *jitter)
 {
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, limited);
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -81,9 +80,7 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    int64_t limited;
-    const int64_t failed =
-        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, &limited);
+    const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -449,8 +446,8 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
 }
 
 /* A mean more than REACH deviations outside the range of its neighbours' targets is moved there,
- * which is one more deviation. Returns the lanes in which it was. */
-INLINE I FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
+ * which is one more deviation. */
+INLINE void FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
 {
     V low = (V){0} + INFINITY, high = (V){0} - INFINITY;
     for (int64_t i = 0; i < q->neighbours; i++) {
@@ -465,7 +462,6 @@ INLINE I FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
     const V limited = FOR_LANES(choose)(under, low, high), moved = *mean - limited;
     *variance = FOR_LANES(choose)(outside, *variance + moved * moved, *variance);
     *mean = FOR_LANES(choose)(outside, limited, *mean);
-    return outside;
 }
 
 /* Gradients of one point's fields, onto the lattice. */
@@ -572,8 +568,7 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
 
 /* Every query: its prediction, or its part of the gradient, or both. */
 static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
-                              const double *jitters, int64_t attempts, double *largest,
-                              int64_t *count)
+                              const double *jitters, int64_t attempts, double *largest)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
@@ -582,7 +577,6 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     G g;
     int64_t beyond_repair = 0;
     *largest = 0.0;
-    *count = 0;
     for (int64_t first = 0; first < q->sets; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
@@ -605,13 +599,13 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
             }
             FOR_LANES(solve)(k, L, inverse, solved);
             FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
-            const I limited = mean ? FOR_LANES(limit)(q, &g, &m, &v) : (I){0};
+            if (mean)
+                FOR_LANES(limit)(q, &g, &m, &v);
             for (int lane = 0; lane < LANES && first + lane < q->sets; lane++) {
                 if (turn >= size_of(q, first + lane))
                     continue;
                 beyond_repair +=
                     failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
-                *count += limited[lane] != 0;
                 if (mean) {
                     mean[first_of(q, first + lane) + turn] = m[lane];
                     variance[first_of(q, first + lane) + turn] = v[lane];

@@ -14,7 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 LIBRARIES = ("attentive", "search", "conditional", "network", "hypotheses")
-INTERFACE = 11  # as in common.h
+INTERFACE = 12  # as in common.h
 #: Without the libraries nngp takes this many times fewer training steps, to limit update times.
 FEWER_STEPS = 6
 

@@ -63,9 +63,7 @@ def _declared() -> tuple[Any, Any]:
         ctypes.POINTER(_Raster), pointer, pointer, integer, pointer, integer, integer, pointer,
     )  # fmt: skip
     search.search_hidden.restype = None
-    conditional.conditional_predict.argtypes = (
-        problem, pointer, pointer, pointer, integer, pointer, pointer,
-    )  # fmt: skip
+    conditional.conditional_predict.argtypes = (problem, *[pointer] * 3, integer, pointer)
     conditional.conditional_predict.restype = integer
     conditional.conditional_gradient.argtypes = (
         problem, *[pointer] * 6, integer, pointer,
@@ -207,7 +205,7 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, own: Tensor | None = None
-) -> tuple[Tensor, Tensor, float, int]:
+) -> tuple[Tensor, Tensor, float]:
     """The fields of ``Conditionals``; arguments as of ``nngp.conditional.condition``."""
     order, first = None, None
     if own is not None:  # in order, and no set without a query
@@ -217,11 +215,9 @@ def condition(
         first = torch.cat([count.new_zeros(1), count.cumsum(0)])
     problem, arrays = _problem(kernel, sites, x, near, first)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
-    limited = ctypes.c_int64()
     failed = _conditional.conditional_predict(
         problem, mean.data_ptr(), variance.data_ptr(),
         _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
-        ctypes.byref(limited),
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
@@ -229,7 +225,7 @@ def condition(
         mean, variance = (
             torch.empty_like(values).index_copy_(0, order, values) for values in (mean, variance)
         )
-    return mean, variance, jitter.item(), limited.value
+    return mean, variance, jitter.item()
 
 
 def gradient(

@@ -7,7 +7,7 @@
 
 #include "common.h"
 
-#define BUCKET 7      /* sites; as in __init__.py */
+#define BUCKET 7      /* sites; as in neighbours.py */
 #define SLOTS 8       /* of a bucket: one more, so that its lines are whole and vectors are even */
 #define LEVELS 4      /* as in index.py */
 #define ROOM 4096     /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
@@ -17,7 +17,7 @@
 #define FARTHEST 6    /* cells about a query that are asked for before its turn, at most */
 #define LINE 64       /* bytes of a cache line */
 #define FAR 1e150     /* further than anything, even squared */
-#define SLACK 1e-12   /* of the edges of cells, as in problem.py: they are rounded */
+#define SLACK 1e-12   /* of the edges of cells, as in nngp/kernel.py: they are rounded */
 #define CACHED 4096   /* so many buckets are in a near cache anyway */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -119,7 +119,7 @@ void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t firs
     }
 }
 
-/* Whether the share (see problem.py) has the site `step` numbers after its first, of `width`
+/* Whether the share (Subset in nngp/kernel.py) has the site `step` numbers after its first, of `width`
  * numbers in its part, going round: as NumPy says it, rounding included. */
 INLINE int in_share(double start, double share, int64_t first, int64_t step, int64_t width)
 {
@@ -309,25 +309,6 @@ INLINE int bin_of(double squared, double low, double scale)
     return place < BINS ? (int)place : BINS;
 }
 
-/* No candidate is wanted that lies further away than `pool` of them do, of those within the square
- * `most`. */
-INLINE void tighten(Query *query, double most, int64_t pool)
-{
-    uint16_t sizes[BINS + 1] = {0};
-    const double scale = BINS / most;
-    for (int64_t i = 0; i < query->count; i++)
-        sizes[bin_of(query->found[i].squared, 0.0, scale)]++;
-    int64_t wanted = 0;
-    for (int b = 0; b < BINS; b++) {
-        wanted += sizes[b];
-        if (wanted >= pool) {
-            const double worst = (b + 1) * (1.0 + 1e-9) * most / BINS;
-            query->worst = worst < query->worst ? worst : query->worst;
-            return;
-        }
-    }
-}
-
 /* Insert into a sorted list of n candidates. */
 INLINE void insert(Candidate *list, int64_t n, Candidate c)
 {
@@ -408,12 +389,8 @@ INLINE int64_t nearest(Grid *grid, const Window *window, Query *query, int64_t p
         limit = sure(window, query, reach);
         if (everywhere(window, query, reach))
             break;
-        if (query->count < pool)
-            continue;
-        if (within(query, limit) >= pool)
+        if (query->count >= pool && within(query, limit) >= pool)
             break;
-        const double most = (reach + 1) * window->width;
-        tighten(query, most * most, pool);
     }
     grid->looked_at += looked;
     *reached = reach;
@@ -549,7 +526,7 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Share in problem.py) whose squared distance is larger than beyond [n]; apart: see
+ * (see Subset in nngp/kernel.py) whose squared distance is larger than beyond [n]; apart: see
  * choose_apart, 0 for nothing of the kind. */
 CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,

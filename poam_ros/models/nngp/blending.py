@@ -70,9 +70,7 @@ def blended(
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
     mean.index_add_(0, rows, weight * found.mean)
     variance.index_add_(0, rows, weight * found.variance)
-    # A place has up to four predictions.
-    limited = -(-found.limited * len(x) // max(1, len(points)))
-    return Conditionals(mean, variance, found.jitter, limited)
+    return Conditionals(mean, variance, found.jitter)
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -63,13 +63,11 @@ CHUNK = 1024
 
 
 class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N], the largest extra jitter, and how many
-    means were limited to the range of their neighbours."""
+    """Mean and variance without noise of each query [N], and the largest extra jitter."""
 
     mean: Tensor
     variance: Tensor
     jitter: float
-    limited: int
 
 
 class Gradient(NamedTuple):
@@ -105,9 +103,9 @@ def condition(
             solved = _solve(system, kernel.mean_precision)
             parts.append((*_limited(system, solved), solved.jitter))
     if not parts:
-        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0)
-    mean, variance, limited, jitter = zip(*parts, strict=True)
-    return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter), sum(limited))
+        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0)
+    mean, variance, jitter = zip(*parts, strict=True)
+    return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter))
 
 
 def weights(
@@ -186,10 +184,9 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
     return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present)
 
 
-def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor, int]:
+def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor]:
     """Means limited to ``REACH`` standard deviations outside the range of their neighbours'
-    targets; variances, to which the square of the shift is added; and how many means were
-    shifted."""
+    targets; and variances, to which the square of the shift is added."""
     mean, variance = solved.mean, solved.variance
     margin, there = REACH * variance.sqrt(), system.present > 0
     low = torch.where(there, system.y, torch.inf).amin(-1) - margin
@@ -197,7 +194,7 @@ def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor, int]:
     outside = ((mean < low) | (mean > high)) & (low < high)
     limited = torch.where(outside, mean.maximum(low).minimum(high), mean)
     wider = torch.where(outside, variance + (mean - limited).square(), variance)
-    return limited, wider, int(outside.sum())
+    return limited, wider
 
 
 @torch.no_grad()
