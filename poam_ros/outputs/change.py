@@ -23,7 +23,7 @@ from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
 from .exports.chart import SIMULATED as SIMULATED_NOTE
-from .figures import DPI, WIDTH, blank_figure, outline_cells, save_figure
+from .figures import DPI, WIDTH, blank_figure, draw_layer, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, write_page
 from .offset import told_apart
@@ -245,15 +245,12 @@ def draw_change(folder: Path, change: Change) -> Path:
         (half, "95 % uncertainty of the change (m)", {"cmap": "magma"}),
     )  # fmt: skip
     for axis, (values, title, style) in zip(axes, panels, strict=True):
-        image = axis.imshow(values, origin="lower", extent=change.grid.borders.bounds, **style)
+        draw_layer(axis, change.grid, values, title, **style)
+        axis.title.set_fontsize("medium")
         if change.extrapolated is not None:
-            axis.imshow(
-                np.ma.masked_equal(change.extrapolated, False), origin="lower", vmin=0, vmax=2,
-                extent=change.grid.borders.bounds, cmap="Greys",
-            )  # fmt: skip
-        axis.set_title(title, fontsize="medium")
+            grey = np.ma.masked_equal(change.extrapolated, False)
+            draw_layer(axis, change.grid, grey, vmin=0, vmax=2, cmap="Greys")
         axis.set_ylabel("y (m)")
-        drawing.colorbar(image, ax=axis, shrink=0.85)
     axes[1].set_xlabel("x (m)")
     if change.significant.any():
         outline_cells(axes[0], change.grid, change.significant)

@@ -67,6 +67,36 @@ def save_figure(figure: Any, path: Path, dpi: int = 110) -> Path:
     return path
 
 
+def draw_layer(
+    axis: Any,
+    grid: Grid,
+    values: np.ndarray,
+    title: str | None = None,
+    extend: str = "neither",
+    shrink: float = 0.85,
+    **style: Any,
+) -> Any:
+    """Draw a layer [rows, columns] of a map; returns the image.
+
+    Args:
+        axis: to draw into.
+        grid: of the cells.
+        values: of the cells; NaN where there is none.
+        title: of the axis, which then has a colour bar, largest value at the bottom if it is a
+            depth; None: neither.
+        extend: which ends of the colour bar are pointed.
+        shrink: length of the bar, as a share of the axis.
+        style: of ``imshow``.
+    """
+    image = axis.imshow(values, origin="lower", extent=grid.borders.bounds, **style)
+    if title is not None:
+        axis.set_title(title)
+        bar = axis.figure.colorbar(image, ax=axis, shrink=shrink, extend=extend)
+        if title.startswith("depth"):
+            bar.ax.invert_yaxis()
+    return image
+
+
 def no_lengthscale(axis: Any) -> None:
     """Say in an empty panel why it is empty."""
     middle = {"ha": "center", "va": "center", "transform": axis.transAxes}
@@ -195,9 +225,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         if not np.isfinite(values).any():
             no_lengthscale(axis)
             continue
-        image = axis.imshow(values, origin="lower", extent=inside, **style)
-        axis.set_title(title)
-        figure.colorbar(image, ax=axis, shrink=0.85, extend=beyond)
+        draw_layer(axis, grid, values, title, beyond, **style)
     length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
     count = len(samples["x"])
     axis, order = path_axis, np.arange(count)
@@ -250,9 +278,7 @@ def draw_sounding_map(run: Run) -> Path:
         ImportError: if matplotlib is not installed.
     """
     drawn, level = run.map, run.water_level
-    borders = drawn.grid.borders
-    bounds = borders.bounds
-    width, height = borders.size
+    width, height = drawn.grid.borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
     panel += TITLES / rows if run.simulated else 0.0
@@ -269,12 +295,8 @@ def draw_sounding_map(run: Run) -> Path:
         (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):
-        image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
-        axis.set_title(title)
+        draw_layer(axis, drawn.grid, values, title, shrink=1.0, cmap=colours)
         axis.set_xlabel("x (m)")
-        bar = figure.colorbar(image, ax=axis)
-        if title.startswith("depth"):
-            bar.ax.invert_yaxis()
     axes[0].set_ylabel("y (m)")
     draw_soundings(axes[1], run.xy)
     return save_figure(figure, run.folder / "maps.png")

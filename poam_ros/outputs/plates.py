@@ -12,7 +12,7 @@ from scipy.ndimage import binary_dilation
 from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import DPI, WIDTH, blank_figure, draw_soundings, outline_cells, plain
+from .figures import DPI, WIDTH, blank_figure, draw_layer, draw_soundings, outline_cells, plain
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
 #: Maximum height of a figure in inches; sizes of its text in points.
@@ -34,12 +34,7 @@ BAR_ROOM, NORTH_ROOM = 13, 28
 LETTERS, LONG, ALONG = 16, 8, (0.5, 0.3, 0.7, 0.12, 0.88)
 #: Thousandths of an arc second in a degree.
 UNITS = 3_600_000
-#: Spacings of a graticule, in those, and the maximum number of intervals.
-STEPS = (
-    *(k * 10**power for power in range(3) for k in (1, 2, 5)),
-    *(1000 * k for k in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000)),
-    36_000_000,
-)
+#: Lines of a graticule in each direction, about.
 LINES = 4
 
 
@@ -58,9 +53,7 @@ def contour_levels(chart: Chart) -> list[float]:
 def chart_plate(chart: Chart) -> bytes:
     """The map with contours, track, scale bar, north arrow and graticule, as PNG."""
     figure, axis = _page(chart)
-    image = axis.imshow(
-        chart.depth, origin="lower", extent=chart.grid.borders.bounds, cmap=_mixed(RELIEF[::-1])
-    )
+    image = draw_layer(axis, chart.grid, chart.depth, cmap=_mixed(RELIEF[::-1]))
     draw_soundings(axis, chart.track, FAINT)
     shore = _shore(axis, chart)
     _clipped(image, shore)
@@ -131,10 +124,8 @@ def uncertainty_plate(chart: Chart) -> bytes:
     known = chart.uncertainty[np.isfinite(chart.uncertainty)]
     # A few very uncertain places must not take up the whole colour scale.
     high = float(np.quantile(known, 0.98)) if len(known) else 1.0
-    image = axis.imshow(
-        chart.uncertainty, origin="lower", extent=chart.grid.borders.bounds, vmin=0.0, vmax=high,
-        cmap=_mixed(UNCERTAINTY),
-    )  # fmt: skip
+    style = {"vmin": 0.0, "vmax": high, "cmap": _mixed(UNCERTAINTY)}
+    image = draw_layer(axis, chart.grid, chart.uncertainty, **style)
     draw_soundings(axis, chart.track)
     _clipped(image, _shore(axis, chart))
     _draw_decorations(axis, chart)
@@ -374,14 +365,15 @@ def _graticule(axis: Any, chart: Chart) -> None:
 def _round_angles(low: float, high: float, share: float = 1.0) -> list[float]:
     """Round angles from ``low`` to ``high``, in degrees; this share of the usual number, but at
     least two, as a single one shows no scale."""
-    low, high = low * UNITS, high * UNITS
-    fits = [step for step in STEPS if high - low <= step * LINES * share] or [STEPS[-1]]
-    found = np.empty(0)
-    for step in (fits[0], *reversed(STEPS[: STEPS.index(fits[0])])):
-        found = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
-        if len(found) > 1:
+    from mpl_toolkits.axisartist.angle_helper import LocatorDMS
+
+    angles: list[float] = []
+    for count in range(max(1, round(LINES * share) - 1), 10):
+        steps, _, factor = LocatorDMS(count)(low, high)
+        angles = [float(step / factor) for step in steps if low <= step / factor <= high]
+        if len(angles) > 1:
             break
-    return [float(value) for value in found / UNITS]
+    return angles
 
 
 def _angle(degrees: float, ends: str) -> str:

@@ -13,7 +13,7 @@ import yaml
 from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
 from ...planning.tvu import LEVEL_NAMES
-from ..figures import blank_figure, draw_soundings
+from ..figures import blank_figure, draw_layer, draw_soundings, plain
 from ..view.page import standalone
 from ..view.scene import scene_of
 from ..view.texts import refused
@@ -259,7 +259,7 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
     with requires_extra(name, "matplotlib"):
         import matplotlib  # noqa: F401
     figure = blank_figure((12, 10))
-    figure.suptitle(chart.provenance["title"].replace("$", r"\$"))
+    figure.suptitle(plain(chart.provenance["title"]))
     relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}
     counts = np.where(chart.density > 0, chart.density, np.nan)
     panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
@@ -270,10 +270,8 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
     )
     axes = figure.subplots(2, 2)
     for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
-        image = axis.imshow(values, origin="lower", extent=chart.grid.borders.bounds, **style)
-        axis.set_title(title)
-        bar = figure.colorbar(image, ax=axis, shrink=0.85)
-    bar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
+        image = draw_layer(axis, chart.grid, values, title, **style)
+    image.colorbar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
     draw_soundings(axes[0, 0], chart.track)
     north = chart.place is not None
     for axis in axes[1]:
