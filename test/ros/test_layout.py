@@ -126,6 +126,8 @@ def test_foxglove_s_points_are_as_large_as_cells():
         scene["topics"]["/map/points"]["pointSize"] / before["topics"]["/map/points"]["pointSize"]
     )
     assert ratio == pytest.approx(5 * 60 / 500, abs=0.05)
+    axes = fitted["configById"]["3D!map"]["scene"]["transforms"]["axisScale"]
+    assert axes == pytest.approx(4 * SURVEYS["large lake"].larger, abs=1e-3)
 
 
 def test_layouts_are_written_into_a_folder(tmp_path):

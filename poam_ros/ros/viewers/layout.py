@@ -184,6 +184,8 @@ def fit_foxglove(layout: dict[str, Any], shown: Shown) -> dict[str, Any]:
     x, y, z = shown.centre
     height = float(max(shown.extent.size)) / SHARE
     scene["cameraState"] |= {"distance": round(height, 3), "targetOffset": [x, y, z]}
+    frames = scene["scene"]["transforms"]
+    frames["axisScale"] = round(shown.larger * frames["axisScale"], 4)
     for name, topic in scene["topics"].items():
         if "pointSize" in topic:
             cell = shown.terrain_cell if name == "/terrain" else shown.cell
