@@ -14,8 +14,8 @@ README = HERE / "README.md"
 
 # Lower bounds only, and no ROS: pip must leave a ROS installation as it is.
 REQUIRED = [
-    "gpytorch>=1.11", "numpy>=1.24", "pyyaml>=5.4", "scipy>=1.8", "threadpoolctl>=3.0",
-    "torch>=2.0",
+    "gpytorch>=1.11", "numpy>=1.24", "pyyaml>=5.4", "scipy>=1.8", "shapely>=2.0",
+    "threadpoolctl>=3.0", "torch>=2.0",
 ]  # fmt: skip
 SIM = ["matplotlib>=3.7", "rich>=13.0"]
 # The wheels of ROS 2 Jazzy on PyPI. A machine with ROS 2 installed must not ask for this extra.
@@ -35,7 +35,7 @@ VIEW = ["bokeh>=3.4"]
 # NumPy 2 to a ROS of NumPy 1.
 TEST = [
     "hypothesis>=6.80", "pytest>=7.4", "pytest-xdist>=3.5", "h5py>=3.8", "netCDF4>=1.6",
-    "shapely>=2.0", "geopandas>=0.14,<1.2", "pandas>=2.0,<3",
+    "geopandas>=0.14,<1.2", "pandas>=2.0,<3",
 ]  # fmt: skip
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 DEV = [

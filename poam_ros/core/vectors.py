@@ -1,13 +1,14 @@
-"""Shapes of vector files: GeoPackage, Shapefile and what else pyogrio reads."""
+"""Shapes of vector files: GeoJSON, and by pyogrio GeoPackage, Shapefile and others."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import shapely
+from shapely.errors import ShapelyError
 
 from .errors import InputError, requires_extra
 from .files import UNREADABLE
@@ -15,8 +16,10 @@ from .reading import refuse_large_dataset
 
 #: A polygon: its border, then its holes, each corners [K, 2].
 Rings = tuple[np.ndarray, ...]
-#: Types of geometries in well-known binary.
-POINT, LINE, POLYGON, SEVERAL = 1, 2, 3, (4, 5, 6, 7)
+#: What content that is no GeoJSON raises.
+MALFORMED = (
+    ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ShapelyError,
+)  # fmt: skip
 
 
 class VectorLayer(NamedTuple):
@@ -51,55 +54,68 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
         from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
     if not path.exists():
         raise InputError(f"{path}: cannot be read (No such file or directory)")
+    errors = *UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError
     try:
         refuse_large_dataset(path)
         columns = [column] if column else []
-        meta, _, geometries, fields = raw.read(path, columns=columns, force_2d=True)
-    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError) as error:
+        meta, _, binary, fields = raw.read(path, columns=columns, force_2d=True)
+        geometries = shapely.from_wkb(binary)
+    except errors as error:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
     named = fields[0] if len(fields) else [""] * len(geometries)
-    found = [
-        (kind, rings, str(value or ""))
-        for data, value in zip(geometries, named, strict=True)
-        if data
-        for kind, rings in _of_binary(bytes(data), [0])
-    ]
-    polygons = [(rings, text) for kind, rings, text in found if kind == POLYGON]
-    places = [(rings[0], text) for kind, rings, text in found if kind != POLYGON]
-    return VectorLayer(
-        [r for r, _ in polygons], [text for _, text in polygons], meta["crs"], places
-    )
+    return _layer(zip(named, geometries, strict=True), meta["crs"])
+
+
+def geojson_layer(tree: Any, column: str = "") -> VectorLayer:
+    """Shapes of a GeoJSON object, whatever its coordinates are.
+
+    ``column``: the property that ``values`` holds; empty: none.
+
+    Raises:
+        MALFORMED: it is no GeoJSON.
+    """
+    return _layer(_features(tree, column), None)
+
+
+def _features(tree: Any, column: str, value: Any = "") -> Iterator[tuple[Any, Any]]:
+    """Value and geometry of each feature of a GeoJSON object."""
+    if tree["type"] == "FeatureCollection":
+        for feature in tree["features"]:
+            yield from _features(feature, column)
+    elif tree["type"] == "Feature":
+        if (geometry := tree["geometry"]) is not None:
+            yield from _features(geometry, column, (tree.get("properties") or {}).get(column))
+    else:
+        yield value, shapely.force_2d(shapely.geometry.shape(tree))
+
+
+def _layer(features: Iterator[tuple[Any, Any]], crs: str | None) -> VectorLayer:
+    """A layer of values and geometries, which may be None or have several parts."""
+    layer = VectorLayer([], [], crs, [])
+    for value, geometry in features:
+        for part in _parts(geometry):
+            if isinstance(part, shapely.Polygon):
+                layer.polygons.append(tuple(map(_corners, (part.exterior, *part.interiors))))
+                layer.values.append(str(value or ""))
+            else:
+                layer.places.append((_corners(part), str(value or "")))
+    return layer
+
+
+def _parts(geometry: Any) -> Iterator[Any]:
+    """The points, lines and polygons of a geometry, however deep in collections."""
+    if geometry is None or geometry.is_empty:
+        return
+    for part in getattr(geometry, "geoms", ()):
+        yield from _parts(part)
+    if not hasattr(geometry, "geoms"):
+        yield geometry
+
+
+def _corners(line: Any) -> np.ndarray:
+    return np.array(line.coords, dtype=float)
 
 
 def shown_error(error: Exception) -> str:
     """The error as one line of text."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _of_binary(data: bytes, at: list[int]) -> Iterator[tuple[int, Rings]]:
-    """Kind and shape of well-known binary (OGC 06-103r4, 8.2) in two dimensions, from ``at`` on."""
-    order = "<" if data[at[0]] else ">"
-
-    def number() -> int:
-        (found,) = struct.unpack_from(f"{order}I", data, at[0])
-        at[0] += 4
-        return found
-
-    def places(count: int) -> np.ndarray:
-        found = np.frombuffer(data, f"{order}f8", 2 * count, at[0]).reshape(-1, 2)
-        at[0] += 16 * count
-        return found.astype(float)
-
-    at[0] += 1
-    kind = number()
-    if kind == POINT:
-        place = places(1)
-        if np.isfinite(place).all():  # an empty one is NaN
-            yield kind, (place,)
-    elif kind == LINE:
-        yield kind, (places(number()),)
-    elif kind == POLYGON:
-        yield kind, tuple(places(number()) for _ in range(number()))
-    elif kind in SEVERAL:
-        for _ in range(number()):
-            yield from _of_binary(data, at)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import shapely
 
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
 from ..core.geometry import Extent, Grid
 from ..core.land import Land
 from ..core.reading import parse_json
-from ..core.vectors import Rings, read_layer, shown_error
+from ..core.vectors import MALFORMED, Rings, VectorLayer, geojson_layer, read_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import millimetres, write_table
-from ..planning import polygons as plane
 from ..planning.area_files import read_areas
 
-#: Maximum number of points, and of pairs of points and sides, that are tested at a time.
-POINTS, PAIRS = 4096, 2_000_000
 #: Cells along the longer side of the raster of its land.
 CELLS = 1024
 
@@ -52,11 +50,7 @@ class Outline:
     @property
     def area(self) -> float:
         """Area of all polygons without their islands, in m^2."""
-        total = 0.0
-        for rings in self.polygons:
-            border, *holes = (abs(_area(ring)) for ring in rings)
-            total += border - sum(holes)
-        return total
+        return sum(shapely.Polygon(rings[0], rings[1:]).area for rings in self.polygons)
 
     def write(self, folder: Path) -> None:
         """Write outline.csv: a row per corner, in m of the map."""
@@ -83,38 +77,17 @@ class Outline:
 
     def covers(self, grid: Grid) -> np.ndarray:
         """Which cells of a grid have their centre inside; boolean [rows, columns]."""
-        found = np.zeros(grid.shape, dtype=bool)
-        for rings in self.polygons:
-            (ax, ay), (bx, by) = (np.concatenate(ends).T for ends in (rings, [*map(_next, rings)]))
-            for row, y in enumerate(grid.y):
-                spans = (ay > y) != (by > y)
-                share = (y - ay[spans]) / (by[spans] - ay[spans])
-                crossed = np.sort(ax[spans] + share * (bx[spans] - ax[spans]))
-                found[row] |= np.searchsorted(crossed, grid.x) % 2 == 1
-        return found
-
-
-def _next(ring: np.ndarray) -> np.ndarray:
-    return np.roll(ring, -1, axis=0)
-
-
-def _area(ring: np.ndarray) -> float:
-    a, b = ring - ring[0], _next(ring) - ring[0]
-    return float((a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]).sum() / 2)
+        return self.holds(grid.points).reshape(grid.shape)
 
 
 def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
-    """Tests points of similar y together: few sides reach their y."""
-    a, b = (np.concatenate(ends).T for ends in (rings, [*map(_next, rings)]))
-    south, north = np.minimum(a[1], b[1]), np.maximum(a[1], b[1])
-    found, order = np.zeros(len(xy), dtype=bool), np.argsort(xy[:, 1], kind="stable")
-    step = max(1, min(POINTS, PAIRS // a.shape[1]))
-    for begin in range(0, len(xy), step):
-        part = order[begin : begin + step]
-        y = xy[part, 1]
-        level = (south <= y[-1]) & (north >= y[0])
-        found[part] = plane.odd_crossings(a[:, level], b[:, level], xy[part])
-    return found
+    """Which of the points xy [N, 2] lie inside a border and outside its islands; boolean [N]."""
+    if not all(np.isfinite(ring).all() for ring in rings):  # beyond the projection
+        return np.zeros(len(xy), dtype=bool)
+    polygon = shapely.Polygon(rings[0], rings[1:])
+    shapely.prepare(polygon)
+    held: np.ndarray = shapely.contains_xy(polygon, *xy.T)
+    return held
 
 
 def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray) -> Outline:
@@ -131,13 +104,11 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
         InputError: the file cannot be read, has no polygon, or none with a sounding in it.
     """
     found: list[tuple[np.ndarray, ...]]
-    tree = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
     if path.suffix.lower() == ".plan":
         found, crs = [(corners,) for _, corners in read_areas(path)[0]], None
-    elif tree is not None and _in_degrees(tree):
-        found, crs = _of_geojson(path, tree), None
     else:
-        layer = read_layer(path, "an outline in this format")
+        layer = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
+        layer = layer or read_layer(path, "an outline in this format")
         found = [*layer.polygons, *((line,) for line, _ in layer.places if _is_closed(line))]
         crs = layer.crs
         if projection is None and crs is not None and is_in_feet(str(path), crs):
@@ -216,46 +187,16 @@ def _in_metres(
     return projection.metres(ring[:, 1], ring[:, 0])
 
 
-def _geojson(path: Path) -> Any:
+def _geojson(path: Path) -> VectorLayer | None:
+    """The shapes of a GeoJSON file in degrees; None if it names another coordinate system, as it
+    could before RFC 7946."""
     try:
-        return parse_json(path)
+        tree = parse_json(path)
+        named = tree.get("crs")
+        if named and not any(name in json.dumps(named) for name in ("CRS84", "4326")):
+            return None
+        return geojson_layer(tree)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
+    except MALFORMED as error:
         raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
-
-
-def _in_degrees(tree: Any) -> bool:
-    """Whether GeoJSON is in degrees: before RFC 7946 it could name another coordinate system."""
-    named = tree.get("crs") if isinstance(tree, dict) else None
-    return not named or any(name in json.dumps(named) for name in ("CRS84", "4326"))
-
-
-def _of_geojson(path: Path, tree: Any) -> list[Rings]:
-    try:
-        return list(_geometries(tree))
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
-
-
-def _geometries(tree: Any) -> Iterator[Rings]:
-    """Every polygon and closed line of a GeoJSON object, however deep in collections."""
-    kind = tree["type"]
-    if kind == "FeatureCollection":
-        for feature in tree["features"]:
-            yield from _geometries(feature)
-    elif kind == "Feature":
-        if tree["geometry"] is not None:
-            yield from _geometries(tree["geometry"])
-    elif kind == "GeometryCollection":
-        for geometry in tree["geometries"]:
-            yield from _geometries(geometry)
-    elif kind in ("Polygon", "MultiPolygon"):
-        parts = [tree["coordinates"]] if kind == "Polygon" else tree["coordinates"]
-        for rings in parts:
-            yield tuple(np.array([p[:2] for p in ring], dtype=float) for ring in rings)
-    elif kind in ("LineString", "MultiLineString"):
-        for line in [tree["coordinates"]] if kind == "LineString" else tree["coordinates"]:
-            corners = np.array([p[:2] for p in line], dtype=float)
-            if _is_closed(corners):
-                yield (corners,)

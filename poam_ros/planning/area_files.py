@@ -14,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.reading import parse_json, read_whole
-from ..core.vectors import VectorLayer, read_layer
+from ..core.vectors import MALFORMED, VectorLayer, geojson_layer, read_layer
 
 WORKSPACE, KEEP_OUT = KINDS = "workspace", "keep_out"
 GOAL, HOME = PLACES = "goal", "home"
@@ -80,7 +80,7 @@ def _read(
         found = list(shapes[shape](content))
     except InputError as error:
         raise InputError(f"{name}: {path}: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
+    except MALFORMED:
         raise InputError(f"{name}: expected {called} with {wanted} in {path}") from None
     if not found:
         raise InputError(f"{name}: expected {wanted} in {path}, got none")
@@ -94,44 +94,12 @@ def _read(
     return tuple(found), degrees
 
 
-def _features(content: Any, kind: str = "") -> Iterator[tuple[str, Any]]:
-    """Kind and geometry of each feature of a GeoJSON file."""
-    match content["type"]:
-        case "FeatureCollection":
-            for feature in content["features"]:
-                yield from _features(feature)
-        case "Feature":
-            own = (content.get("properties") or {}).get("kind", "")
-            yield from _features(content["geometry"], own)
-        case several if several in ("MultiPolygon", "MultiPoint", "MultiLineString"):
-            for coordinates in content["coordinates"]:
-                yield kind, {"type": several.removeprefix("Multi"), "coordinates": coordinates}
-        case "Polygon" | "Point" | "LineString":
-            yield kind, content
-        case other:
-            raise ValueError(other)
-
-
 def _areas(kind: str, rings: Iterable[np.ndarray]) -> Iterator[Shape]:
     """The areas of a polygon's border and holes; without a kind it is a keep-out."""
     outer, *holes = rings
     yield kind or KEEP_OUT, outer
     for hole in holes if kind == WORKSPACE else ():
         yield KEEP_OUT, hole
-
-
-def _geojson(content: Any) -> Iterator[Shape]:
-    for given, geometry in _features(content):
-        if geometry["type"] == "Polygon":
-            rings = (np.array(r, dtype=float)[:, :2] for r in geometry["coordinates"])
-            yield from _areas(given, rings)
-
-
-def _geojson_goals(content: Any) -> Iterator[Shape]:
-    for kind, geometry in _features(content):
-        if geometry["type"] != "Polygon":
-            places = np.atleast_2d(np.array(geometry["coordinates"], dtype=float))
-            yield kind or GOAL, places[:, :2]
 
 
 def _plan(content: Any) -> Iterator[Shape]:
@@ -222,22 +190,34 @@ def _parse_layer(path: Path) -> VectorLayer:
 
 
 def _layer(layer: VectorLayer) -> Iterator[Shape]:
-    """The polygons of a layer, whose column ``kind`` is used as GeoJSON's property."""
+    """The polygons of a layer, by their ``kind``."""
     for rings, value in zip(layer.polygons, layer.values, strict=True):
-        yield from _areas(value, (transformed(str(layer.crs), WGS84, ring) for ring in rings))
+        yield from _areas(value, (_placed(ring, layer.crs) for ring in rings))
 
 
 def _layer_goals(layer: VectorLayer) -> Iterator[Shape]:
     for places, value in layer.places:
-        yield value or GOAL, transformed(str(layer.crs), WGS84, places)
+        yield value or GOAL, _placed(places, layer.crs)
+
+
+def _placed(places: np.ndarray, crs: str | None) -> np.ndarray:
+    """Longitude and latitude; of GeoJSON what it has."""
+    return places if crs is None else transformed(crs, WGS84, places)
 
 
 #: Name of a format, its parser, its readers of polygons and of points and lines, and whether it is
 #: always in degrees.
 Shapes = Callable[[Any], Iterator[Shape]]
 Format = tuple[str, Callable[[Path], Any], tuple[Shapes, Shapes], bool]
-GEOJSON: Format = ("GeoJSON", parse_json, (_geojson, _geojson_goals), False)
 GIS = (_layer, _layer_goals)
+GEOJSON: Format = (
+    "GeoJSON", parse_json,
+    (
+        lambda tree: _layer(geojson_layer(tree, "kind")),
+        lambda tree: _layer_goals(geojson_layer(tree, "kind")),
+    ),
+    False,
+)  # fmt: skip
 FORMATS: dict[str, Format] = {
     ".plan": ("a QGroundControl plan", parse_json, (_plan, _plan_goals), True),
     ".kml": ("KML", _parse_xml, (_kml, _kml_goals), True),

@@ -1,4 +1,4 @@
-"""The navigable area: a rectangle, a polygon within it, keep-outs. Numpy only.
+"""The navigable area: a rectangle, a polygon within it, keep-outs. By shapely.
 
 All tests use distances: a leg that stays at least ``margin`` from a border cannot cross it, even
 with rounding errors.
@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import shapely
 
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference, map_heading, map_origin
@@ -22,7 +23,6 @@ from . import polygons
 from .area_files import WORKSPACE, read_areas, read_goals
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
-CHUNK = 200_000  # distances computed at a time
 RASTER = 48  # places per side of the grid of places
 
 
@@ -131,10 +131,7 @@ class NavigableArea:
         beyond = math.dist(position, self.workspace.clip(position))
         if self.polygon is None or polygons.inside(self.polygon, position[None])[0]:
             return beyond
-        a, b = self.polygon, np.roll(self.polygon, -1, axis=0)
-        return max(
-            beyond, float(polygons.to_segments(position[None, None], a[None], b[None]).min())
-        )
+        return max(beyond, float(self._gap(position[None], border=self.polygon)[0]))
 
     def nearest(self, point: np.ndarray) -> np.ndarray:
         """The allowed place nearest to the point [2]; the point itself if it is allowed.
@@ -150,7 +147,7 @@ class NavigableArea:
         legs = np.broadcast_to(point, places.shape)
         free = np.ones(len(places), dtype=bool)
         for border in self._rings:
-            near = polygons.distance(border, point) < self.margin
+            near = self._gap(point[None], border=border)[0] < self.margin
             if not (near or polygons.wrong_side(border, point)):
                 free &= self._gap(legs, places, border) >= self.margin
         return places[np.argmax(free)]  # the nearest, where none is free
@@ -184,19 +181,18 @@ class NavigableArea:
         self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
     ) -> np.ndarray:
         """Distances of legs from all borders or one, [N] in m; without ends, of their starts."""
-        a, b = self._sides if border is None else polygons.sides((border,))
-        gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
-        for at in range(0, len(starts), step):
-            part = slice(at, at + step)
-            if ends is None:
-                gap[part] = polygons.to_segments(starts[part, None], a, b).min(axis=1)
-            else:
-                gap[part] = polygons.between(starts[part, None], ends[part, None], a, b).min(axis=1)
+        lines = self._borders if border is None else shapely.LinearRing(border)
+        legs = (
+            shapely.points(starts)
+            if ends is None
+            else shapely.linestrings(np.stack((starts, ends), axis=1))
+        )
+        gap: np.ndarray = shapely.distance(legs, lines)
         return gap
 
     @cached_property
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        return polygons.sides(self._rings)
+    def _borders(self) -> shapely.MultiLineString:
+        return shapely.MultiLineString([shapely.LinearRing(ring) for ring in self._rings])
 
     def _candidates(self, point: np.ndarray) -> np.ndarray:
         """Allowed places that may be the nearest to a point [K, 2]."""

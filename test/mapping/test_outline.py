@@ -154,7 +154,7 @@ def test_other_formats_give_the_same_outline(driver, tmp_path):
             '{"type": "Point", "coordinates": [1, 2]}',
             "expected polygons or closed lines of an outline",
         ),
-        ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}', "three corners or more"),
+        ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}', "at least 4 coordinates"),
         ('{"type": "Polygon", "coordinates": [[[0, 0], [9, "a"], [1, 1]]]}', "expected GeoJSON"),
         (json.dumps(geojson([[square(100, 0, 5)]])), "polygons: x 100 to 105 m.*need --crs"),
         (json.dumps(geojson([[square(1000, 0, 5)]])), r"soundings: x 5 to 30 m, y 5 to 5 m\)$"),

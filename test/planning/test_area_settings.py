@@ -100,9 +100,9 @@ def test_a_missing_origin_is_reported(tmp_path):
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
         (feature("harbour", RING), "kind workspace or keep_out in .*, got harbour"),
         (feature("keep_out", [[0, 0], ["a", 1], [2, 2]]), "expected GeoJSON with polygons"),
-        (feature("keep_out", []), "expected GeoJSON with polygons"),
+        (feature("keep_out", []), "expected polygons in .*, got none"),
         (feature("keep_out", 1), "expected GeoJSON with polygons"),
-        (feature("keep_out", [[], []]), "expected GeoJSON with polygons"),
+        (feature("keep_out", [[], []]), "expected polygons in .*, got none"),
         (
             {"type": "FeatureCollection", "features": [feature("workspace", OUTER)] * 2},
             "one workspace polygon, got 2",

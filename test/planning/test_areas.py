@@ -224,7 +224,7 @@ def test_the_direction_and_repeats_of_corners_do_not_matter():
     [
         (BLOCK[:2], "at least 3 different corners, got 2"),
         ([(0, 0), (1, 1), (2, 2)], "corners in a line"),
-        ([(0, 0), (4, 4), (4, 0), (0, 4)], "sides from corners 1 and 3 cross"),
+        ([(0, 0), (4, 4), (4, 0), (0, 4)], "sides cross each other at 2 2"),
         ([(0, 0), (4, np.nan), (4, 0)], "corners x y in metres"),
         ([(0, 0, 0), (4, 1, 0), (4, 0, 0)], "corners x y in metres"),
         (np.random.default_rng(0).normal(size=(201, 2)), "at most 200 corners"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import json
-import struct
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ from .chart import UNITS, Chart
 #: Approximate number of contours without a given interval; maximum number of any map.
 WANTED, MAX_LEVELS = 12, 1000
 LINE, AREA, BAND = "contour", "area", "band"
-#: Types of well-known binary (OGC 06-103r4, 8.2).
-LINESTRING, POLYGON = 2, 3
 #: Decimals of degrees: 1 cm.
 DIGITS = 7
 
@@ -48,6 +45,14 @@ class Feature:
     rings: list[np.ndarray]
     low: float | None = None
     high: float | None = None
+
+    @property
+    def shape(self) -> Any:
+        """The feature as a shapely geometry."""
+        import shapely
+
+        border, *holes = self.rings
+        return shapely.LineString(border) if self.kind == LINE else shapely.Polygon(border, holes)
 
     @property
     def closed(self) -> bool:
@@ -222,7 +227,7 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
             rows = [_attributes(feature, _named(chart)) for feature in chosen]
             names = [_named(chart), *(("low", "high", "closed") if kind == LINE else ())]
             columns = [np.array([row[key] for row in rows], dtype=float) for key in names]
-            shapes = np.array([_binary(feature) for feature in chosen], dtype=object)
+            shapes = np.array([feature.shape.wkb for feature in chosen], dtype=object)
             try:
                 raw.write(
                     path, shapes, columns, names, layer=kind, driver="GPKG",
@@ -234,12 +239,3 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
                 raise OSError(errno.EIO, why, f"{name} (first {path})") from None
         with open(path, "rb") as file:
             return {name: file.read()}
-
-
-def _binary(feature: Feature) -> bytes:
-    """Well-known binary of a feature."""
-    parts = [np.ascontiguousarray(ring, dtype="<f8") for ring in feature.rings]
-    packed = [struct.pack("<I", len(ring)) + ring.tobytes() for ring in parts]
-    if feature.kind == LINE:
-        return struct.pack("<BI", 1, LINESTRING) + packed[0]
-    return struct.pack("<BII", 1, POLYGON, len(packed)) + b"".join(packed)

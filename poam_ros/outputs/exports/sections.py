@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ...core.errors import InputError, shown
 from ...core.geodesy import WGS84, GeoReference, transformed
 from ...core.reading import parse_json
+from ...core.vectors import MALFORMED, geojson_layer
 from ..figures import blank_figure, plain
 from .chart import Chart
 
@@ -46,10 +47,10 @@ def _refuse(got: str) -> Any:
 
 def _of_file(path: Path, place: GeoReference | None) -> list[np.ndarray]:
     try:
-        lines = list(_geometries(parse_json(path)))
+        lines = [line for line, _ in geojson_layer(parse_json(path)).places]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+    except MALFORMED as error:
         text = shown(str(error), 200)
         raise InputError(f"{path}: expected GeoJSON of lines ({text})") from None
     if not lines or any(len(line) < 2 or not np.isfinite(line).all() for line in lines):
@@ -57,19 +58,6 @@ def _of_file(path: Path, place: GeoReference | None) -> list[np.ndarray]:
     if place is None:
         return lines
     return [transformed(WGS84, place.system(), line) for line in lines]
-
-
-def _geometries(tree: Any) -> Iterator[np.ndarray]:
-    """Every line of a GeoJSON object."""
-    kind = tree["type"]
-    if kind == "FeatureCollection":
-        for feature in tree["features"]:
-            yield from _geometries(feature["geometry"])
-    elif kind == "Feature":
-        yield from _geometries(tree["geometry"])
-    elif kind in ("LineString", "MultiLineString"):
-        for line in [tree["coordinates"]] if kind == "LineString" else tree["coordinates"]:
-            yield np.array([corner[:2] for corner in line], dtype=float)
 
 
 def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import struct
 import warnings
 from pathlib import Path
 
@@ -19,7 +18,6 @@ ENDINGS = (".csv", ".gpkg", ".xyz")
 #: Decimals of degrees (1 cm), and of metres.
 DEGREES, METRES = 7, 3
 WGS84 = "EPSG:4326"
-POINT = 1  # well-known binary
 
 
 def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Path:
@@ -79,11 +77,12 @@ def _texts(column: np.ndarray) -> list[str]:
 def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> bytes:
     """Points in a layer ``soundings``."""
     with requires_extra(name, "pyogrio"):
+        import shapely
         from pyogrio import raw
     from tempfile import TemporaryDirectory
 
     (_, x), (_, y), *rest = columns.items()
-    points = [struct.pack("<BIdd", 1, POINT, *each) for each in zip(x, y, strict=True)]
+    points = shapely.to_wkb(shapely.points(x, y))
     names = [key for key, _ in rest]
     fields = [each.astype(object) if each.dtype.kind in "US" else each for _, each in rest]
     with TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -91,7 +90,7 @@ def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> b
         path = f"{folder}/soundings.gpkg"
         try:
             raw.write(
-                path, np.array(points, dtype=object), fields, names, layer="soundings",
+                path, points, fields, names, layer="soundings",
                 driver="GPKG", geometry_type="Point", crs=crs,
             )  # fmt: skip
         except RuntimeError as error:  # GDAL's, which repeats all of its SQL
