@@ -82,17 +82,12 @@ class Angles:
     @property
     def description(self) -> str:
         """How the values are understood, as text; empty for plain degrees."""
-        kinds = [
-            kind
-            for kind, its in zip(("N, S", "E, W"), self.columns, strict=True)
-            if its is not None
-        ]
-        sides = f", with {', '.join(kinds)} beside them" if kinds else ""
-        words = [word for word, its in zip(("south", "west"), self.opposite, strict=True) if its]
-        if words:
-            sides += f", {' and '.join(words)} by the header"
-        form = "degrees" if self.scale == 1 else "degrees times 10,000,000"
-        return f", places in {form}{sides}" if self.scale != 1 or sides else ""
+        said = ["degrees times 10,000,000"] if self.scale != 1 else []
+        said += [f"{sides} beside them" for sides, its in zip(("N, S", "E, W"), self.columns,
+                 strict=True) if its is not None]  # fmt: skip
+        said += [f"{word} by the header" for word, its in zip(("south", "west"), self.opposite,
+                 strict=True) if its]  # fmt: skip
+        return f", places: {', '.join(said)}" if said else ""
 
     def degrees(self, values: np.ndarray, rows: Sequence[Sequence[str]]) -> np.ndarray:
         """Latitude and longitude [N, 2] from the values of these rows; NaN without a side."""
@@ -122,21 +117,17 @@ def _scale(values: Sequence[Sequence[float]], names: Sequence[str], where: str) 
     """The values per degree: 1, or 10,000,000 where all are integers beyond any angle.
 
     Raises:
-        InputError: they may be millions.
+        InputError: they may be degrees times another number.
     """
-    known = [np.abs([v for v in each if v == v and v != 0]) for each in values]
-    if not all(len(each) for each in known):
+    known = [np.abs([v for v in each if v == v]) for each in values]
+    most = [float(each.max(initial=0)) for each in known]
+    whole = all(len(each) and (each % 1 == 0).all() for each in known)
+    if not whole or most[0] > 90 * INTEGER or most[1] > 180 * INTEGER or min(most) < 1e4:
         return 1.0
-    if (known[0].max() <= 90 and known[1].max() <= 360) or any((v % 1 != 0).any() for v in known):
-        return 1.0
-    if (known[0] <= 90 * INTEGER).all() and (known[1] <= 180 * INTEGER).all():
-        said = any("e7" in name for name in names)
-        least = min(each.max() for each in known)
-        if not said and (known[0] <= 90e6).all() and (known[1] <= 180e6).all() and least > 1e4:
-            raise InputError(
-                f"{where}: latitudes and longitudes such as {known[0][0]:.0f}, {known[1][0]:.0f} "
-                "may be degrees times 10,000,000 (write lat_e7, lon_e7 in the header) or times "
-                "another number (write decimal degrees)"
-            )
-        return INTEGER if said or least > 1e4 else 1.0
-    return 1.0
+    if most[0] > 90e6 or most[1] > 180e6 or any("e7" in name for name in names):
+        return INTEGER
+    raise InputError(
+        f"{where}: latitudes and longitudes such as {most[0]:.0f}, {most[1]:.0f} may be degrees "
+        "times 10,000,000 (write lat_e7, lon_e7 in the header) or times another number (write "
+        "decimal degrees)"
+    )
