@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError
-from .candidates import EQUAL, OFFSET, compare
+from ..frontend.agreement import EQUAL, OFFSET, compare
 from .cells import UNITS
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
 from .no_readings import no_readings

@@ -7,6 +7,7 @@ part of the track begins; a short part between two that go on without it was an 
 from __future__ import annotations
 
 import logging
+import math
 
 import numpy as np
 
@@ -189,7 +190,7 @@ def _resolution(places: np.ndarray) -> float:
     """The length of the positions' least steps, in m."""
     steps = np.abs(np.diff(places, axis=0)).T
     least = [np.quantile(axis[axis > 0], 0.1) if (axis > 0).any() else 0.0 for axis in steps]
-    return float(np.hypot(*least))
+    return math.hypot(*least)
 
 
 def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:

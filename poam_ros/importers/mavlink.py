@@ -19,6 +19,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, quantity
 from ..core.geodesy import rough_metres
 from ..core.settings import instance
+from ..frontend.agreement import TOGETHER, at_times
 from ..frontend.events import ClockSetBack, Event, Tick
 from ..frontend.front_end import FrontEnd
 from ..frontend.ranges import refusal_reason
@@ -27,7 +28,7 @@ from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
-from .candidates import UNSAID, Candidate, at_times, best_of
+from .candidates import UNSAID, Candidate, best_of
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
 from .nmea import nothing_found
 from .options import ReadOptions
@@ -38,8 +39,6 @@ from .track import GAP
 POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH")
 #: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
-#: Two sonars' readings are of the same bottom within this time, in s.
-TOGETHER = 1.0
 #: Kinds of ranges as logs name them, the better first.
 RANK = ("DPTH", "RFND", *RANGES)
 #: Settings of the front end that mean nothing for a log whose depths are placed on a water level of
@@ -77,11 +76,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     fixes = [each for each in messages if _place(each)]
     kind = min((each.get_type() for each in fixes), key=POSITIONS.index, default="")
     if not fixes or not sonars:
-        missing = {
-            "positions": ("POS", "GPS", *POSITIONS[:2]) if not fixes else (),
-            "depths": RANK if not sonars else (),
-        }
-        missing = {what: kinds for what, kinds in missing.items() if kinds}
+        wanted = {"positions": (fixes, ("POS", "GPS", *POSITIONS[:2])), "depths": (sonars, RANK)}
+        missing = {what: kinds for what, (found_ones, kinds) in wanted.items() if not found_ones}
         raise nothing_found(path, missing, heard.kinds, heard.refused + lost)
     fixes = [each for each in fixes if each.get_type() == kind]
     sonar = _sonar(path, sonars, options.columns.get("depth", ""))
@@ -150,20 +146,20 @@ def _sonar(path: Path, sonars: Mapping[str, list[tuple[float, float]]], wanted: 
         for name in sonars:
             if wanted.upper() in (name, name.split(".")[0]):
                 return name
-        names = " or ".join(f"depth={name}" for name in sonars)
-        raise InputError(f"{path}: --columns: expected {names}, got depth={wanted}")
+        every = " or ".join(f"depth={name}" for name in sonars)
+        raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
     most = max(map(len, sonars.values()))
     frequent = (name.split(".")[0] for name in sonars if 2 * len(sonars[name]) >= most)
     kind = min(frequent, key=RANK.index)
     names = sorted((n for n in sonars if n.split(".")[0] == kind), key=lambda n: -len(sonars[n]))
     series = {name: np.array(sorted(sonars[name])).T for name in names}
     first = series[names[0]][0]
-    every = [
-        Candidate(name, at_times(first, *series[name], TOGETHER), UNSAID, "m", {"depth": name})
-        for name in names
-        if 20 * len(sonars[name]) > len(first)
+    candidates = [
+        Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
+        for name, (at, depth) in series.items()
+        if 20 * len(at) > len(first)
     ]
-    return best_of(str(path), every)[0].name
+    return best_of(str(path), candidates)[0].name
 
 
 class Replay:

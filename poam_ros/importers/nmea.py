@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -114,7 +114,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def nothing_found(
-    path: Path, missing: dict[str, tuple[str, ...]], heard: Counter[str], refused: Counter[str]
+    path: Path, missing: Mapping[str, Sequence[str]], heard: Counter[str], refused: Counter[str]
 ) -> InputError:
     """The error for a log without positions or depths.
 

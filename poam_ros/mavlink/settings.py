@@ -60,6 +60,10 @@ class LinkSettings(Settings):
         True, "Take z as the water surface: the vehicle floats. Otherwise z is the autopilot's "
         "altitude above home",
     )  # fmt: skip
+    sonar: int = setting(
+        -1, "Number of the sonar whose ranges are mapped. -1: any, as long as all that look down "
+        "agree; while they differ, no ping is taken", minimum=-1, maximum=255,
+    )  # fmt: skip
     max_accuracy: float = setting(
         3.0, "Take the frame's origin from the first fix that is at least this accurate "
         "horizontally", "m", 0.01, 1000.0,

@@ -4,11 +4,14 @@ from the autopilot's clock, which counts from its boot, to this computer's."""
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core.clock import SECOND
+from ..frontend.agreement import EQUAL, TOGETHER, at_times, compare
 from ..frontend.events import OdometryRefused
 from ..frontend.odometry import VehicleState, multiply
 from ..frontend.ranges import RawPing
@@ -28,6 +31,8 @@ MAX_FIX_AGE = 5.0
 MAX_DELAY = 2.0
 #: Messages with depths, the best first; after this time without one, the next is used, in s.
 RANGES, RANGE_TIMEOUT = ("WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"), 5.0
+#: Newest readings of each sonar that are compared.
+COMPARED = 20
 #: A larger step of the EKF's origin is no rounding, in m.
 ORIGIN_STEP = 0.5
 
@@ -56,6 +61,9 @@ class Telemetry:
 
     Args:
         surface: whether the vehicle floats, so that its z is 0.
+        sonar: the number of the sonar whose ranges are taken; -1: of those that look down and have
+            readings, the first, as long as they agree. While they do not, no range is taken, and
+            ``fault`` says so: one may be a lidar above the water.
         logged: whether messages come from a log, which may have few attitudes or none: the last one
             holds, and without any the vehicle is taken as level. On a link such positions are
             refused.
@@ -70,8 +78,8 @@ class Telemetry:
         left_out: number of messages with ranges that were not used, by reason.
     """
 
-    def __init__(self, surface: bool = True, logged: bool = False) -> None:
-        self.surface, self._logged = surface, logged
+    def __init__(self, surface: bool = True, logged: bool = False, sonar: int = -1) -> None:
+        self.surface, self._logged, self._sonar = surface, logged, sonar
         self.frame: LocalFrame | None = None
         self.clock = BootClock()
         self.limits = (0.0, math.inf)
@@ -85,7 +93,9 @@ class Telemetry:
         self._flags: int | None = None  # of the EKF
         self._origin: tuple[float, float] | None = None
         self._heard: dict[str, int] = {}  # when each kind of range came last, ns
-        self._sonars: dict[str, int] = {}  # the first number of a sonar that looks down, by kind
+        # The newest readings, time (s) and range (m), by kind and number of sonar.
+        self._readings: dict[str, dict[int, deque[tuple[float, float]]]] = {}
+        self._contradiction = ""
 
     def events(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         """The events of a message that arrived at a time in ns, by a clock that is never set."""
@@ -162,6 +172,7 @@ class Telemetry:
         self._lost, self._glitched = False, bool((self._flags or 0) & GLITCHING)
         if self.delayed:
             self.fault = f"positions arrive {self.clock.age_s:.0f} s late"
+        self.fault = self.fault or self._contradiction
         self.position = place
         if self.frame is None:
             return []
@@ -219,10 +230,8 @@ class Telemetry:
         if getattr(message, "orientation", DOWN) != DOWN:
             self.left_out["not_downward"] += 1
             return []
-        # Two sonars of one kind may not measure the same: one may be a lidar above the water.
-        sonar = getattr(message, "id", 0)
-        if self._sonars.setdefault(kind, sonar) != sonar:
-            self.left_out[f"of another sonar than {kind} {self._sonars[kind]}"] += 1
+        if self._is_other_sonar(kind, message, arrived_ns):
+            self.left_out[self._contradiction or f"of another sonar of {kind}"] += 1
             return []
         self._heard[kind] = arrived_ns
         for better in RANGES[: RANGES.index(kind)]:
@@ -234,6 +243,28 @@ class Telemetry:
         if kind != "RANGEFINDER":
             stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
         return [reading(message, stamp_ns, self.limits)]
+
+
+    def _is_other_sonar(self, kind: str, message: Any, arrived_ns: int) -> bool:
+        number = getattr(message, "id", 0)
+        if self._sonar >= 0 or kind == "RANGEFINDER":
+            return kind != "RANGEFINDER" and number != self._sonar
+        heard, seconds = self._readings.setdefault(kind, {}), arrived_ns / SECOND
+        distance = reading(message, 0, self.limits).range
+        if math.isfinite(distance) and distance > 0:
+            heard.setdefault(number, deque(maxlen=COMPARED)).append((seconds, distance))
+        for other in [each for each in heard if heard[each][-1][0] < seconds - RANGE_TIMEOUT]:
+            del heard[other]
+        first, *others = [np.array(each).T for each in heard.values()] or [None]
+        agree = all(
+            compare(first[1], at_times(first[0], at, range_, TOGETHER)).kind == EQUAL
+            for at, range_ in others
+        )
+        names = " and ".join(map(str, heard))
+        self._contradiction = "" if agree else (
+            f"sonars {names} of {kind} differ: mavlink.sonar chooses one"
+        )  # fmt: skip
+        return not agree or number != next(iter(heard), number)
 
 
 def reading(message: Any, stamp_ns: int, limits: tuple[float, float]) -> RawPing:

@@ -36,7 +36,7 @@ class Vehicle:
 
     def __init__(self, link: Link, period: float) -> None:
         self.link, self.authority = link, Authority()
-        self.telemetry = Telemetry(link.settings.surface)
+        self.telemetry = Telemetry(link.settings.surface, sonar=link.settings.sonar)
         self.parameters = ParameterReader()
         self.steering = Steering(link, self.authority, self.telemetry, period)
         self.stalled = False

@@ -249,3 +249,34 @@ def test_messages_out_of_order_do_not_count_as_a_reboot():
     clock = BootClock()
     stamps(clock, [5000, 5100, 4900, 5200], [0.02, 0.02, 0.3, 0.02])
     assert not clock.boots
+
+
+def ranges(telemetry, second, count=30):
+    """Metres of the pings of two sonars: the first's depth is 5 + k / 100, of the second
+    ``second``."""
+    pings = []
+    for k in range(count):
+        for number, depth in ((0, 5 + k / 100), (1, second(k))):
+            one = message("DISTANCE_SENSOR", 1000 * k, id=number, current_distance=100 * depth)
+            pings += [each.range for each in hear(telemetry, one)]
+    return pings
+
+
+def test_of_two_sonars_that_agree_the_first_is_taken(telemetry):
+    assert np.allclose(
+        ranges(telemetry, lambda k: 5.02 + k / 100)[-20:], 5 + np.arange(10, 30) / 100
+    )
+    assert not telemetry.fault.startswith("sonars")
+
+
+def test_of_two_sonars_that_differ_none_is_taken_until_one_is_named(telemetry):
+    """One may be a lidar above the water: as in a log, it is asked."""
+    assert len(ranges(telemetry, lambda k: 1.1)) == 1  # before the second had a reading
+    (reason,) = telemetry.left_out
+    assert reason == "sonars 0 and 1 of DISTANCE_SENSOR differ: mavlink.sonar chooses one"
+    named = Telemetry(sonar=1)
+    named.frame = telemetry.frame
+    assert ranges(named, lambda k: 1.1) == pytest.approx([1.1] * 30)
+    silent = Telemetry()  # a lidar without an echo says nothing
+    silent.frame = telemetry.frame
+    assert len(ranges(silent, lambda k: 0.0)) == 30
