@@ -25,7 +25,6 @@ class Mapper:
     def __init__(self) -> None:
         self.failures: list[Exception] = []
         self.batches: list[int] = []
-        self.steps: list[int] = []  # of training between batches
         self.enough: list[StopCondition | None] = []
         self.during = lambda: None
         self.extra_jitter = 0.0
@@ -60,12 +59,6 @@ class Mapper:
 
     def withdraw(self, numbers: np.ndarray) -> None:
         self.data = self.data[~np.isin(self.data.number, numbers)]
-
-    def train(self, steps: int) -> UpdateReport:
-        if self.failures:
-            raise self.failures.pop(0)
-        self.steps.append(steps)
-        return UpdateReport({}, steps=steps, samples=len(self.data))
 
     def predict(self, xy) -> Predicted:
         if self.unpredictable:

@@ -146,8 +146,10 @@ def _without_excursions(
         return bool(np.hypot(*(places[b] - places[a])) <= possible)
 
     for part in every:
-        while len(kept) > 1 and lasts(kept[-1]) <= min(longest, lasts(part)) and goes_on(
-            kept[-2], part
+        while (
+            len(kept) > 1
+            and lasts(kept[-1]) <= min(longest, lasts(part))
+            and goes_on(kept[-2], part)
         ):
             wrong += kept.pop()
         if kept and goes_on(kept[-1], part):

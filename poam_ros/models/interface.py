@@ -54,7 +54,7 @@ class Drawn(NamedTuple):
 class OnlineModel(ABC):
     """A model that learns batch by batch. What is not abstract has a default.
 
-    After an exception from ``update`` or ``train`` the model is as before the call.
+    After an exception from ``update`` the model is as before the call.
 
     Attributes:
         forgets: whether data can be taken out without training again, by ``keep``.
@@ -91,15 +91,6 @@ class OnlineModel(ABC):
         """
 
     @abstractmethod
-    def train(self, steps: int) -> UpdateReport:
-        """Take further training steps without new data.
-
-        Raises:
-            ValueError: there are no data yet.
-            CholeskyError: a matrix is not positive definite.
-        """
-
-    @abstractmethod
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals at X [N, D], each [N]; with or without the noise."""
 
@@ -129,7 +120,7 @@ class OnlineModel(ABC):
         return {}
 
     def calibrate(self, stretches: int) -> None:  # noqa: B027 (by default nothing)
-        """Scale predictive variances until the next ``update`` or ``train``.
+        """Scale predictive variances until the next ``update``.
 
         The scale comes from predicting each of ``stretches`` segments of the data from the others.
 

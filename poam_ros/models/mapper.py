@@ -251,22 +251,8 @@ class BathymetricMapper:
             return None
         return torch.as_tensor(np.minimum(variance / deviation**2, WEIGHTLESS), device=self._device)
 
-    def train(self, steps: int) -> UpdateReport:
-        """Take further training steps without new data.
-
-        Raises:
-            InputError: there is no map yet, or ``steps`` is negative.
-            CholeskyError: a matrix is not positive definite. After any exception the map is
-                unchanged.
-        """
-        self._require_map("train")
-        if steps < 0:
-            raise InputError(f"train: expected zero or more steps, got {steps}")
-        start = perf_counter()
-        return self._reported(self._model.train(steps), 0, start)
-
     def calibrate(self, stretches: int) -> None:
-        """Calibrate variances until the next update or training, if the model supports it."""
+        """Calibrate variances until the next update, if the model supports it."""
         self._model.calibrate(stretches)
 
     def before_calibration(self, variance: np.ndarray) -> np.ndarray:

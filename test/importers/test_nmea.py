@@ -426,5 +426,3 @@ def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transduc
         read_soundings(path)
     check(read_soundings(path, ReadOptions(columns={"depth": "DBT"})))
     check(read_soundings(path, ReadOptions(columns={"depth": "SDDBS"})), offset=off)
-
-

@@ -165,18 +165,6 @@ def test_returned_arrays_are_never_modified(mapper):
     np.testing.assert_array_equal(state.samples.z, kept)
 
 
-def test_training_without_data(mapper):
-    at = pings(20, 9)[0]
-    before, report = mapper.predict(at), mapper.train(5)
-    assert (report.samples, report.batch, report.steps) == (480, 0, 5)
-    assert 0.1 < report.noise_std < 3
-    assert (mapper.predict(at).variance != before.variance).all()
-    with pytest.raises(InputError, match="zero or more steps"):
-        mapper.train(-1)
-    with pytest.raises(InputError, match="at least one update"):
-        BathymetricMapper(WORKSPACE, SMALL).train(1)
-
-
 def test_covariance_in_square_metres(mapper):
     at = pings(20, 9)[0]
     for noise in (True, False):
@@ -192,7 +180,6 @@ def test_a_restored_mapper_continues_identically(mapper):
     other.restore(mapper.state())
     for each in (mapper, other):
         each.update(*pings(30, 20))
-        each.train(2)
     grid = Grid.cells(WORKSPACE, 4.0)
     np.testing.assert_array_equal(other.map(grid).variance, mapper.map(grid).variance)
     np.testing.assert_array_equal(other.data.number, mapper.data.number)

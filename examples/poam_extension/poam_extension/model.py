@@ -43,9 +43,6 @@ class Weighted(OnlineModel):
         self._data = Dataset(torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y]))
         return UpdateReport({}, noise_std=0.1)
 
-    def train(self, steps: int) -> UpdateReport:
-        return UpdateReport({}, noise_std=0.1)
-
     def predict(self, X: torch.Tensor, noise: bool = True) -> Prediction:
         squared = (X.unsqueeze(1) - self.data.X).square().sum(-1) + 1e-6
         weights = squared ** (-self.power / 2)

@@ -89,18 +89,6 @@ class NeighbourGP(OnlineModel):
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
 
-    def train(self, steps: int) -> UpdateReport:
-        """Take training steps without new data. See ``OnlineModel``."""
-        before, generator = self._learned, self._trainer.generator.get_state()
-        start = perf_counter()
-        try:
-            steps, loss = self._train(steps if len(self._store) else 0)
-        except BaseException:
-            self._learned, self._kernel = before, None
-            self._trainer.generator.set_state(generator)
-            raise
-        return self._report({"training": perf_counter() - start}, steps, loss)
-
     def set_land(self, land: Land) -> None:
         """Use no neighbours across this land from now on. See ``OnlineModel``."""
         self._store.land = land

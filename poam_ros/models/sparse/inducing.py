@@ -61,11 +61,6 @@ class Inducing:
         """The inducing inputs [M, D]."""
         return self.candidates.X[self.index] if self.moved is None else self.moved
 
-    @property
-    def bare(self) -> Inducing:
-        """The same points without the stored covariance, for other hyperparameters."""
-        return Inducing(replace(self.candidates, K=None), self.index, self.moved)
-
     def at(self, Z: Tensor) -> Inducing:
         """The same points after training: at Z [M, D], under other hyperparameters."""
         return Inducing(replace(self.candidates, K=None), self.index, Z)

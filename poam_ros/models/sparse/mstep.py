@@ -10,13 +10,11 @@ import torch
 from torch import Tensor
 
 from ..data import Dataset
-from ..kernels import ElevationKernel
 from ..linalg import add_jitter
 from .bounds import PseudoData
-from .inducing import Candidates, Inducing
 from .methods import SparseOptions
 from .model import Posterior, SparseGP
-from .variational import EpochState, packed, parameters_of, put_parameters, unpacked
+from .variational import EpochInput, EpochState, parameters_of, put_parameters
 
 
 def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
@@ -95,43 +93,12 @@ class VariationalParameters:
         return learned
 
 
-@dataclass(frozen=True)
-class MStepInput:
-    """What an M-step reads besides all data: the previous epoch, Z and the new data."""
-
-    old: EpochState | None
-    inducing: Inducing
-    new: Dataset
-
-    def state(self) -> dict[str, Any]:
-        """What ``restored`` needs."""
-        points = self.inducing.candidates
-        inducing = {"X": points.X, "old": points.old, "index": self.inducing.index}
-        return {"old": packed(self.old), "inducing": inducing, "new": packed(self.new)}
-
-    @classmethod
-    def restored(
-        cls, tree: Mapping[str, Any] | None, kernel: ElevationKernel, device: torch.device
-    ) -> MStepInput | None:
-        """The object that ``state`` was taken of."""
-        if tree is None:
-            return None
-        points = tree["inducing"]
-        candidates = Candidates(kernel, points["X"].to(device), points["old"], None)
-        return cls(
-            unpacked(EpochState, tree["old"], device),
-            Inducing(candidates, points["index"].to(device)),
-            unpacked(Dataset, tree["new"], device),
-        )
-
-
 @dataclass
 class MStep:
     """What an objective reads. ``base``, ``pseudo``: computed once for all steps."""
 
     model: SparseGP
-    inputs: MStepInput
-    data: Dataset
+    inputs: EpochInput
     learned: VariationalParameters
     minibatch: int
     generator: torch.Generator
@@ -150,8 +117,9 @@ class MStep:
 
     def draw(self) -> Dataset:
         """A mini-batch drawn uniformly from all data, with replacement."""
-        index = torch.randint(len(self.data), (self.minibatch,), generator=self.generator)
-        return self.data[index.to(self.data.X.device)]
+        data = self.inputs.data
+        index = torch.randint(len(data), (self.minibatch,), generator=self.generator)
+        return data[index.to(data.X.device)]
 
     def covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Kuu with jitter [M, M], Kuf [M, N] and kff [N] for X [N, D]."""

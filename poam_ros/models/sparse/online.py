@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -18,12 +18,12 @@ from . import inducing, training, variational
 from .inducing import Select, SelectionInput
 from .methods import Method, SparseOptions
 from .model import Posterior, SparseGP
-from .mstep import MStep, MStepInput, VariationalParameters, make_optimizer
+from .mstep import MStep, VariationalParameters, make_optimizer
 from .training import Objective, Train
 from .variational import (
+    EpochInput,
     EpochState,
     Update,
-    VariationalInput,
     packed,
     parameters_of,
     put_parameters,
@@ -92,7 +92,6 @@ class OnlineSparseGP(OnlineModel):
         self._optimizer = make_optimizer(model, options)
         self._store = DataStore(Dataset(model.noise.new_empty(0, 2), model.noise.new_empty(0)))
         self._learned: VariationalParameters | None = None
-        self._m_step_input: MStepInput | None = None
         self.epoch: EpochState | None = None
 
     @property
@@ -148,48 +147,26 @@ class OnlineSparseGP(OnlineModel):
             self.restore(before)
             raise
 
-    def train(self, steps: int) -> UpdateReport:
-        """Take more steps of the last update's M-step, with mini-batches of all data.
-
-        Raises:
-            ValueError: there was no update yet.
-            CholeskyError: a matrix is not positive definite. After any exception the model is as
-                before the call.
-        """
-        if self._m_step_input is None:
-            raise ValueError("OnlineSparseGP.train: no data yet, expected an update before")
-        before, start = self.state(), perf_counter()
-        try:
-            losses = self._m_step(self._m_step_input, steps)
-            trained = perf_counter()
-            if self.method.train_first:
-                self._e_step(self._m_step_input)
-        except BaseException:
-            self.restore(before)
-            raise
-        return self._report(
-            {"variational": perf_counter() - trained, "training": trained - start}, losses
-        )
-
     def _update(self, new: Dataset, enough: StopCondition | None) -> UpdateReport:
         start = perf_counter()
         self._store.append(new)
         with torch.no_grad():
             chosen = self.method.select(self._selection_input(new))
-        self._m_step_input = MStepInput(self.epoch, chosen.bare, new)
+        inputs = EpochInput(self.epoch, chosen, new, self.data)
         if not chosen.unchanged:
             self._learned = None
         selected = perf_counter()
         if self.method.train_first:
             self.model.move(chosen.Z)
-            losses = self._m_step(self._m_step_input, self.options.steps, enough)
+            losses = self._m_step(inputs, enough)
             trained = perf_counter()
-            self._e_step(self._m_step_input)
+            # Update q(u) for the learned hyperparameters and Z.
+            self._condition(replace(inputs, inducing=chosen.at(self.model.Z)))
             parts = (selected - start, perf_counter() - trained, trained - selected)
         else:
-            self._condition(VariationalInput(self.epoch, chosen, new, self.data))
+            self._condition(inputs)
             updated = perf_counter()
-            losses = self._m_step(self._m_step_input, self.options.steps, enough)
+            losses = self._m_step(inputs, enough)
             parts = (selected - start, updated - selected, perf_counter() - updated)
         return self._report(
             dict(zip(("inducing", "variational", "training"), parts, strict=True)), losses
@@ -201,27 +178,22 @@ class OnlineSparseGP(OnlineModel):
         kernel, generator = self.model.kernel, self._generators["inducing"]
         return SelectionInput(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
 
-    def _e_step(self, inputs: MStepInput) -> None:
-        """Update q(u) for the learned hyperparameters and Z."""
-        moved = inputs.inducing.at(self.model.Z)
-        self._condition(VariationalInput(inputs.old, moved, inputs.new, self.data))
-
-    def _condition(self, given: VariationalInput) -> None:
+    def _condition(self, given: EpochInput) -> None:
         with torch.no_grad():
             self.epoch, q = self.method.update(self.model, given)
         self.model.condition(self.epoch.Z, q)
 
-    def _m_step(
-        self, inputs: MStepInput, steps: int, enough: StopCondition | None = None
-    ) -> list[float]:
+    def _m_step(self, inputs: EpochInput, enough: StopCondition | None) -> list[float]:
         """Take the steps of an M-step; returns the losses."""
         if self._learned is None:
             self._learned = VariationalParameters.of(
                 self.model, self.method.learns, self.options.learning_rate
             )
         minibatch, generator = self.options.minibatch, self._generators["minibatches"]
-        step = MStep(self.model, inputs, self.data, self._learned, minibatch, generator)
-        losses = self.method.train(step, self.method.objective, self._optimizer, steps, enough)
+        step = MStep(self.model, inputs, self._learned, minibatch, generator)
+        losses = self.method.train(
+            step, self.method.objective, self._optimizer, self.options.steps, enough
+        )
         self._learned.hand_over(self.model)
         return losses
 
@@ -248,7 +220,6 @@ class OnlineSparseGP(OnlineModel):
             "q": packed(model.q),
             "epoch": packed(self.epoch),
             "learned": None if learned is None else learned.state(),
-            "context": None if self._m_step_input is None else self._m_step_input.state(),
             "data": packed(self.data),
         }
         return ModelState(tree)
@@ -267,4 +238,3 @@ class OnlineSparseGP(OnlineModel):
         self._learned = VariationalParameters.restored(
             tree["learned"], self.options.learning_rate, device
         )
-        self._m_step_input = MStepInput.restored(tree["context"], model.kernel, device)

@@ -32,7 +32,9 @@ def minibatch_elbo(step: MStep) -> Tensor:
     model, batch = step.model, step.draw()
     assert model.q is not None
     Kuu, Kuf, kff = step.covariances(batch.X)
-    return elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(step.data), model.factorise)
+    return elbo_loss(
+        Kuu, Kuf, kff, model.noise, batch.y, model.q, len(step.inputs.data), model.factorise
+    )
 
 
 def whitened_elbo(step: MStep) -> Tensor:
@@ -41,7 +43,7 @@ def whitened_elbo(step: MStep) -> Tensor:
     assert learned.m is not None and learned.root is not None
     K = step.covariances(batch.X)
     return whitened_elbo_loss(
-        *K, model.noise, batch.y, learned.m, learned.root, len(step.data), model.factorise
+        *K, model.noise, batch.y, learned.m, learned.root, len(step.inputs.data), model.factorise
     )
 
 
@@ -59,13 +61,13 @@ def online_elbo(step: MStep) -> Tensor:
 
 def collapsed_elbo(step: MStep) -> Tensor:
     """The collapsed ELBO of all data (Eq. 5)."""
-    model, data = step.model, step.data
+    model, data = step.model, step.inputs.data
     return online_elbo_loss(*step.covariances(data.X), model.noise, data.y, None, model.factorise)
 
 
 def marginal_likelihood(step: MStep) -> Tensor:
     """The marginal likelihood of the exact GP, of all data (Eq. 3)."""
-    model, data = step.model, step.data
+    model, data = step.model, step.inputs.data
     Kff = model.kernel.forward(data.X, data.X)
     return marginal_likelihood_loss(Kff, model.noise, data.y, model.factorise)
 

@@ -59,8 +59,8 @@ class EpochState:
 
 
 @dataclass(frozen=True)
-class VariationalInput:
-    """What an update of q(u) reads: the previous epoch, Z, the new data and all data."""
+class EpochInput:
+    """What an epoch reads, in E-step and M-step: the previous epoch, Z, the new and all data."""
 
     old: EpochState | None
     inducing: Inducing
@@ -68,7 +68,7 @@ class VariationalInput:
     data: Dataset
 
 
-Update = Callable[[SparseGP, VariationalInput], tuple[EpochState, Posterior]]
+Update = Callable[[SparseGP, EpochInput], tuple[EpochState, Posterior]]
 
 
 def _prior(model: SparseGP, inducing: Inducing) -> tuple[Tensor, Factor]:
@@ -125,7 +125,7 @@ def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     return P
 
 
-def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+def update_poam(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """POAM (Sec. IV-C): project the old data terms, add the new ones, solve in closed form.
 
     The terms are independent of the learned noise.
@@ -140,9 +140,7 @@ def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, P
     return EpochState(inducing.Z, Kuu, factor, terms, pseudo), q
 
 
-def update_poam_first_twice(
-    model: SparseGP, given: VariationalInput
-) -> tuple[EpochState, Posterior]:
+def update_poam_first_twice(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """POAM, but the first batch counts twice, as in the authors' code."""
     epoch, q = update_poam(model, given)
     if given.old is not None:
@@ -153,7 +151,7 @@ def update_poam_first_twice(
     return replace(epoch, terms=terms, pseudo=pseudo), q
 
 
-def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+def update_ovc(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """OVC (Maddox et al., 2021; App. A-C): as POAM, but terms keep the noise of their epoch."""
     old, inducing = given.old, given.inducing
     terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
@@ -165,7 +163,7 @@ def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Po
     return EpochState(inducing.Z, Kuu, factor, terms, pseudo), q
 
 
-def update_ssgp(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+def update_ssgp(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
 
     C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m'; the old
@@ -183,7 +181,7 @@ def update_ssgp(model: SparseGP, given: VariationalInput) -> tuple[EpochState, P
     return EpochState(inducing.Z, Kuu, factor, pseudo=pseudo), q
 
 
-def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+def update_full(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
     inducing, data, noise = given.inducing, given.data, model.noise.detach()
     kernel, Z = model.kernel, inducing.Z
@@ -198,7 +196,7 @@ def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, P
     return EpochState(Z, Kuu, factor, terms, pseudo), q
 
 
-def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+def keep_learned(model: SparseGP, given: EpochInput) -> tuple[EpochState, Posterior]:
     """q(u) as the gradient left it; the prior at the beginning and for added inducing inputs.
 
     Mean and root are kept in whitened coordinates v = L^-1 u, by index. While Z only grows (SVGP)

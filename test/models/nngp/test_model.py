@@ -57,7 +57,6 @@ def test_a_report_describes_the_update():
     assert report.steps == 15
     assert set(report.seconds) == {"index", "training"}
     assert model.update(ground(5, 2)).steps == 3
-    assert model.train(7).steps == 7
     assert len(model.data) == 55
     assert report.noise_std > 0
     assert report.support == len(model.support) == 0
@@ -110,12 +109,10 @@ def test_many_repeats_of_many_places_out_of_order():
 def test_a_restored_state_continues_bit_for_bit():
     model = fed(ground(60, 1), ground(9, 2))
     state = model.state()
-    model.train(3)
     model.update(ground(10, 3))
     other = built(seed=5)
     other.update(ground(20, 8))
     other.restore(state)
-    other.train(3)
     other.update(ground(10, 3))
     same(model, other)
     assert torch.equal(model.data.X, other.data.X)

@@ -16,9 +16,10 @@ from poam_ros.models.sparse.bounds import (
     online_elbo_loss,
 )
 from poam_ros.models.sparse.inducing import Candidates, Inducing
-from poam_ros.models.sparse.mstep import MStep, MStepInput, VariationalParameters
+from poam_ros.models.sparse.mstep import MStep, VariationalParameters
 from poam_ros.models.sparse.objectives import elbo_loss, whitened_elbo_loss
 from poam_ros.models.sparse.training import minibatch_elbo, online_elbo, whitened_elbo
+from poam_ros.models.sparse.variational import EpochInput
 
 JITTER = 1e-6
 
@@ -87,9 +88,10 @@ def second_epoch(online, new, moved=False, learns=frozenset()):
             online.model.likelihood.noise = 0.08
     with torch.no_grad():
         candidates = Candidates.of(online.model.kernel, online.model.Z, new.X)
-    inputs = MStepInput(old, Inducing(candidates, torch.arange(len(old.Z))), new)
+    inducing = Inducing(candidates, torch.arange(len(old.Z)))
     learned = VariationalParameters.of(online.model, learns, 0.01)
-    return MStep(online.model, inputs, online.data, learned, 1, torch.Generator())
+    inputs = EpochInput(old, inducing, new, online.data)
+    return MStep(online.model, inputs, learned, 1, torch.Generator())
 
 
 @pytest.mark.parametrize("method", ["poam-online-elbo", "ssgp++", "ovc++"])

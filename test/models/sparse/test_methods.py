@@ -150,7 +150,7 @@ def test_constant_time_methods_do_not_grow_with_n(method):
 
 
 def test_counted_operations_include_the_m_step(monkeypatch):
-    monkeypatch.setattr(training.MStep, "draw", lambda step: step.data)
+    monkeypatch.setattr(training.MStep, "draw", lambda step: step.inputs.data)
     work, _ = work_and_memory(after_updates("poam", 2, kernel=soft_kernel(Counting)))
     assert work[1] > 5 * work[0]
 

@@ -58,22 +58,6 @@ def test_a_report_describes_the_update(method):
     assert report.jitter == online.extra_jitter and abs(report.loss) < 10
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_training_without_data_learns_and_keeps_data_and_counts(method):
-    online = make_online(24, method=method, steps=2, minibatch=32, noise=0.5)
-    with pytest.raises(ValueError, match="expected an update"):
-        online.train(1)
-    online.update(scattered(40, 0))
-    online.update(scattered(20, 1))
-    noise, root = online.model.noise.item(), online.model.q.root
-    report = online.train(5)
-    assert report.steps >= (1 if METHODS[method].train == "lbfgs" else 5)
-    assert online.model.noise.item() != noise and len(online.data) == 60
-    # q(u) follows where the row says so, or learns it; else it stays what the data made it.
-    follows = METHODS[method].train_first or "q" in METHODS[method].learns
-    assert torch.equal(online.model.q.root, root) != follows
-
-
 @pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].train == "adam"])
 def test_an_update_ended_early_equals_one_of_as_many_steps(method):
     early, short = (make_online(24, method=method, steps=s, minibatch=32) for s in (9, 3))
@@ -85,20 +69,14 @@ def test_an_update_ended_early_equals_one_of_as_many_steps(method):
     assert len(early.data) == 85
 
 
-@pytest.mark.parametrize("method", ["sgpr", "gpr"])
-def test_after_training_q_is_the_optimal_one_of_the_hyperparameters(method):
-    online = make_online(24, method=method, steps=2, noise=0.5)
+def test_after_training_q_is_the_optimal_one_of_the_hyperparameters():
+    online = make_online(24, method="gpr", steps=6, noise=0.5)
     online.update(scattered(40, 0))
-    online.train(4)
     Kff = online.model.kernel.forward(online.data.X, online.data.X).detach()
-    if method == "gpr":
-        Ks = online.model.kernel.forward(online.data.X, XS).detach()
-        V = Kff + online.model.noise.detach() * torch.eye(40, dtype=Kff.dtype)
-        mean = Ks.mT @ torch.linalg.solve(V, online.data.y)
-        torch.testing.assert_close(online.predict(XS).mean, mean, rtol=0, atol=1e-4)
-    before = online.predict(XS)
-    online.train(0)
-    torch.testing.assert_close(online.predict(XS).mean, before.mean, rtol=0, atol=1e-12)
+    Ks = online.model.kernel.forward(online.data.X, XS).detach()
+    V = Kff + online.model.noise.detach() * torch.eye(40, dtype=Kff.dtype)
+    mean = Ks.mT @ torch.linalg.solve(V, online.data.y)
+    torch.testing.assert_close(online.predict(XS).mean, mean, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -69,9 +69,8 @@ def through_files(state):
 
 
 def go_on(online):
-    """Predictions after one more batch, some training and another batch."""
+    """Predictions after one more batch and after another."""
     online.update(scattered(6, 7))
-    online.train(3)
     trained = online.predict(XS)
     online.update(scattered(6, 8))
     last = online.predict(XS)
@@ -109,7 +108,7 @@ def test_later_updates_do_not_modify_a_state(method):
     ],
 )  # fmt: skip
 def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
-    """At the first or the last matrix of an update, or of training."""
+    """At the first or the last matrix of an update."""
 
     def counted(real, calls, fails):
         def factorise(K, name):
@@ -121,15 +120,14 @@ def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
         return factorise
 
     online, twin = begun(method), begun(method)
-    for call in (lambda model: model.update(scattered(6, 5)), lambda model: model.train(2)):
-        every, other = [], begun(method)
-        monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, every, None))
-        call(other)
-        for fails in (1, len(every)):
-            with monkeypatch.context() as broken, pytest.raises(type(failure)):
-                factorise = counted(online.model.factorise, [], fails)
-                broken.setattr(online.model, "factorise", factorise)
-                call(online)
+    every, other = [], begun(method)
+    monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, every, None))
+    other.update(scattered(6, 5))
+    for fails in (1, len(every)):
+        with monkeypatch.context() as broken, pytest.raises(type(failure)):
+            factorise = counted(online.model.factorise, [], fails)
+            broken.setattr(online.model, "factorise", factorise)
+            online.update(scattered(6, 5))
     assert len(online.data) == 52
     assert all(torch.equal(a, b) for a, b in zip(go_on(online), go_on(twin), strict=True))
 
