@@ -1,9 +1,8 @@
-"""The crossings of survey lines, and false echoes in a record of such lines.
+"""The crossings of survey lines; and the false echoes of a record of such lines.
 
-A sounder that hears an echo twice records a line as smooth as the bottom, at twice its depth. Along
-the line nothing shows it, but the other lines do. So all hypotheses of a line's soundings
-(``hypotheses``) are weighed by what the other lines predict (``evidence``), again and again until
-nothing changes.
+Lines are polylines through the medians of blocks of soundings. A sounder that hears an echo twice
+records a line as smooth as the bottom, at twice its depth: along the line nothing shows it, but the
+other lines do (``hypotheses``).
 """
 
 from __future__ import annotations
@@ -14,48 +13,59 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .evidence import PASS_RATIO, medians
-from .hypotheses import OTHER_ECHO, Hypotheses, Suspicious
-from .lines import usual_step
-from .paths import MIN_RANGE_M, NO_READING
+from .hypotheses import OTHER_ECHO, Suspicious, block_length, judged
 
-MIN_SOUNDINGS = 20  # a shorter record is not tested
-DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 
 
 @dataclass(frozen=True)
 class Crossings:
-    """The crossings of a record's lines, and the false echoes found.
+    """Crossings of lines, each once.
 
     Attributes:
-        multiple: 2 or 3 if a sounding is a double or triple echo, 0 if it is another false echo,
-            else 1 [N].
-        suspicious: runs that would be false echoes if another pass contradicted them, and stay.
         row, other: index of a sounding beside the crossing, on each of the two lines [C].
         xy: place of the crossing [C, 2], in m.
         difference: elevation on the line of ``row`` minus that on the other [C], in m.
         z: elevation on the line of ``row`` [C], in m.
-        block: length along a line, in m, of the blocks of soundings that are compared.
+        slope: of both lines there, along them [C, 2].
     """
 
-    multiple: np.ndarray
-    suspicious: tuple[Suspicious, ...]
     row: np.ndarray
     other: np.ndarray
     xy: np.ndarray
     difference: np.ndarray
     z: np.ndarray
+    slope: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @classmethod
+    def none(cls) -> Crossings:
+        """No crossings."""
+        index, number, pair = np.empty(0, dtype=np.int64), np.empty(0), np.empty((0, 2))
+        return cls(index, index, pair, number, number, pair)
+
+
+@dataclass(frozen=True)
+class Compared(Crossings):
+    """The crossings of a record's lines, and what the comparison shows of its soundings.
+
+    Attributes:
+        multiple: 2 or 3 if a sounding is a double or triple echo, 0 if it is another false echo,
+            else 1 [N].
+        suspicious: runs that would be false echoes if another pass contradicted them, and stay.
+        block: length along a line, in m, of the blocks of soundings that are compared.
+    """
+
+    multiple: np.ndarray
+    suspicious: tuple[Suspicious, ...]
     block: float
 
 
 def find_crossings(
-    xy: np.ndarray,
-    z: np.ndarray,
-    line: np.ndarray,
-    ranges: np.ndarray,
-    screened: bool = True,
-    distance: np.ndarray | None = None,
-) -> Crossings:
+    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray, screened: bool = True
+) -> Compared:
     """Find the crossings of a record's lines, and its false echoes. Deterministic.
 
     Args:
@@ -64,45 +74,41 @@ def find_crossings(
         line: index of each sounding's line [N].
         ranges: from the surface, or the sounder, to the bottom [N], in m.
         screened: whether to look for false echoes.
-        distance: along the record up to each sounding [N], in m, where parts of it are left out.
     """
-    multiple = np.ones(len(z), dtype=np.int64)
-    if len(z) < MIN_SOUNDINGS:
-        none = np.empty(0, dtype=np.int64)
-        return Crossings(multiple, (), none, none, np.empty((0, 2)), np.empty(0), np.empty(0), 0.0)
-    step = np.hypot(*np.diff(xy, axis=0).T)
-    distance = np.r_[0.0, np.cumsum(step)] if distance is None else distance
-    ranges = np.maximum(ranges, MIN_RANGE_M)
-    block = max(float(np.median(ranges)) / 4, 3 * usual_step(step))
-    line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
-    suspicious: tuple[Suspicious, ...] = ()
-    if screened and float(np.median(ranges)) > NO_READING:
-        multiple, suspicious = Hypotheses(xy, z, line, ranges, distance, block).verdicts()
-    crossings = _crossings(xy, z, line, multiple, distance, block)
-    return Crossings(multiple, suspicious, *crossings, block)
+    multiple, suspicious = np.ones(len(z), dtype=np.int64), ()
+    distance = np.r_[0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T))][: len(z)]
+    block = block_length(xy, ranges)
+    if screened:
+        multiple, suspicious = judged(xy, z, line, ranges, distance)
+    crossings = cross_lines(xy, z, line, multiple, distance, block)
+    return Compared(*vars(crossings).values(), multiple, suspicious, block)
 
 
-def _crossings(
+def cross_lines(
     xy: np.ndarray,
     z: np.ndarray,
     line: np.ndarray,
     multiple: np.ndarray,
     distance: np.ndarray,
     block: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> Crossings:
     """All crossings, also of a line with itself, each once.
 
     Lines are polylines through the medians of blocks of soundings that are all bottom, or the same
     multiple; elevations are interpolated along them.
 
-    Returns:
-        ``row``, ``other``, ``xy``, ``difference`` and ``z`` of ``Crossings``.
+    Args:
+        xy: places [N, 2], in the order of the record, in m.
+        z: elevations [N], in m.
+        line: index of each sounding's line [N].
+        multiple: what the soundings are [N].
+        distance: along the record up to each [N], in m.
+        block: length of a block along a line, in m.
     """
-    none = np.empty(0, dtype=np.int64)
-    nothing = none, none, np.empty((0, 2)), np.empty(0), np.empty(0)
+    line = np.r_[0, np.cumsum(np.diff(line) != 0)][: len(line)]  # later it is another pass
     kept = np.flatnonzero(multiple != OTHER_ECHO)
     if not len(kept):
-        return nothing
+        return Crossings.none()
     kept = kept[np.lexsort((kept, multiple[kept], line[kept]))]
     part = np.cumsum(np.r_[True, (np.diff(line[kept]) != 0) | (np.diff(multiple[kept]) != 0)])
     along = np.floor(distance[kept] / block).astype(np.int64)
@@ -115,7 +121,7 @@ def _crossings(
     same = np.diff(stretch) == 0
     legs = np.flatnonzero(same & (length > 0) & (length <= 3 * block))
     if len(legs) < 2:
-        return nothing
+        return Crossings.none()
     middle = (where[legs] + where[legs + 1]) / 2
     k = min(NEAR_LEGS, len(legs))
     far = float(length[legs].max())
@@ -132,8 +138,10 @@ def _crossings(
     passes = np.abs(passed[a] - passed[b]) > PASS_RATIO * block
     hit = (t >= 0) & (t < 1) & (u >= 0) & (u < 1) & passes
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
-    own, other = level[a] + t * (level[a + 1] - level[a]), level[b] + u * (level[b + 1] - level[b])
-    return row[a], row[b], where[a] + t[:, None] * p[hit], own - other, own
+    rise = np.stack([level[a + 1] - level[a], level[b + 1] - level[b]], axis=1)
+    own, other = level[a] + t * rise[:, 0], level[b] + u * rise[:, 1]
+    slope = rise / np.stack([length[a], length[b]], axis=1)
+    return Crossings(row[a], row[b], where[a] + t[:, None] * p[hit], own - other, own, slope)
 
 
 def crossing_weights(where: np.ndarray, lines: np.ndarray, reach: float) -> np.ndarray:

@@ -17,11 +17,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 PASS_RATIO = 4.0  # distance along the record between two passes, relative to that in the plane
-POOL, ASKED = 24, 64  # candidate neighbours of a node; nodes searched at each level
+POOL, ASKED = 24, 48  # candidate neighbours of a node; nodes searched at each level
 COARSER, TREES = 4, 4  # nodes joined into one of the next level; levels
 NEIGHBOURS = 10  # nodes that predict one
 COMMON = 0.5  # share of the noise variance that is common to all soundings of a line
-STEEP, BANK = 0.95, 0.5  # slope of the record's banks: quantile of those along lines, at least
+BANK = 0.5  # slope of a bank that the others do not see
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
 
@@ -177,7 +177,6 @@ class OtherLines:
         bank = np.zeros(m)
         if covariance is None:
             return Prediction(mean, std, bank, away)
-        slope = self._steep_slope(values)
         for begin in range(0, m, CHUNK):
             rows = np.flatnonzero(known[begin : begin + CHUNK].any(1)) + begin
             order = np.argsort(~known[rows], axis=1, kind="stable")[:, :NEIGHBOURS]
@@ -186,10 +185,10 @@ class OtherLines:
             delta = self.xy[pool] - self.xy[rows, None]
             h = np.where(use, np.hypot(delta[..., 0], delta[..., 1]), np.inf)
             away[rows] = h.min(1)
-            mean[rows], q, w = self._krige(covariance, pool, use, h, values)
-            std[rows] = np.sqrt(q)
-            # A slope shifts the mean by as much as it rises to the weighted middle of the others.
-            beyond = slope * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
+            mean[rows], variance, w = self._krige(covariance, pool, use, h, values)
+            std[rows] = np.sqrt(variance)
+            # A bank shifts the mean by as much as it rises to the weighted middle of the others.
+            beyond = BANK * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
             bank[rows] = np.hypot(self._spread(use, h, values[pool]), beyond)
         checked = good[:m] & np.isfinite(mean)
         if checked.any():  # a normal error's median is 0.6745; Student's with 4 degrees 0.741
@@ -233,20 +232,6 @@ class OtherLines:
         z = np.where(use, values, 0.0)
         middle = (weight * z).sum(1, keepdims=True)
         return np.sqrt((weight * (z - middle) ** 2).sum(1))
-
-    def _steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Nodes that another of their line follows [S]; the step of the values [S]; its length."""
-        n = self.nodes
-        h = np.hypot(*np.diff(self.xy[:n], axis=0).T)
-        step = np.diff(values[:n])
-        rows = np.flatnonzero((np.diff(self.line[:n]) == 0) & (h > 0) & np.isfinite(step))
-        return rows, step[rows], h[rows]
-
-    def _steep_slope(self, values: np.ndarray) -> float:
-        """The slope of the record's banks. Lines that run along a bank do not see it, so that
-        it is ``BANK`` at least."""
-        _, step, h = self._steps(values)
-        return max(BANK, float(np.quantile(np.abs(step) / h, STEEP))) if len(h) else BANK
 
 
 def medians(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:

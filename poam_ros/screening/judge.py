@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .blocks import BLOCK, PingBlocks
-from .crossings import find_crossings
+from .hypotheses import judged
 from .lines import STRIDE, find_lines
 
 #: Pings that are compared at once: about 0.03 s.
@@ -98,5 +98,5 @@ class Judge:
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
             line[part] = count + find_lines(xy[part], stride)
             count = int(line[part[-1]]) + 1
-        found = find_crossings(xy, data.z[rows], line, data.range[rows], distance=distance)
-        return rows, found.multiple
+        multiple, _ = judged(xy, data.z[rows], line, data.range[rows], distance, True)
+        return rows, multiple

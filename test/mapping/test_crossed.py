@@ -96,7 +96,7 @@ def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     assert len(refused) == mapped.false_echoes
     assert sum(float(row["x"]) == 50 for row in refused) >= count - 2
     assert {row["reason"] for row in refused} == {"false_echo"}
-    survey_said, line_said = mapped.sentences
+    survey_said, line_said, *_ = mapped.sentences
     assert survey_said.startswith("12 crossings: median difference 0.0")
     assert survey_said.endswith("100.0 % within the limit of IHO S-44 order 1a")
     assert line_said.startswith("line L3: 3 crossings, median -") and (
