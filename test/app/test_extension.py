@@ -58,8 +58,8 @@ def extension(installed, monkeypatch):
 
 def test_the_docs_show_the_package_as_it_is():
     page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
-    for path in (PACKAGE / "pyproject.toml", PACKAGE / "poam_extension" / "planner.py"):
-        assert f"\n{path.read_text(encoding='utf-8')}```\n" in page, path.name
+    planner = (PACKAGE / "poam_extension" / "planner.py").read_text(encoding="utf-8")
+    assert f"\n{planner}```\n" in page
 
 
 def test_entry_points_are_found(extension):
