@@ -4,6 +4,7 @@ import rclpy
 from brping import Ping1D
 from rclpy.node import Node
 from sensor_msgs.msg import Range
+
 from poam_ros.ros.common.range_converters import range_of_ping1d
 
 rclpy.init()
