@@ -71,11 +71,6 @@ def prose(page: Path) -> str:
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
-def inline(page: Path) -> list[str]:
-    """What stands in backticks in a page's prose, on one line each."""
-    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(page))]
-
-
 def links(page: Path) -> list[str]:
     """Targets of a page's links and pictures that are not on the network."""
     targets = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(page)))

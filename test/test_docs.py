@@ -34,25 +34,6 @@ def test_python_of_the_pages_runs(block: Block, tmp_path, monkeypatch):
         exec(code, {"__name__": "example"})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_nothing_is_said_twice_on_a_page(page):
-    """A merge had left a second, older copy of half a page."""
-    paragraphs = [p for p in page.read_text(encoding="utf-8").split("\n\n") if len(p) > 150]
-    assert sorted(set(paragraphs)) == sorted(paragraphs)
-
-
-def test_extras_are_installed_by_one_line_everywhere():
-    """`pip install 'poam_ros[NAME]'`, or '.[NAME]' in a checkout, of extras that there are."""
-    table = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    known = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))))
-    sources = [*PAGES, *(ROOT / "poam_ros").rglob("*.py")]
-    for path in sources:
-        for said in re.finditer(r".{13}(?:poam_ros|\.)\[([\w,{}]+)\]'?", path.read_text("utf-8")):
-            line, names = said.group(), said.group(1)
-            assert re.match(r"pip install '", line), f"{path}: {line}"
-            assert line.endswith("'") and ("{" in names or set(names.split(",")) <= known), line
-
-
 @pytest.mark.slow
 def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
     """Its log by its own lines, then each command that it marks, with smaller models."""

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from functools import cache
 from importlib import import_module
 
 import pytest
 import yaml
-from pages import PAGES, ROOT, blocks, commands, inline, tables
+from pages import blocks, commands
 
+from poam_ros.app import graph
 from poam_ros.app.cli import COMMANDS
 from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat
 from poam_ros.research.sweeps.configuration import read_sweep
 from poam_ros.ros.common.parameters import TABLES
-
-#: What a command of the pages may begin with, besides ours.
-FOREIGN = {
-    ".", "apt", "cd", "docker", "git", "make", "mypy", "pip", "python", "python3", "ros2", "rosdep",
-    "sudo",
-}  # fmt: skip
 
 
 @cache
@@ -42,17 +35,6 @@ def parse(words: list[str], where: object) -> None:
             pytest.fail(f"{where}: {' '.join(words)}")
 
 
-def test_every_command_is_known():
-    known = FOREIGN | {"poam"}
-    wrong = [
-        f"{block}: {' '.join(words)}"
-        for block in blocks("sh", "console")
-        for words in block.commands
-        if words[0] not in known
-    ]
-    assert not wrong
-
-
 def test_poam_takes_every_command_of_the_pages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").touch()  # a parameter file of the reader's
@@ -63,69 +45,15 @@ def test_poam_takes_every_command_of_the_pages(tmp_path, monkeypatch):
             parse(words, block)
 
 
-def test_options_that_the_prose_names_are_there():
-    """`poam run --kernel` in a sentence: the option exists, whatever else is missing."""
-    for page in PAGES:
-        for code in inline(page):
-            found = re.match(r"poam (\w+)\b", code)
-            if found and found[1] in COMMANDS:
-                known = parser(found[1])._option_string_actions
-                options = re.findall(r"(?<!\S)--[a-z][\w.-]*", code)
-                assert set(options) <= {*known, "--help"}, f"{page.name}: {code}"
-                settings = re.findall(r"--set ([a-z][\w.]*)=", code)
-                assert set(settings) <= parser(found[1]).settings.keys(), f"{page.name}: {code}"
-
-
-def test_make_and_pip_know_what_the_pages_ask_for():
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for block, words in commands("make"):
-        goals = {word for word in words[1:] if "=" not in word}
-        assert goals <= targets, f"{block}: {' '.join(words)}"
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    extras = set(re.findall(r'^        "(\w+)": ', setup, re.MULTILINE))
-    assert "geo" in extras
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for names in re.findall(r"(?:poam_ros|'\.|\"\.)\[([\w,]+)\]", text):
-            assert set(names.split(",")) <= extras, f"{page.name}: [{names}]"
-
-
-@cache
-def launch_rows(name: str) -> dict[str, Setting]:
-    """The arguments that a launch file declares, by name, from the tables it gives to
-    ``LaunchArguments``. Needs no launch tools of ROS 2."""
-    tree = ast.parse((ROOT / "launch" / name).read_text(encoding="utf-8"))
-    (function,) = (n for n in tree.body if getattr(n, "name", "") == "generate_launch_description")
-    scope: dict = {}
-    for part in [*tree.body, *function.body]:
-        value = getattr(part, "value", None)
-        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "LaunchArguments":
-            table = compile(ast.Expression(value.args[0]), name, "eval")
-            return {row.name: row for row in eval(table, scope)}
-        tools = re.match(r"launch|poam_ros\.app\.launching", getattr(part, "module", None) or "")
-        if isinstance(part, ast.Import | ast.ImportFrom | ast.Assign) and not tools:
-            exec(compile(ast.Module([part], []), name, "exec"), scope)
-    raise AssertionError(f"{name}: no LaunchArguments(...)")
-
-
-def services() -> dict[str, set[str]]:
-    """Services of each node, by the table of interfaces, which a test of its own holds true."""
-    table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
-    return {
-        re.findall(r"`(\w+)`", row["node"])[0]: set(
-            re.findall(r"`(~/\w+)`", row["services (`std_srvs/Trigger`)"])
-        )
-        for row in table
-    }
+#: The arguments of launch files; those of view.launch.py are in the file.
+LAUNCH = {
+    "robot.launch.py": {row.name: row for row in graph.ROBOT_ARGUMENTS},
+    "sim.launch.py": graph.SIM_ROWS | {row.name: row for row in graph.OWN},
+}
 
 
 def test_ros2_takes_every_command_of_the_pages():
-    checks = {
-        "launch": _check_launch,
-        "run": _check_run,
-        "param": _check_param,
-        "service": _check_service,
-    }
+    checks = {"launch": _check_launch, "run": _check_run, "param": _check_param}
     seen = 0
     for block, words in commands("ros2"):
         if words[1] in checks:
@@ -135,9 +63,9 @@ def test_ros2_takes_every_command_of_the_pages():
 
 
 def _check_launch(words: list[str], where: str) -> None:
-    if words[0] != "poam_ros":
+    if words[0] != "poam_ros" or words[1] not in LAUNCH:
         return
-    known = launch_rows(words[1])
+    known = LAUNCH[words[1]]
     for word in words[2:]:
         if word not in ("--show-args", "..."):
             name, given, value = word.partition(":=")
@@ -156,12 +84,6 @@ def _check_param(words: list[str], where: str) -> None:
     verb, node, name = words[0], words[1].rpartition("/")[2], words[2]
     row = _value(node, name, yaml.safe_load(words[3]) if verb == "set" else None, where)
     assert verb != "set" or row.mutable, f"{where}: not at run time"
-
-
-def _check_service(words: list[str], where: str) -> None:
-    node, _, name = words[1].lstrip("/").rpartition("/")
-    assert words[0] == "call" and words[2] == "std_srvs/srv/Trigger", where
-    assert f"~/{name}" in services()[node], where
 
 
 def _value(node: str, name: str, value: object, where: str) -> Setting:

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 import setuptools  # before another test imports the distutils that it replaces
-import yaml
 
 import poam_ros
 
 ROOT = Path(__file__).parent.parent
 NODES = ("mapper", "planner", "simulator", "monitor")
-EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "view", "ros", "test", "dev"}
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +60,6 @@ def test_manifest_and_setup_say_the_same(setup_arguments, manifest):
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
-def test_citation_is_of_this_version_and_of_the_paper(setup_arguments):
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    # What the format 1.2.0 requires of the file and of a reference.
-    assert {"cff-version", "message", "title", "authors"} <= set(citation)
-    assert citation["cff-version"] == "1.2.0" and citation["type"] == "software"
-    for key in ("version", "license", "keywords"):
-        assert citation[key] == setup_arguments[key]
-    assert citation["authors"] == [{"name": setup_arguments["maintainer"]}]
-    (paper,) = citation["references"]
-    assert {"type", "title", "authors"} <= set(paper)
-    assert paper["url"] == setup_arguments["url"]
-    assert paper["title"] in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-
-
 def test_manifest_names_every_ros_package_that_is_imported(manifest):
     """An import that package.xml does not name fails on the machine of whoever used rosdep."""
     named = {element.text for element in manifest.findall("exec_depend")}
@@ -89,15 +73,6 @@ def test_manifest_names_every_ros_package_that_is_imported(manifest):
                 imported.add(node.module.split(".")[0])
     packages = {"tf2_ros": "tf2_ros_py"}  # a module that its package does not give its name
     assert {packages.get(name, name) for name in imported if ros.match(name)} <= named
-
-
-def test_pip_leaves_ros_alone(setup_arguments):
-    required = setup_arguments["install_requires"]
-    assert {"gpytorch", "numpy", "torch"} <= {re.split(r"\W", line)[0] for line in required}
-    assert not any("==" in line or "<" in line for line in required)
-    assert set(setup_arguments["extras_require"]) >= EXTRAS
-    for extra, lines in {"": required, **setup_arguments["extras_require"]}.items():
-        assert extra == "ros" or not any(line.startswith(("ros-", "rclpy")) for line in lines)
 
 
 def test_constraints_pin_whatever_is_asked_for(setup_arguments):
@@ -130,12 +105,6 @@ def test_console_script_is_there(setup_arguments, name):
     scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
     module, function = scripts[name].split(":")
     assert callable(getattr(importlib.import_module(module), function))
-
-
-def test_scripts_go_where_ros2_run_looks():
-    text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    assert "script_dir=$base/lib/poam_ros" in text
-    assert "install_scripts=$base/lib/poam_ros" in text
 
 
 def test_modules_that_the_documents_name_are_there():

@@ -244,7 +244,6 @@ class Telemetry:
             stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
         return [reading(message, stamp_ns, self.limits)]
 
-
     def _is_other_sonar(self, kind: str, message: Any, arrived_ns: int) -> bool:
         number = getattr(message, "id", 0)
         if self._sonar >= 0 or kind == "RANGEFINDER":
