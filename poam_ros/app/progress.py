@@ -131,25 +131,18 @@ def picture(progress: Progress) -> Any:
     return Group(bar, table)
 
 
-def _rich() -> Any:
-    """The module rich.progress, if it is installed and standard output is a terminal."""
-    try:
-        import rich.progress
-    except ImportError:
-        return None
-    return rich.progress if sys.stdout.isatty() else None
-
-
 @contextmanager
-def _bar(text: str, description: str, total: int) -> Iterator[Callable[..., None] | None]:
+def _bar(text: str, description: str, total: int | None) -> Iterator[Callable[..., None] | None]:
     """A function that updates a live bar, as rich's; None without a terminal."""
-    rich = _rich()
-    if rich is None:
+    try:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
         yield None
         return
-    with rich.Progress(
-        rich.BarColumn(), rich.TextColumn(text), rich.TimeRemainingColumn()
-    ) as progress:
+    if not sys.stdout.isatty():
+        yield None
+        return
+    with Progress(BarColumn(), TextColumn(text), TimeRemainingColumn()) as progress:
         yield partial(progress.update, progress.add_task(description, total=total))
 
 
@@ -204,62 +197,23 @@ def sweep_progress() -> Iterator[OnRun]:
 
     A failed run is also reported on stderr.
     """
-    rich = _rich()
-    if rich is None:
-        yield _report
-        return
-    from rich.progress import ProgressColumn
-    from rich.text import Text
-
-    latest: list[SweepStatus] = []
-    stderr = sys.stderr  # the live bar replaces it
-
-    class Left(ProgressColumn):
-        """The time left; counts down between the runs as well."""
-
-        def render(self, task: Any) -> Text:
-            return Text(_time_left(latest[0]) if latest else "")
-
-    columns = rich.BarColumn(), rich.TextColumn("{task.description}"), Left()
-    with rich.Progress(*columns, refresh_per_second=2) as progress:
-        task = progress.add_task("starting the workers", total=None)
+    stderr = sys.stderr
+    with _bar("{task.description}", "starting the workers", None) as update:
 
         def on_run(status: SweepStatus, run: Run | None) -> None:
-            latest[:] = [status]
-            text = _counts(status)
-            progress.update(task, total=status.total, completed=status.finished, description=text)
-            if run is None or run not in status.failed:
-                return
-            line = _failure(status, run)
-            if stderr.isatty():
-                progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            counts = f"{status.finished}/{status.total} runs done, {len(status.failed)} failed"
+            failed = run is not None and run in status.failed
+            if run is not None and failed:
+                # A live bar replaces stderr; a file gets the line all the same.
+                file = sys.stderr if stderr.isatty() else stderr
+                print(_failure(status, run), file=file, flush=True)
+            if update is not None:
+                done = status.finished + len(status.failed)
+                update(total=status.total, completed=done, description=counts)
             else:
-                print(line, file=stderr, flush=True)
+                print(counts if run is None or failed else f"{run}: done, {counts}", flush=True)
 
         yield on_run
-
-
-def _report(status: SweepStatus, run: Run | None) -> None:
-    failed = run is not None and run in status.failed
-    if run is not None and failed:
-        print(_failure(status, run), file=sys.stderr, flush=True)
-    what = "" if run is None or failed else f"{run}: done, "
-    print(f"{what}{_counts(status)}  {_time_left(status)}".rstrip(), flush=True)
-
-
-def _counts(status: SweepStatus) -> str:
-    return f"{status.finished}/{status.total} runs done, {len(status.failed)} failed"
-
-
-def _time_left(status: SweepStatus) -> str:
-    seconds = status.seconds_left()
-    if seconds is None:
-        return ""
-    minutes = round(seconds / 60)
-    if minutes <= 1:
-        return "about a minute left"
-    hours = f"{minutes // 60} h " if minutes >= 60 else ""
-    return f"about {hours}{minutes % 60} min left"
 
 
 def _failure(status: SweepStatus, run: Run) -> str:

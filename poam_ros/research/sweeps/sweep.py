@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
 from ...core.errors import InputError, PoamError
@@ -29,22 +29,11 @@ class SweepStatus:
         total: number of its runs.
         finished: number of finished runs, with those of earlier calls.
         failed: files of the tracebacks of failed runs.
-        begun: the steady clock when the first runs were started, in s.
-        ended: number of runs that have ended since.
     """
 
     total: int
     finished: int = 0
     failed: dict[Run, Path] = field(default_factory=dict)
-    begun: float = 0.0
-    ended: int = 0
-
-    def seconds_left(self) -> float | None:
-        """Estimated time left in s, at the mean rate so far; None before the first run ended."""
-        if not self.ended:
-            return None
-        left = self.total - self.finished - len(self.failed)
-        return left * (monotonic() - self.begun) / self.ended
 
 
 #: Called with the status and the run that has ended, or None once the first runs have started.
@@ -88,7 +77,7 @@ def run_sweep(
         sweep_folder = SweepFolder(folder, settings, loaded)
         runs = settings.runs()
         waiting = [run for run in runs if run.folder not in sweep_folder.finished]
-        status = SweepStatus(len(runs), len(runs) - len(waiting), begun=monotonic())
+        status = SweepStatus(len(runs), len(runs) - len(waiting))
         if waiting:
             threads = runs[0].mission.model.threads
             with cluster(len(waiting), threads, workers, scheduler) as client:
@@ -133,7 +122,6 @@ def _work(
     for future in as_completed(list(runs), loop=client.loop):
         run, result = runs.pop(future), _result_of(future)
         future.release()
-        status.ended += 1
         if result.failure:
             status.failed[run] = sweep_folder.fail(run, result.failure)
         else:
