@@ -285,12 +285,14 @@ def _read_recording(
     """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
     from ..importers.bags import read_recording
     from ..importers.raw import ReadOptions
+    from ..importers.readers import looked_at
 
     given = {**known, **vars(args)}
     given["workspace"] = args.workspace or known.get("workspace")
     times = {name: given[name] for name in CROP if crop and name in given}
     soundings = read_recording(args.log, ReadOptions(settings=given, **times))
     print(soundings.source["understood"])
+    soundings = looked_at(args.log, soundings, args.trusted or bool(known))
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     return soundings.grouped_by_line() if args.by and not known else soundings
@@ -299,10 +301,12 @@ def _read_recording(
 def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a mission's journal."""
     from ..importers.journals import soundings_of_mission
+    from ..importers.readers import looked_at
 
     given = vars(args)
     soundings = soundings_of_mission(past, given.get("water.sound_speed"), given.get("water.level"))
     _print_mission(past)
+    soundings = looked_at(past.path, soundings, args.trusted)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 

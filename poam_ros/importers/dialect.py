@@ -40,7 +40,7 @@ class Dialect:
     Attributes:
         encoding: of its text.
         separator: between cells; None: blanks.
-        comma: whether numbers have a decimal comma.
+        comma: whether numbers, or some of them, have a decimal comma.
         skipped: lines, without comments and blank ones, before the first row of data.
         header: names of the columns; 1, 2, 3 ... if the table has none.
         named: whether the table has a header.
@@ -103,7 +103,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     )
     data = rows[first:]
     plain = [cell.strip() for row in data for cell in row if _NUMBER.fullmatch(cell.strip())]
-    comma = sum("," in cell for cell in plain) > sum("." in cell for cell in plain)
+    comma = separator != "," and any("," in cell for cell in plain)
     return Dialect(encoding, separator, comma, first, names, bool(header), units), data
 
 

@@ -46,6 +46,7 @@ def look(
     crs: str = "",
     units: str = "",
     stamp_ns: np.ndarray | None = None,
+    vehicle: bool = False,
 ) -> None:
     """Raise an ``Unclear`` if soundings cannot be those of one survey.
 
@@ -58,6 +59,8 @@ def look(
         crs: of x and y; ``degrees`` for latitude and longitude; empty: unknown.
         units: of depths, if an option says it.
         stamp_ns: times [N] in ns; 0: unknown. None: the file has none.
+        vehicle: whether they come from a vehicle's front end, in m, whose missions may be as short
+            as the water is deep.
     """
     if len(depth) < FEWEST:
         return
@@ -66,7 +69,7 @@ def look(
         _of_metres(columns, place, crs)
         or _of_places(columns, xy, place, crs)
         or _of_depths(columns, depth, units)
-        or _of_slopes(columns, xy, depth, units)
+        or (not vehicle and _of_slopes(columns, xy, depth, units))
         or _of_speed(xy, stamp_ns)
     )
     if found:

@@ -50,7 +50,8 @@ class Fix(NamedTuple):
 
 class _Log:
     """What the sentences of a file say: positions; dates with number and time of day; depths (m)
-    with number and name; how many there are by kind, and are left out by reason."""
+    with number and name, 0 where the sounder lost the bottom; how many there are by kind, and are
+    left out by reason."""
 
     def __init__(self) -> None:
         self.fixes: list[Fix] = []
@@ -186,7 +187,7 @@ def _read(path: Path) -> _Log:
                 offsets.append(_dpt(number, talker, text.decode()[1:-3].split(",")[1:]))
             elif kind in DEPTHS:
                 depth = _with_unit(text.decode()[1:-3].split(",")[1:])
-                _take_depth(log, number, talker + kind, depth)
+                log.depths.append((number, talker + kind, depth))
             else:
                 _take(log, number, talker + kind, NMEAReader.parse(text))
         except Exception:  # of the library, and what malformed fields make it raise
@@ -196,22 +197,15 @@ def _read(path: Path) -> _Log:
         if most and not given:  # it counts from elsewhere
             log.refused["no_offset"] += 1
         else:
-            _take_depth(log, number, f"{name} surface" if most else name, depth)
+            log.depths.append((number, f"{name} surface" if most else name, depth))
     return log
-
-
-def _take_depth(log: _Log, number: int, name: str, depth: float) -> None:
-    if depth > 0:
-        log.depths.append((number, name, depth))
-    else:  # what sounders write that have lost the bottom
-        log.refused["no_reading"] += 1
 
 
 def _take(log: _Log, number: int, name: str, message: Any) -> None:
     """A position, or a date."""
     kind, clock = name[2:], _clock(message.time)
     if kind == "ZDA":
-        if clock is not None:
+        if clock is not None and "" not in (message.day, message.month, message.year):
             day = date(message.year, message.month, message.day)
             log.dates.append((number, clock, _days(day)))
         return
@@ -243,7 +237,7 @@ def _dpt(number: int, talker: str, fields: list[str]) -> tuple[bool, int, str, f
     """Whether a DPT has an offset to the surface, and its depth with that, in m."""
     offset = float(fields[1]) if len(fields) > 1 and fields[1] else 0.0
     depth = float(fields[0] or 0)
-    return offset > 0, number, f"{talker}DPT", depth + max(offset, 0.0) if depth > 0 else 0.0
+    return offset > 0, number, f"{talker}DPT", max(depth + max(offset, 0.0), 0.0) * (depth > 0)
 
 
 def _with_unit(fields: list[str]) -> float:
@@ -254,7 +248,7 @@ def _with_unit(fields: list[str]) -> float:
         if value:
             if written != letter:
                 raise ValueError
-            return UNITS[unit] * float(value)
+            return max(0.0, UNITS[unit] * float(value))
     return 0.0
 
 

@@ -51,7 +51,8 @@ def no_readings(
     size = np.abs(height)
     bulk = np.quantile(size, 0.99)
     sentinel = np.isin(size, NO_READING)
-    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
+    signs = np.sign(height[height != 0])
+    one_way = len(signs) > 0 and abs(float(signs.mean())) > 0.8
     other_side = np.sign(height) != np.sign(np.median(height))
     # A value like the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
     if one_way:

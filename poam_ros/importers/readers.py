@@ -20,6 +20,7 @@ from .dialect import is_table
 from .features import is_features, read_features
 from .gpx import is_gpx, read_gpx
 from .journals import read_journal
+from .look import look
 from .mavlink import read_mavlink
 from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
@@ -197,13 +198,30 @@ def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundi
         }
         if asked.guess and len(tried) == 1:
             return _checked(path, next(iter(tried.values())), name)
+        if not tried and len(asked.answers) == 1:  # what is wrong with it is asked
+            return _understood(path, asked.answers[0].applied(options), name)
         answers = {when: as_words(found) for when, found in tried.items()}
         raise Question(asked.text, answers) from None
 
 
 def _checked(path: Path, options: ReadOptions, name: str) -> Checked | Soundings:
     found = _read_by(path, options, name)
-    return found.checked(path, options) if isinstance(found, RawSoundings) else found
+    if isinstance(found, RawSoundings):
+        return found.checked(path, options)
+    return looked_at(path, found, options.trusted)
+
+
+def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
+    """The pings of a vehicle, if they can be those of one survey (``look``), or the user is sure;
+    else a ``Question`` is raised."""
+    try:
+        if not trusted:
+            depth = found.samples(0.0).range
+            look(str(path), found.xy, depth, stamp_ns=found.stamp_ns, vehicle=True)
+    except Unclear as asked:
+        (answer,) = (each for each in asked.answers if "trusted" in each.fields)
+        raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None
+    return found
 
 
 def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:

@@ -298,13 +298,15 @@ def _read(
 def sampled(dialect: Dialect, rows: Sequence[Sequence[str]]) -> Sample:
     """The values of rows, by column."""
     times, values, decimals = dict[str, str](), dict[str, np.ndarray](), dict[str, int]()
-    mark = "," if dialect.comma else "."
+    mark = "." if dialect.comma else ","
     for i, name in enumerate(dialect.header):
         texts = [_cell(row, i).strip() for row in rows]
         known = [text for text in texts if not is_nothing(text)]
         most = 0.9 * len(known)
-        decimals[name] = max((len(text.partition(mark)[2]) for text in texts), default=0)
-        if known and sum(map(is_clock, known)) > most:
+        after = (text.replace(",", mark).partition(".")[2] for text in texts)
+        decimals[name] = max(map(len, after), default=0)
+        clocks = sum(map(is_clock, known)) > most
+        if known and clocks and len({*known}) > 1:
             times.setdefault("time", name)
         elif known and sum(map(is_date, known)) > most:
             times.setdefault("date", name)

@@ -15,11 +15,13 @@ from recorded import recorded
 from ros_bag import TakenOver, place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.importers.bags import BagSettings, read_bag
+from poam_ros.importers.options import ReadOptions
+from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.registry import ModelSettings, SparseOptions
@@ -215,3 +217,11 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     )
     assert len(withdrawn) > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)
+
+
+def test_pings_that_cannot_be_one_survey_are_asked_about(tmp_path):
+    """The same look as at a table; the vehicle went along a straight line."""
+    folder = write_bag(tmp_path / "dive", "mcap")
+    with pytest.raises(Question, match=r"without an area.*[Ii]f all of this is right: --trust-c"):
+        read_soundings(folder)
+    assert len(read_soundings(folder, ReadOptions(trusted=True))) == 121
