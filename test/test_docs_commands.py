@@ -48,7 +48,8 @@ def test_poam_takes_every_command_of_the_pages(tmp_path, monkeypatch):
 #: The arguments of launch files; those of view.launch.py are in the file.
 LAUNCH = {
     "robot.launch.py": {row.name: row for row in graph.ROBOT_ARGUMENTS},
-    "sim.launch.py": graph.SIM_ROWS | {row.name: row for row in graph.OWN},
+    "sim.launch.py": {name: graph.SIM_ROWS[name] for name in graph.FORWARDED}
+    | {row.name: row for row in graph.OWN},
 }
 
 

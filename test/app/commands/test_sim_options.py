@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_docs_commands import launch_rows
 
 from poam_ros.app import graph
 from poam_ros.app.command import Parser
@@ -72,16 +71,6 @@ def test_an_unknown_target_is_refused(options, capsys):
     with pytest.raises(SystemExit) as ended:
         options("--set", "target.tvu=1c")
     assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
-
-
-def test_the_launch_file_takes_the_same_names(capsys):
-    parser = Parser()
-    add_arguments(parser)
-    known = {
-        flag[2:].replace("-", "_") for flag in parser._option_string_actions if flag[:2] == "--"
-    }
-    known -= {"help", "set", "no_rviz", "no_keep"}
-    assert known == set(launch_rows("sim.launch.py"))
 
 
 def test_keep_goes_to_the_monitor(options):
