@@ -47,8 +47,8 @@ class Checkpoint:
         Raises:
             InputError: the checkpoint is another model's. Reset the mapper then.
         """
+        from ..models.interface import Packed, unpack
         from ..models.mapper import MapperState
-        from ..models.packing import Packed, unpack
 
         try:
             model = unpack(Packed(self.arrays, self.values))
@@ -63,7 +63,7 @@ def write_checkpoint(folder: Path, mapper: RestorableModel, steps: int) -> None:
     Raises:
         OSError: it cannot be written; the one before stays.
     """
-    from ..models.packing import pack
+    from ..models.interface import pack
 
     state = mapper.state()
     packed = pack(state.model)

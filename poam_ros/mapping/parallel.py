@@ -20,8 +20,8 @@ from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.process import configure_process
 from ..core.samples import Samples
+from ..models.interface import Packed, pack, unpack
 from ..models.mapper import BathymetricMapper, MapperState
-from ..models.packing import Packed, pack, unpack
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..simulation.world.paths import Pose
 from ..simulation.world.simulator import Simulation, SonarSettings
 from ..simulation.world.terrain import Terrain
+from ..simulation.world.vehicle import Pose
 from .authority import ARMED
 from .frame import LocalFrame
 from .link import (

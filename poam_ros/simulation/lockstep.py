@@ -59,9 +59,9 @@ from ..outputs.scoring import GridScorer
 from ..planning.pilots import PILOTS, bezier_pilot, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
-from .world.paths import Pose
 from .world.simulator import SimulatedPing, Simulation
 from .world.terrain import Terrain
+from .world.vehicle import Pose
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.arrival import ArrivalDetector
-from poam_ros.simulation.world.paths import Pose
-from poam_ros.simulation.world.vehicle import DubinsVehicle
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 
 def generator(seed=0):

@@ -17,8 +17,7 @@ from poam_ros.mission.mission import Mission
 from poam_ros.mission.watchdog import MAP, SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import AreaSettings, NavigableArea
 from poam_ros.planning.pilots import PILOTS, start_pose
-from poam_ros.simulation.world.paths import Pose
-from poam_ros.simulation.world.vehicle import DubinsVehicle
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 SQUARE = Extent(-30, 30, -30, 30)
 CASE = Path(__file__).parents[3] / "shared/cases/mission_that_never_ends.yaml"

@@ -15,8 +15,7 @@ from poam_ros.mission.itinerary import VehicleTrack
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.way_home import learned_current
 from poam_ros.planning.pilots import PILOTS, start_pose
-from poam_ros.simulation.world.paths import Pose
-from poam_ros.simulation.world.vehicle import DubinsVehicle
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 PERIOD = 0.2

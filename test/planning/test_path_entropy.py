@@ -12,7 +12,7 @@ from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy, thinned
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
-from poam_ros.simulation.world.paths import Pose, dubins_paths
+from poam_ros.simulation.world.vehicle import Pose, dubins_paths
 
 SQUARE = Extent(-30, 30, -30, 30)
 RADIUS = 0.67

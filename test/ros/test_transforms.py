@@ -26,9 +26,9 @@ from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.ros.common.messages import yaw_to_quaternion
 from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, mounted, transformed
 from poam_ros.ros.simulator.topics import SimulatorTopics
-from poam_ros.simulation.world.paths import Pose
 from poam_ros.simulation.world.simulator import Simulation
 from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.world.vehicle import Pose
 
 NO_WAIT = Duration()  # the default of tf2
 

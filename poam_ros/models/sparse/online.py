@@ -18,8 +18,7 @@ from . import inducing, training, variational
 from .inducing import Select, SelectionInput
 from .methods import Method, SparseOptions
 from .model import Posterior, SparseGP
-from .mstep import MStep, VariationalParameters, make_optimizer
-from .training import Objective, Train
+from .training import MStep, Objective, Train, VariationalParameters, make_optimizer
 from .variational import (
     EpochInput,
     EpochState,

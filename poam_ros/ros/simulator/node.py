@@ -18,9 +18,9 @@ from ...core.errors import InputError, shown
 from ...core.geometry import Extent
 from ...core.settings import instance
 from ...planning.pilots import start_pose
-from ...simulation.world.paths import Pose
 from ...simulation.world.simulator import Pacer, Simulation, SonarSettings
 from ...simulation.world.terrain import load_terrain
+from ...simulation.world.vehicle import Pose
 from ..common import messages, qos
 from ..common.executor import run_node
 from ..common.node import BaseNode

@@ -19,8 +19,7 @@ from ...core.clock import SECOND
 from ...core.errors import InputError
 from ...core.geometry import Extent
 from ...core.settings import Settings, setting
-from .paths import Pose
-from .vehicle import DubinsVehicle
+from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:
     from .terrain import Terrain

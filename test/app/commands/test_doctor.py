@@ -16,9 +16,10 @@ from poam_ros.app.commands.doctor import (
     NodeStatus,
     crossing_findings,
     graph_findings,
+    machine_findings,
+    middleware_findings,
     statuses,
 )
-from poam_ros.app.machine import machine_findings, middleware_findings
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import Tick
 from poam_ros.frontend.front_end import RawPing

@@ -9,16 +9,22 @@ from problems import make_online, scattered
 
 from poam_ros.models.data import Dataset
 from poam_ros.models.linalg import add_jitter
-from poam_ros.models.sparse.bounds import (
+from poam_ros.models.sparse.inducing import Candidates, Inducing
+from poam_ros.models.sparse.objectives import (
     PreviousPosterior,
     PseudoData,
+    elbo_loss,
     marginal_likelihood_loss,
     online_elbo_loss,
+    whitened_elbo_loss,
 )
-from poam_ros.models.sparse.inducing import Candidates, Inducing
-from poam_ros.models.sparse.mstep import MStep, VariationalParameters
-from poam_ros.models.sparse.objectives import elbo_loss, whitened_elbo_loss
-from poam_ros.models.sparse.training import minibatch_elbo, online_elbo, whitened_elbo
+from poam_ros.models.sparse.training import (
+    MStep,
+    VariationalParameters,
+    minibatch_elbo,
+    online_elbo,
+    whitened_elbo,
+)
 from poam_ros.models.sparse.variational import EpochInput
 
 JITTER = 1e-6

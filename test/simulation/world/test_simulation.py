@@ -12,9 +12,9 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.paths import Pose
 from poam_ros.simulation.world.simulator import Simulation, SonarSettings
 from poam_ros.simulation.world.terrain import SonarDefaults, load_terrain
+from poam_ros.simulation.world.vehicle import Pose
 
 SECOND = 1_000_000_000
 

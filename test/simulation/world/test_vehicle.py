@@ -11,8 +11,16 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.paths import Leg, Path, Pose, dubins_paths, wrap
-from poam_ros.simulation.world.vehicle import ARRIVAL_RADIUS, TURN_SPEEDS, DubinsVehicle
+from poam_ros.simulation.world.vehicle import (
+    ARRIVAL_RADIUS,
+    TURN_SPEEDS,
+    DubinsVehicle,
+    Leg,
+    Path,
+    Pose,
+    dubins_paths,
+    wrap,
+)
 
 ENVIRONMENT = Extent(-31, 31, -31, 31)
 WORKSPACE = Extent(-30, 30, -30, 30)
