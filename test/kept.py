@@ -21,7 +21,6 @@ from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
     "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20,
-    "nngp.left_out": 16,
     "resolution": 6.0, "batch.size": 20, "batch.period": 3600.0, "pilot_samples": 40,
     "checkpoint_period": 0.1, "screening.enabled": False,
 }  # fmt: skip

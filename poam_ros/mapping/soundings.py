@@ -41,10 +41,9 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.3,
-    "nngp.spread_training": True,
     "nngp.blending": 1.5,
-    "nngp.anisotropy_penalty": 100.0,
-    "nngp.shared_anisotropy": 0.1,
+    "nngp.field_penalty": 2000.0,
+    "nngp.anisotropy_penalty": 1e4,
 }
 
 #: Soundings in the first batch and in the others; number of batches of a long record.

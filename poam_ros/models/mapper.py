@@ -17,7 +17,6 @@ from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, Upda
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
 from .interface import Drawn, MapperState, OnlineModel
-from .lengthscales import scaled
 from .prior import PriorMap
 from .registry import MODELS, ModelSettings, takes_noise
 
@@ -45,7 +44,7 @@ class BathymetricMapper:
             batch, and again whenever the pings have doubled if the model supports it.
 
     Raises:
-        InputError: the device does not exist, or a lengthscale in m does not fit the others.
+        InputError: the device does not exist.
     """
 
     def __init__(
@@ -69,17 +68,12 @@ class BathymetricMapper:
                 f"device: expected one that torch has, got {self.settings.device!r} ({error})"
             ) from None
         self._scale = float(workspace.size.max() / 2)
-        self._options = scaled(self.settings.options, self._scale)
-        try:
-            self.reset()
-        except InputError as error:
-            unit = f"{self._scale:g} m, half the workspace's longer side"
-            raise InputError(f"{error} (in units of {unit})") from None
+        self.reset()
 
     def reset(self) -> None:
         """Forget all data and everything learned."""
         build = MODELS[self.settings.method].build
-        self._model: OnlineModel = build(self._options, self.seed, self._device)
+        self._model: OnlineModel = build(self.settings.options, self.seed, self._device)
         if self.land is not None:
             self._model.set_land(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())

@@ -136,7 +136,7 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
     assert parameters(commands["monitor"]) == {"keep": True, "output": "2024"}
 
 
-@pytest.mark.parametrize("name", ["target.tvu", "nngp.tail"])
+@pytest.mark.parametrize("name", ["target.tvu", "nngp.neighbours"])
 def test_a_parameter_that_is_no_argument_belongs_in_the_file(name):
     with pytest.raises(
         InputError, match=f"argument {name}: expected this parameter in params_file"

@@ -269,40 +269,6 @@ def test_bad_query_points_are_refused(mapper):
 
 
 @pytest.mark.parametrize(
-    ("common", "shares"),  # half the workspace's longer side is 40 m
-    [
-        (
-            {"method": "nngp", "nngp.first_steps": 20},
-            {"nngp.initial_lengthscale": 0.5, "nngp.shortest_lengthscale": 0.02,
-             "nngp.longest_lengthscale": 3.0},
-        ),
-    ],
-    ids=("nngp",),
-)  # fmt: skip
-def test_lengthscales_are_set_in_metres_and_have_a_share_of_the_workspace(common, shares):
-    same = {name: 40 * share for name, share in shares.items()}
-    longer = {name: 60 * share for name, share in shares.items()}
-    drawn = {}
-    for name, given in (("0", {}), ("same", same), ("longer", longer)):
-        mapper = BathymetricMapper(WORKSPACE, ModelSettings.of(common | given))
-        mapper.update(*pings(60, 1))
-        drawn[name] = mapper.map(Grid.cells(WORKSPACE, 8.0))
-        # What was set is what is recorded, in m as it was given.
-        assert {n: mapper.settings.values[n] for n in given} == given
-    for layer in ("mean", "variance", "lengthscale"):
-        of = {name: getattr(found, layer) for name, found in drawn.items()}
-        np.testing.assert_allclose(of["same"], of["0"], rtol=1e-9)
-        assert np.abs(of["longer"] - of["0"]).max() > 1e-3
-
-
-def test_a_lengthscale_that_does_not_fit_is_refused_with_the_scale():
-    wrong = ModelSettings.of({"method": "nngp", "nngp.shortest_lengthscale": 300.0})
-    words = r"nngp.initial_lengthscale: .* \(in units of 40 m, half"
-    with pytest.raises(InputError, match=words):
-        BathymetricMapper(WORKSPACE, wrong)
-
-
-@pytest.mark.parametrize(
     "bad",
     [
         {"method": "magic"},

@@ -59,12 +59,12 @@ def test_planner_and_mapper_get_the_map_target(options):
 
 
 def test_options_of_model_and_planner_go_to_their_nodes(options):
-    words = "--set nngp.tail=0 --set path_entropy.max_leg=2 --set sonar.offset=1,0,-1"
+    words = "--set nngp.neighbours=9 --set path_entropy.max_leg=2 --set sonar.offset=1,0,-1"
     given = options(*words.split())
-    assert parameters("mapper", given)["nngp.tail"] == 0.0
+    assert parameters("mapper", given)["nngp.neighbours"] == 9
     assert parameters("mapper", given)["sonar.offset"] == [1.0, 0.0, -1.0]
     assert parameters("planner", given)["path_entropy.max_leg"] == 2.0
-    assert not {"nngp.tail", "path_entropy.max_leg"} & parameters("simulator", given).keys()
+    assert not {"nngp.neighbours", "path_entropy.max_leg"} & parameters("simulator", given).keys()
 
 
 def test_an_unknown_target_is_refused(options, capsys):
