@@ -305,16 +305,18 @@ def sampled(dialect: Dialect, rows: Sequence[Sequence[str]]) -> Sample:
         most = 0.9 * len(known)
         after = (text.replace(",", mark).partition(".")[2] for text in texts)
         decimals[name] = max(map(len, after), default=0)
-        clocks = sum(map(is_clock, known)) > most
-        if known and clocks and len({*known}) > 1:
+        varies = len({*known}) > 1
+        if known and varies and sum(map(is_clock, known)) > most:
             times.setdefault("time", name)
         elif known and sum(map(is_date, known)) > most:
-            times.setdefault("date", name)
+            times.setdefault("date and time" if ":" in known[0] else "date", name)
         else:
             values[name] = np.array([_value(text, dialect.comma) for text in texts])
             if values[name].size and is_time(values[name]):
                 times.setdefault("time", name)
-    if "date" in times and "time" not in times:
+    if "date and time" in times:
+        times = {"time": times["date and time"]}
+    elif "date" in times and "time" not in times:
         times["time"] = times.pop("date")
     return Sample(values, decimals, times)
 
