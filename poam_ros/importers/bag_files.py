@@ -10,22 +10,15 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ..core.errors import InputError, requires_extra
 from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
 from ..journal.tables import OTHERS, read_only
 
-if TYPE_CHECKING:
-    from mcap.records import Chunk
-
 SUFFIXES = (".mcap", ".db3")
-#: Maximum ratio of a recording's content to its size, if that is more than the memory allowed for a
-#: file.
-MOST_PACKED = 100
-
 
 class RawMessage(NamedTuple):
     """A recorded message: topic, type, the definition that came with it (empty without one), time
@@ -137,41 +130,18 @@ def mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
     """The records of a file of ``size`` bytes, including those in its chunks.
 
     Raises:
-        InputError: a chunk, or all of them, hold far more than a recording has.
+        InputError: a chunk holds more than is allowed.
     """
     from mcap.records import Chunk
     from mcap.stream_reader import StreamReader, breakup_chunk
 
     longest = max(1, min(size, allowance()))
-    reader = StreamReader(stream, emit_chunks=True, record_size_limit=longest)
-    unpacked = 0
-    for record in reader.records:
-        if not isinstance(record, Chunk):
+    for record in StreamReader(stream, emit_chunks=True, record_size_limit=longest).records:
+        if isinstance(record, Chunk):
+            refuse_larger("a chunk", record.uncompressed_size, RECORD_FACTOR)
+            yield from breakup_chunk(record)
+        else:
             yield record
-            continue
-        refuse_larger("a chunk", record.uncompressed_size, RECORD_FACTOR)
-        unpacked += record.uncompressed_size
-        if unpacked > MOST_PACKED * size:
-            refuse_larger("what its chunks hold", unpacked)
-        yield from breakup_chunk(replace(record, compression="", data=_unpacked(record)))
-
-
-def _unpacked(chunk: Chunk) -> bytes:
-    """A chunk's records; no more is unpacked than the chunk says, whatever its data would give."""
-    size = chunk.uncompressed_size
-    if chunk.compression == "zstd":
-        from zstandard import ZstdDecompressor
-
-        data = ZstdDecompressor().stream_reader(chunk.data).read(size + 1)
-    elif chunk.compression == "lz4":
-        from lz4.frame import LZ4FrameDecompressor
-
-        data = LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
-    else:
-        data = chunk.data
-    if len(data) != size:
-        raise ValueError(f"a chunk does not have the {size} bytes that it declares")
-    return data
 
 
 def _sqlite(
@@ -189,18 +159,15 @@ def _sqlite(
         reach.topics.update((str(name), str(kind)) for _, name, kind in rows)
         kinds = {number: (name, kind) for number, name, kind in rows if name in topics}
         marks = ",".join("?" * len(kinds))
-        done, wal = 0, file.with_name(f"{file.name}-wal")
-        there = size + (wal.stat().st_size if wal.is_file() else 0)
+        done = 0
         # By number, which is the order of recording and of the file: no index is needed for it.
         query = (
-            f"SELECT topic_id, timestamp, length(data), CASE WHEN length(data) <= {there} THEN "
-            f"data END FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
+            f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) "
+            "ORDER BY id"
         )
-        for topic, time_ns, length, data in connection.execute(query, tuple(kinds)):
-            done += length or 0
-            if data is None or done > there:  # damaged, or made: pages that count twice
-                raise sqlite3.DatabaseError("messages that are longer than the file")
-            refuse_larger(f"{file}: a message", length, RECORD_FACTOR)
+        for topic, time_ns, data in connection.execute(query, tuple(kinds)):
+            done += len(data)
+            refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
             yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
     except sqlite3.DatabaseError as error:
         if not reach.read:

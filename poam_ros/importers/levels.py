@@ -138,15 +138,12 @@ def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, fl
     """The column of levels, and m per its unit. ``others``: columns of numbers."""
     header = dialect.header if dialect.named else ("",) * len(dialect.header)
     named = [i for i in others if {*words_of(header[i]), plain_column_name(header[i])} & NAMES]
-    found = named or others
-    if len(found) > 1:
+    if len(found := named or others) > 1:
         names = ", ".join(header[i] or str(i + 1) for i in found)
         raise InputError(f"{expected}, got several columns: {shown(names)}; name one of them level")
-    [column] = found
+    (column,) = found
     unit = unit_of(header[column]) or (dialect.units[column : column + 1] or ("",))[0]
-    if USGS in words_of(header[column]):
-        unit = "ft"
-    return column, UNITS.get(unit, 1.0)
+    return column, UNITS.get("ft" if USGS in words_of(header[column]) else unit, 1.0)
 
 
 def _zone(dialect: Dialect, rows: list[list[str]], expected: str) -> int:
@@ -156,6 +153,5 @@ def _zone(dialect: Dialect, rows: list[list[str]], expected: str) -> int:
     at = dialect.header.index(ZONE_COLUMN)
     named = {row[at].strip() for row in rows if at < len(row)} & set(ZONES)
     if len(named) != 1:
-        raise InputError(f"{expected} in one of the zones {', '.join(ZONES)} ({ZONE_COLUMN}), got "
-                         f"{', '.join(sorted(named)) or 'none'}")  # fmt: skip
+        raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {', '.join(named)}")
     return ZONES[named.pop()] * 3600 * SECOND
