@@ -10,25 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError, shown
 from .cells import UNITS
 
-
-class Levels(Protocol):
-    """A water level over time, as of ``levels.WaterLevels``."""
-
-    def at(self, stamp_ns: np.ndarray) -> np.ndarray:
-        """The level at times [N] in ns, in m; NaN where it is unknown."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """Readings and range, as text."""
-        ...
+if TYPE_CHECKING:
+    from .levels import WaterLevels
 
 
 @dataclass(frozen=True)
@@ -62,7 +50,7 @@ class ReadOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     by: str | None = None
     water_level: float = 0.0
-    levels: Levels | None = None
+    levels: WaterLevels | None = None
     draught: float = 0.0
     sound_scale: float = 1.0
     start: float = 0.0
