@@ -115,8 +115,7 @@ class SimulatorNode(BaseNode):
         """Take the control steps that are due."""
         if self._waiting_since is not None and not self._mission_connected():
             return
-        steps, _ = self._pacer.due(time.monotonic())
-        for _ in range(steps):
+        for _ in range(self._pacer.due(time.monotonic())):
             self._step()
         if abs(time.time_ns() - self.now_ns) / SECOND > MAX_CLOCK_OFFSET_S + self._pacer.period:
             # After the machine was suspended, or the clock was set.

@@ -98,34 +98,31 @@ class SonarSettings(Settings):
         return replace(self, noise_std=noise_std, clearance=clearance, max_range=longest)
 
 
+#: Maximum delay that a simulation catches up, in wall seconds.
+MAX_DELAY_S = 0.5
+
+
 class Pacer:
     """Number of control steps that are due by a steady clock.
 
     A machine that falls behind catches up at no more than twice the requested speed. Steps later
-    than ``max_delay`` are dropped: simulated time slows down instead of jumping.
+    than ``MAX_DELAY_S`` are dropped: simulated time slows down instead of jumping.
 
     Args:
         period: simulated time of a step, in seconds.
         speed: simulated seconds per wall second.
         tick: wall time between two calls of ``due``, in seconds.
-        max_delay: maximum delay that is caught up, in wall seconds.
     """
 
-    def __init__(
-        self, period: float, speed: float, *, tick: float = 0.01, max_delay: float = 0.5
-    ) -> None:
+    def __init__(self, period: float, speed: float, *, tick: float = 0.01) -> None:
         self.period = period
         self.speed = speed
         self._tick = tick
-        self._max_delay = max_delay
         self._due_steps = 0.0  # in steps
         self._last: float | None = None
 
-    def due(self, now: float) -> tuple[int, int]:
-        """Steps to take at wall time ``now`` (s), and whole steps dropped since the last call.
-
-        The first call starts the count.
-        """
+    def due(self, now: float) -> int:
+        """Steps to take at wall time ``now`` (s). The first call starts the count."""
         if self._last is None:
             self._last = now
         rate = self.speed / self.period
@@ -135,9 +132,8 @@ class Pacer:
         # The tolerance keeps ten steps of 0.1 s at ten despite rounding.
         steps = min(int(self._due_steps + 1e-9), burst)
         self._due_steps -= steps
-        dropped = max(0, math.floor(self._due_steps - max(1.0, self._max_delay * rate)))
-        self._due_steps -= dropped
-        return steps, dropped
+        self._due_steps = min(self._due_steps, max(1.0, MAX_DELAY_S * rate))
+        return steps
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ paths. Metres, seconds, radians, ENU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -277,7 +277,6 @@ class DubinsVehicle:
 
     Args:
         current: velocity of the water (x, y), in m/s.
-        paths: as ``dubins_paths``: the candidates for a path from a pose to a goal.
 
     Attributes:
         speed: over ground, in m/s. ``turn_rate``: of the heading, in rad/s.
@@ -296,7 +295,6 @@ class DubinsVehicle:
         max_speed: float = 1.0,
         max_turn_rate: float = 1.5,
         current: Sequence[float] = (0.0, 0.0),
-        paths: Callable[..., list[Path]] = dubins_paths,
     ) -> None:
         for name, value in (("max_speed", max_speed), ("max_turn_rate", max_turn_rate)):
             if not 0 < value < math.inf:
@@ -316,7 +314,6 @@ class DubinsVehicle:
         self.at_goal = False
         self.speed = 0.0
         self.turn_rate = 0.0
-        self._paths = paths
         self._path = Path(Pose(float(start.x), float(start.y), wrap(start.yaw)))
         self._time = 0.0  # since the path's start
         self._moving = False
@@ -379,7 +376,7 @@ class DubinsVehicle:
         pose = self._path.pose(self._time)
         for share in TURN_SPEEDS:
             turn_speed = share * self.max_speed
-            paths = self._paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
+            paths = dubins_paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
             inside = [path for path in paths if path.stays_inside(self.environment)]
             if inside:
                 # Of equally long paths (a goal right behind) the first, despite rounding.
