@@ -95,11 +95,9 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
     ("change", "expected"),
     [
         ({"methods": ["poam", "kriging"]}, r"methods\[1\]: .*got 'kriging'"),
-        ({"methods": ["poam:cubic"]}, r"methods\[0\]: .*got 'cubic'"),
         ({"methods": []}, "methods: expected at least one"),
         ({"methods": ["poam", "poam"]}, "methods: .* 'poam' twice"),
         ({"methods": ["poam", "poam:attentive"]}, r"methods\[1\]: .* the same as 'poam'"),
-        ({"environments": {}}, "environments: expected at least one"),
         ({"environments": ["seamounts"]}, "environments: expected a mapping"),
         ({"environments": {"a/b": "seamounts"}}, "environments: .* got 'a/b'"),
         (
@@ -112,26 +110,13 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
             r"environments\.a\.elevation_range: .* low < high",
         ),
         ({"seeds": ["a", "b"]}, r"seeds\[0\]: expected an integer from 0 to .*, got 'a'"),
-        ({"seeds": "0..9"}, "seeds: expected a list, got '0..9'"),
-        ({"seeds": [True]}, r"seeds\[0\]: expected an integer"),
-        ({"seeds": [-1]}, r"seeds\[0\]: expected an integer from 0 to .*, got -1"),
         ({"seeds": [1, 2, 1]}, "seeds: expected every value once, got 1 twice"),
         ({"pilots": ["straight"]}, r"pilots\[0\]: .*got 'straight'"),
-        ({"planners": ["best"]}, r"planners\[0\]: .*got 'best'"),
-        ({"max_samples": "many"}, "max_samples: expected an integer from 1 to .*, got 'many'"),
         ({"max_samples": 0}, "max_samples: expected an integer from 1 to .*, got 0"),
-        ({"resolution": -1}, "resolution"),
         ({"method": "poam"}, "method: unknown; the nearest is methods, of environments"),
-        ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
         ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
-        (
-            {"model": {"sparse.num_inducing": 0}},
-            r"model\.sparse\.num_inducing: expected an integer from 2 to",
-        ),
         ({"model": {"steps": 5}}, r"model\.steps: unknown to .*; the nearest is sparse\.steps, of"),
         ({"training_rate": 5.0}, "training_rate: unknown; the nearest is .*, of environments"),
-        ({"methods": ["poam:"]}, r"methods\[0\]: .*got ''"),
-        ({"methods": [5]}, r"methods\[0\]: expected text, got 5"),
         (
             {"model": {"sparse.num_inducing": 1.5}},
             r"model\.sparse\.num_inducing: expected an integer from 2",
@@ -145,7 +130,6 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
             r"planning\.path_entropy\.exploration: expected a number from 0",
         ),
         ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
-        ({"sonar": 3}, "sonar: expected a mapping"),
     ],
 )
 def test_errors_say_where(change, expected, tmp_path, capsys):
@@ -188,7 +172,6 @@ def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
             {"methods": ["cells"], "model": {"sparse.steps": 3}},
             r"model\.sparse\.steps: unknown .* device, prior, cell$",
         ),
-        ({"methods": ["cells"], "model": {"cell": 0}}, r"model\.cell: expected a number from 0.1"),
         ({"methods": ["cells:rbf"]}, r"methods\[0\]: .* kernels before the colon, got 'cells:rbf'"),
     ],
 )
@@ -205,9 +188,7 @@ def test_a_setting_that_no_method_has_is_refused(change, expected, cells, tmp_pa
         ("environments: {a\n", "cannot be read as YAML"),
         ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' appears twice"),
         ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' appears twice"),
-        ("", "expected a mapping, got None"),
         ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
-        ("environments: {a: N95E000}\nmethods: [poam]\n", "environments.a: terrain N95E000: no"),
         (
             "environments: {a: {terrain: seamounts, preparation: none}}\nmethods: [poam]\n",
             "environments.a: preparation: expected one of paper",

@@ -147,9 +147,6 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
         (lambda f: shutil.rmtree(f), "folder of a benchmark"),
         (lambda f: (f / "runs.csv").unlink(), "with runs.csv"),
         (lambda f: (f / "sweep.yaml").write_text("layout: 0\n"), r"sweep\.yaml: .* 1, got 0"),
-        (lambda f: (f / "sweep.yaml").write_text("runs\n"), r"sweep\.yaml: .* 1, got None"),
-        (lambda f: (f / "runs.csv").write_text(""), r"runs\.csv"),
-        (lambda f: (f / "runs.csv").write_bytes(b"\xff\x00\n"), r"runs\.csv"),
         (lambda f: _drop_column(f / "runs.csv", "planner"), r"runs\.csv.*missing: planner"),
         (
             lambda f: (f / "runs.csv").write_text(
@@ -159,28 +156,16 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
         ),
         (
             lambda f: (f / "runs.csv").write_text(
-                (f / "runs.csv").read_text().replace(",0,5000", ",x,5000")
-            ),
-            "seed, got 'x'",
-        ),
-        (
-            lambda f: (f / "runs.csv").write_text(
                 (f / "runs.csv").read_text().replace(",1,5000", ",0,5000")
             ),
             "every run once",
         ),
         (lambda f: _rename(f / "runs.csv", RUN, f"../{RUN}"), "expected a path inside it"),
-        (lambda f: _rename(f / "runs.csv", RUN, "/tmp"), "expected a path inside it"),
         (lambda f: _rename(f / "runs.csv", ",bezier,", ",..,"), "expected a path inside it"),
-        (lambda f: shutil.rmtree(f / RUN), "seed-0: expected the folder"),
         (lambda f: (f / RUN / "epochs.csv").unlink(), r"epochs\.csv"),
         (lambda f: _drop_column(f / RUN / "epochs.csv", "msll"), r"epochs\.csv.*missing: msll"),
-        (lambda f: (f / RUN / "epochs.csv").write_text("samples\nmany\n"), r"epochs\.csv"),
-        (lambda f: (f / RUN / "map.csv").unlink(), r"map\.csv"),
         (lambda f: _drop_column(f / RUN / "map.csv", "mean"), r"map\.csv.*missing: mean"),
         (lambda f: (f / RUN / "truth.csv").write_text("x,y,elevation\n0,0,1\n"), r"truth\.csv"),
-        (lambda f: (f / RUN / "inducing.csv").write_text("x\n1\n"), r"inducing\.csv.*y"),
-        (lambda f: (f / RUN / "samples.csv").unlink(), r"samples\.csv"),
     ],
 )
 def test_bad_input_is_named_in_one_line(copy, spoil, message):
