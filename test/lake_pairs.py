@@ -15,7 +15,7 @@ from poam_ros.mapping.resurvey import Survey, change_between
 from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.change import Change
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 EXTENT = Extent(0, 160, 0, 120)
 GRID = Grid.cells(EXTENT, 2.5)

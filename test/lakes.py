@@ -17,7 +17,7 @@ from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import measure
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 EXTENT = Extent(0, 600, 0, 400)
 GRID = Grid.cells(EXTENT, 12.5)

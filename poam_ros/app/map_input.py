@@ -21,7 +21,7 @@ from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
 from ..ros.common.parameters import VEHICLE
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 
 if TYPE_CHECKING:
     from ..importers.readers import ReaderEntry

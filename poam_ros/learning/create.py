@@ -18,7 +18,7 @@ from ..journal.writer import JournalWriter
 from ..models.prior import FILE as PRIOR_FILE
 from ..models.prior import PriorMap, read_prior
 from ..models.registry import ModelSettings
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .recovery import Recovery
 from .session import SurveySession
 

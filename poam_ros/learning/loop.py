@@ -25,7 +25,7 @@ from ..frontend.events import (
 from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import WITHDRAWN, RefusedPings
 from ..journal.interface import Journal, JournalStep, NoJournal
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .recovery import Recovery
 from .updater import TRIES, MapModel, ModelUpdater, UpdaterStatus
 from .verdicts import BatchVerdicts

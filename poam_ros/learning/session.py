@@ -11,7 +11,7 @@ from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
 from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .loop import NO_SCREENING, ModelLoop
 from .recovery import Recovery
 from .updater import MapModel

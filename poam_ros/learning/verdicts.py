@@ -17,12 +17,10 @@ from ..journal.interface import (
     JournalStep,
     withdrawn_after,
 )
-from ..screening.blocks import PingBlocks
-from ..screening.judge import Judge
+from ..screening import ScreeningSettings
+from ..screening.judge import NEWEST, Judge, LineVerdict, PingBlocks, line_verdicts
 from ..screening.lines import JUMP, LEAST_STEP, STRIDE
-from ..screening.settings import ScreeningSettings
 from ..screening.shift import ShiftWatch
-from ..screening.withdrawn_lines import NEWEST, LineVerdict, line_verdicts
 from .recovery import Recovery
 from .updater import ModelUpdater
 

@@ -23,7 +23,7 @@ from ..models.registry import ModelSettings
 from ..outputs.change import Change, compare
 from ..outputs.run import CONFIG, Run
 from ..outputs.volume import DRAWS
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .calibration import LEVELS
 from .crossed import DAY
 from .drawing import OnProgress, predict

@@ -44,7 +44,7 @@ from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross
 from .divisions import day_column, units

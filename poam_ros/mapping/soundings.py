@@ -22,8 +22,8 @@ from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
+from ..screening import ScreeningSettings
 from ..screening.lines import find_lines
-from ..screening.settings import ScreeningSettings
 from .left_out import Excluded, LeftOut
 
 if TYPE_CHECKING:

@@ -40,6 +40,14 @@ class Crossings:
     def __len__(self) -> int:
         return len(self.row)
 
+    def __getitem__(self, index: slice | np.ndarray) -> Crossings:
+        return Crossings(*(values[index] for values in vars(self).values()))
+
+    def more(self, others: Crossings) -> Crossings:
+        """These and others."""
+        both = zip(vars(self).values(), vars(others).values(), strict=True)
+        return Crossings(*(np.concatenate(pair) for pair in both))
+
     @classmethod
     def none(cls) -> Crossings:
         """No crossings."""

@@ -1,24 +1,100 @@
 """What each accepted ping is, judged again with every batch that comes near it.
 
-The pings nearest to a batch are cut into lines and compared as a record is (``crossings``). What
+The pings nearest to a batch are cut into lines and compared as a record is (``hypotheses``). What
 they are found to be is the verdict on all of them, new or old. So a verdict needs no rules of its
 own, and a line that is false may be found when others cross it, or when it goes on.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .blocks import BLOCK, PingBlocks
-from .hypotheses import judged
+from ..core.errors import quantity
+from ..core.samples import Samples, SampleStore
+from .crossings import Crossings
+from .evidence import PASS_RATIO
+from .hypotheses import OTHER_ECHO, judged
 from .lines import STRIDE, find_lines
 
+BLOCK = 64  # successive pings that are compared together or not at all
 #: Pings that are compared at once: about 0.03 s.
 COMPARED = 1024
 CHUNK = 512  # of a batch that are judged at once
 #: A ping whose verdict has turned n times turns again after ``BLOCK`` times this to the power
 #: n - 1 further pings. Without it a run whose odds are about even may turn with every batch.
 PATIENCE = 4
+ECHOES = {2: "double echoes", 3: "triple echoes", OTHER_ECHO: "false echoes"}
+LEAST = 10  # fewer pings of a line are only counted
+NEWEST = 8  # withdrawn lines that are reported
+
+
+class PingBlocks:
+    """All accepted pings, in order of acceptance. Metres.
+
+    Attributes:
+        data: the pings.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all pings."""
+        self._store = SampleStore(Samples.empty())
+        self._boxes: list[tuple[float, ...]] = []  # of each block: xmin, ymin, xmax, ymax
+        self._middles: list[int] = []  # median stamp of each
+
+    def __len__(self) -> int:
+        """Number of blocks; the last may be short."""
+        return len(self._boxes)
+
+    @property
+    def data(self) -> Samples:
+        return self._store.data
+
+    def add(self, pings: Samples) -> None:
+        """Add accepted pings."""
+        first = len(self._store) // BLOCK
+        self._store.append(pings)
+        del self._boxes[first:], self._middles[first:]
+        data = self._store.data
+        for begin in range(first * BLOCK, len(data), BLOCK):
+            part = data[begin : begin + BLOCK]
+            self._boxes.append((*part.xy.min(0).tolist(), *part.xy.max(0).tolist()))
+            self._middles.append(int(np.sort(part.stamp_ns)[len(part) // 2]))
+
+    def nearest(self, begin: int, end: int, first: int = 0, last: int | None = None) -> np.ndarray:
+        """The ``COMPARED`` pings' blocks that are nearest to the box of some pings, in order: with
+        these pings' own.
+
+        Args:
+            begin: the first of the pings.
+            end: after the last of them.
+            first: block before which none is taken.
+            last: block from which on none is taken; None: all.
+        """
+        xy, boxes = self.data.xy[begin:end], np.array(self._boxes[first:last])
+        gap = np.maximum(boxes[:, :2] - xy.max(0), xy.min(0) - boxes[:, 2:])
+        away = np.hypot(*np.maximum(gap, 0.0).T)
+        away[max(0, begin // BLOCK - first) : (end - 1) // BLOCK + 1 - first] = -1.0  # themselves
+        return np.sort(np.argsort(away, kind="stable")[: COMPARED // BLOCK]) + first
+
+    def track(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pings of some blocks with known ranges in order of measurement [n], the piece of the
+        track that each is on [n], and the distance travelled [n], large between pieces."""
+        data = self._store.data
+        rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+        rows = rows[rows < len(data)]
+        rows = rows[np.isfinite(data.range[rows])]
+        rows = rows[np.lexsort((rows, data.stamp_ns[rows]))]
+        absent = np.setdiff1d(np.arange(len(self._boxes)), blocks)
+        middles = np.sort(np.array(self._middles, dtype=np.int64)[absent])
+        piece = np.searchsorted(middles, data.stamp_ns[rows])
+        steps = np.hypot(*np.diff(data.xy[rows], axis=0).T)
+        apart = PASS_RATIO * 2 * float(np.hypot(*np.ptp(data.xy[rows], axis=0)))
+        return rows, piece, np.r_[0.0, np.cumsum(steps + apart * (np.diff(piece) > 0))]
 
 
 class Judge:
@@ -89,10 +165,7 @@ class Judge:
     def _compared(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the pings nearest to some of a batch, and what they are [n]."""
         blocks, data = self._blocks, self._blocks.data
-        away = blocks.away(data.xy[begin:end])
-        away[begin // BLOCK : (end - 1) // BLOCK + 1] = -1.0  # themselves
-        nearest = np.argsort(away, kind="stable")[: COMPARED // BLOCK]
-        rows, piece, distance = blocks.track(np.sort(nearest))
+        rows, piece, distance = blocks.track(blocks.nearest(begin, end))
         xy, line, count = data.xy[rows], np.empty(len(rows), dtype=np.int64), 0
         stride = STRIDE * float(np.ptp(xy, axis=0).max())
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
@@ -100,3 +173,77 @@ class Judge:
             count = int(line[part[-1]]) + 1
         multiple, _ = judged(xy, data.z[rows], line, data.range[rows], distance, True)
         return rows, multiple
+
+
+@dataclass(frozen=True)
+class LineVerdict:
+    """Pings of one line with the same verdict.
+
+    Attributes:
+        pings: the pings.
+        multiple: 2 or 3 if they are double or triple echoes, 0 if something else; 1: bottom.
+        crossings: number of their crossings with lines in use.
+        difference: median difference of elevation from these lines, in m.
+    """
+
+    pings: Samples
+    multiple: int
+    crossings: int
+    difference: float
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        ends = (f"({x:.0f}, {y:.0f})" for x, y in self.pings.xy[[0, -1]].tolist())
+        text = f"line from {' to '.join(ends)}"
+        if self.crossings:
+            text += f": {quantity(self.crossings, 'crossing')}, median {self.difference:+.1f} m"
+        else:
+            text += ", by the lines beside it"
+        if self.multiple == 1:
+            return f"{text}: bottom after all, {quantity(len(self.pings), 'ping')} reinstated"
+        return f"{text}: {ECHOES[self.multiple]}, {quantity(len(self.pings), 'ping')} withdrawn"
+
+
+def line_verdicts(
+    pings: Samples,
+    multiple: np.ndarray,
+    crossings: Crossings,
+    withdrawn: np.ndarray,
+    stride: float,
+) -> list[LineVerdict]:
+    """Pings with verdicts as lines, in order of acceptance, by all their crossings so far.
+
+    This depends on the present state alone, so that it is the same after a restart.
+
+    Args:
+        pings: in order of acceptance.
+        multiple: what they are, as in ``LineVerdict`` [n].
+        crossings: all so far; those with lines that are withdrawn do not count.
+        withdrawn: numbers of the pings that are withdrawn.
+        stride: distance over which courses are taken, in m.
+
+    Returns:
+        Those of ``LEAST`` pings or more.
+    """
+    cuts = (np.diff(pings.number) > LEAST) | (np.diff(multiple) != 0)
+    pieces = np.split(np.arange(len(pings)), np.flatnonzero(cuts) + 1)
+    lines = [
+        part
+        for piece in pieces
+        if len(piece) >= LEAST
+        for turn in [find_lines(pings.xy[piece], stride)]
+        for part in np.split(piece, np.flatnonzero(np.diff(turn)) + 1)
+        if len(part) >= LEAST
+    ]
+    out = np.isin(np.stack([crossings.row, crossings.other]), withdrawn)
+    return [_of_line(pings[part], int(multiple[part[0]]), crossings, out) for part in lines]
+
+
+def _of_line(pings: Samples, multiple: int, crossings: Crossings, out: np.ndarray) -> LineVerdict:
+    """What crossings with lines in use say of pings; ``out``: which sides are withdrawn [2, C]."""
+    own = np.isin(np.stack([crossings.row, crossings.other]), pings.number)
+    side, row = np.nonzero(own & ~out[::-1] & ~own[::-1])
+    differences = np.where(side == 0, 1, -1) * crossings.difference[row]
+    median = float(np.median(differences)) if len(row) else float("nan")
+    return LineVerdict(pings, multiple, len(row), median)

@@ -8,18 +8,16 @@ others do not, that is said. Metres everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from .blocks import BLOCK, LiveCrossings, PingBlocks
-from .crossings import cross_product
-from .evidence import PASS_RATIO, medians
+from ..core.errors import quantity
+from .crossings import Crossings, cross_lines
+from .evidence import medians
+from .hypotheses import block_length
+from .judge import BLOCK, PingBlocks
 
-GROUP = 4  # successive pings whose middle is one end of a leg
-NEAREST = 32  # blocks that a block is compared with
-NEAR_LEGS = 12  # nearest legs of each leg that are searched for crossings
 NEWEST = 512  # crossings in which a shift is looked for
 #: Standard deviations of an elevation (m) and of a range (relative): differences at crossings that
 #: they and those of positions explain are none.
@@ -56,26 +54,6 @@ class Shift:
         )
 
 
-@dataclass(frozen=True)
-class _Legs:
-    """Straight pieces of the track: begin and way [L, 2], elevation at the begin and rise along the
-    way [L], range [L], first ping and distance travelled [L]."""
-
-    begin: np.ndarray
-    way: np.ndarray
-    z: np.ndarray
-    rise: np.ndarray
-    range: np.ndarray
-    first: np.ndarray
-    travelled: np.ndarray
-
-    def __getitem__(self, index: np.ndarray) -> _Legs:
-        return _Legs(*(values[index] for values in vars(self).values()))
-
-    def __len__(self) -> int:
-        return len(self.z)
-
-
 class ShiftWatch:
     """Looks for a shift of positions, block by block of accepted pings.
 
@@ -88,13 +66,13 @@ class ShiftWatch:
 
     Attributes:
         found: the last shift; None: none so far.
-        crossings: all so far.
+        crossings: all so far, of later pings (``row``) with earlier ones (``other``).
     """
 
     def __init__(self, blocks: PingBlocks, position_std: float) -> None:
         self._blocks, self._position_std = blocks, position_std
         self.found: Shift | None = None
-        self.crossings = LiveCrossings.none()
+        self.crossings = Crossings.none()
         self._done = 0  # blocks
         self._begin = 0  # ping from which on positions have one origin
 
@@ -129,68 +107,44 @@ class ShiftWatch:
         if shift is not None:
             self.found, self._begin = shift, self._done * BLOCK
 
-    def _legs(self, blocks: np.ndarray, withdrawn: np.ndarray) -> _Legs:
-        """The legs of some complete blocks."""
-        data = self._blocks.data
-        rows = blocks[:, None] * BLOCK + np.arange(BLOCK)
-        order = np.argsort(data.stamp_ns[rows], axis=1, kind="stable")
-        rows = np.take_along_axis(rows, order, 1).reshape(-1, GROUP)
-        of = np.repeat(np.arange(len(rows)), GROUP)
-        at, whole = data.xy[rows].mean(1), rows.ravel()
-        z = medians(data.z[whole], of, len(rows))
-        ranges = medians(np.nan_to_num(data.range[whole]), of, len(rows))
-        span = np.hypot(*np.ptp(data.xy[rows], axis=1).T)
-        way = np.diff(at, axis=0)
-        length = np.hypot(*way.T)
-        usual = 3 * max(float(np.median(span)), 1e-9) * GROUP / (GROUP - 1)
-        block = rows[:, 0] // BLOCK
-        apart = np.isin(data.number[rows], withdrawn).any(axis=1) | np.greater(span, usual)
-        use = (length > 0) & (length <= usual) & (np.diff(block) <= 1)
-        use &= ~np.asarray(apart[:-1] | apart[1:])
-        travelled = np.r_[0.0, np.cumsum(length)]
-        first = rows.min(1)
-        legs = _Legs(at[:-1], way, z[:-1], np.diff(z), ranges[:-1], first[:-1], travelled[:-1])
-        return legs[np.flatnonzero(use)]
-
-    def _near(self, of: _Legs, blocks: np.ndarray) -> np.ndarray:
-        """The blocks, of these, that are the nearest to legs."""
-        away = self._blocks.away(of.begin)[blocks]
-        near = np.argsort(away, kind="stable")[:NEAREST]
-        close = np.less_equal(away[near], BLOCK * _usual(of))
-        return np.sort(blocks[near[np.flatnonzero(close)]])
-
     def _cross_block(self) -> None:
-        """Find the crossings of the next block with earlier legs."""
+        """Find the crossings of the newest pings, up to the middle of the next block, with earlier
+        ones."""
         block, self._done = self._done, self._done + 1
-        nothing = np.empty(0, dtype=np.int64)
-        own = self._legs(np.arange(max(block - 1, 0), block + 1), nothing)
-        if not len(own):
+        blocks, data, last = self._blocks, self._blocks.data, (block + 1) * BLOCK
+        begin = max(block - 1, self._begin // BLOCK)
+        near = blocks.nearest(begin * BLOCK, last, self._begin // BLOCK, block + 1)
+        rows, piece, distance = blocks.track(near)
+        if not len(rows):
             return
-        begin = self._begin // BLOCK
-        legs = self._legs(self._near(own, np.arange(begin, block + 1)), nothing)
-        late = legs.first >= block * BLOCK - GROUP
-        if not late.any():
-            return
-        a = legs[np.flatnonzero(late)]
-        i, j, difference, std = _cross(a, legs, self._position_std)
-        step = PASS_RATIO * float(np.median(np.hypot(*legs.way.T)))
-        use = legs.travelled[j] < a.travelled[i] - step
-        i, j = i[use], j[use]
-        ranges = np.column_stack((a.range[i], legs.range[j]))
-        new = LiveCrossings(a.first[i], legs.first[j], difference[use], std[use], ranges)
-        self.crossings = self.crossings.more(new)
+        xy, bottom = data.xy[rows], np.ones(len(rows), dtype=np.int64)
+        size = block_length(xy, data.range[rows])
+        met = cross_lines(xy, data.z[rows], piece, bottom, distance, size)
+        met = replace(met, row=rows[met.row], other=rows[met.other])
+        late, early = np.maximum(met.row, met.other), np.minimum(met.row, met.other)
+        difference = np.where(met.row > met.other, 1, -1) * met.difference
+        met = replace(met, row=late, other=early, difference=difference)
+        new = (late >= last - 3 * BLOCK // 2) & (late < last - BLOCK // 2)
+        self.crossings = self.crossings.more(met[new])
+
+    def ranges(self, crossings: Crossings) -> np.ndarray:
+        """Ranges of the pings beside crossings [C, 2], in m."""
+        return self._blocks.data.range[np.column_stack((crossings.row, crossings.other))]
 
     def _look(self, withdrawn: np.ndarray) -> Shift | None:
         """The moment since which the newest crossings say that positions are shifted."""
         found = self.crossings[-NEWEST:]
         numbers = self._blocks.data.number
-        out = np.isin(numbers[found.late], withdrawn) | np.isin(numbers[found.early], withdrawn)
-        found = found[~(out | found.multiple) & (found.early >= self._begin)]
+        out = np.isin(numbers[found.row], withdrawn) | np.isin(numbers[found.other], withdrawn)
+        found = found[~out & (found.other >= self._begin)]
         if not len(found):
             return None
-        since = np.unique(found.late)[:, None]
-        across = (found.early < since) & (found.late >= since)
-        amount, scale = np.abs(found.difference) / found.std, 1.0
+        variance = self._position_std**2 * (found.slope**2).sum(1)
+        variance += (RANGE_STD * self.ranges(found)[:, 0]) ** 2 + ELEVATION_STD**2
+        std = np.sqrt(2 * variance)
+        since = np.unique(found.row)[:, None]
+        across = (found.other < since) & (found.row >= since)
+        amount, scale = np.abs(found.difference) / std, 1.0
         for _ in range(2):  # what lines of one origin disagree in is no shift
             score = (across * (np.minimum(amount / scale, 3.0) ** 2 / 6 - AGREES)).sum(1)
             best = int(score.argmax())
@@ -199,7 +153,7 @@ class ShiftWatch:
         own, others = across[best], ~across[best]
         level = np.median(found.difference[own])
         for difference in (found.difference, found.difference - level):
-            agree = np.abs(difference)[own] <= SIGMAS * found.std[own]
+            agree = np.abs(difference)[own] <= SIGMAS * std[own]
             few = min(own.sum(), others.sum()) < LEAST
             if score[best] < ALARM or few or agree.mean() > WITHOUT:
                 return None
@@ -210,33 +164,12 @@ class ShiftWatch:
         return Shift(first, last, since_m, before_m, int(own.sum()))
 
 
-def _usual(legs: _Legs) -> float:
-    """The usual length of a leg's ping, in m."""
-    return float(np.median(np.hypot(*legs.way.T))) / GROUP
-
-
-def _cross(
-    a: _Legs, b: _Legs, position_std: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The crossings of legs a with legs b.
-
-    Returns:
-        Of each crossing: index of both legs, elevation on a less that on b, and the standard
-        deviation of this difference where there is none, in m.
-    """
-    k = min(NEAR_LEGS, len(b))
-    far = max(float(np.hypot(*legs.way.T).max()) for legs in (a, b))
-    middle = a.begin + a.way / 2
-    away, near = cKDTree(b.begin + b.way / 2).query(middle, k=k, distance_upper_bound=far)
-    i, column = np.nonzero(np.isfinite(away.reshape(-1, k)))
-    j = near.reshape(-1, k)[i, column]
-    p, q = a.way[i], b.way[j]
-    to = b.begin[j] - a.begin[i]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t, u = (cross_product(to, v) / cross_product(p, q) for v in (q, p))
-    hit = (t >= 0) & (t < 1) & (u >= 0) & (u < 1)
-    i, j, t, u = i[hit], j[hit], t[hit], u[hit]
-    difference = a.z[i] + t * a.rise[i] - b.z[j] - u * b.rise[j]
-    steep = (a.rise[i] ** 2 / (p[hit] ** 2).sum(1)) + (b.rise[j] ** 2 / (q[hit] ** 2).sum(1))
-    variance = position_std**2 * steep + (RANGE_STD * a.range[i]) ** 2 + ELEVATION_STD**2
-    return i, j, difference, np.sqrt(2 * variance)
+def worst_block(crossings: Crossings) -> str:
+    """The block of pings whose crossings differ the most, by their median, in words."""
+    part = np.r_[crossings.row, crossings.other] // BLOCK
+    difference = np.r_[crossings.difference, -crossings.difference]
+    middle = medians(difference, part, int(part.max()) + 1)
+    block = int(np.nanargmax(np.abs(middle)))
+    count = quantity(int((part == block).sum()), "crossing")
+    first = block * BLOCK
+    return f"pings {first} to {first + BLOCK - 1}: {count}, median {middle[block]:+.2f} m"

@@ -13,7 +13,7 @@ from ..models.registry import ModelSettings
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
-from ..screening.settings import ScreeningSettings
+from ..screening import ScreeningSettings
 from .world.simulator import SonarSettings
 from .world.terrain import WORKSPACE
 

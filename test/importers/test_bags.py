@@ -25,7 +25,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.registry import ModelSettings, SparseOptions
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission
 from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings

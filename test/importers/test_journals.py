@@ -18,7 +18,7 @@ from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
 

@@ -21,9 +21,8 @@ from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import read_records
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.screening.judge import Judge
-from poam_ros.screening.settings import ScreeningSettings
-from poam_ros.screening.shift import GROUP
+from poam_ros.screening import ScreeningSettings
+from poam_ros.screening.judge import BLOCK, Judge
 
 CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate', 'shift')"
 
@@ -266,7 +265,7 @@ def test_a_shift_is_found_stored_and_found_again_in_a_replay(crossed, tmp_path, 
     (said,) = [each.text for each in s.outcomes if isinstance(each, PositionsShifted)]
     found = s.session.verdicts.watch.found
     assert said == found.sentence and found.since > 3 * found.before
-    assert abs(found.first - np.flatnonzero(s.LINES > 9)[0]) <= GROUP  # pings of a leg
+    assert abs(found.first - np.flatnonzero(s.LINES > 9)[0]) <= BLOCK // 8  # pings of a leg
     s.close()
     steps = rows(tmp_path / "m", "SELECT first, last FROM updates WHERE kind = 'shift'")
     assert steps == [(found.first, found.last)]

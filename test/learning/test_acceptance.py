@@ -6,7 +6,7 @@ import pytest
 from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
 BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)

@@ -26,7 +26,7 @@ from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
 from poam_ros.frontend.settings import FrontEndSettings
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
 SHORT, FULL = 6, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences

@@ -6,7 +6,7 @@ from recorded import check_replayed, recorded
 
 from poam_ros.frontend.events import BatchLearned
 from poam_ros.models.registry import ModelSettings, SparseOptions
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission
 from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings

@@ -16,7 +16,7 @@ from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
 from poam_ros.outputs.folder import read_records
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 MODEL = ModelSettings.of(
     {

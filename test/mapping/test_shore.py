@@ -11,7 +11,7 @@ from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
 from poam_ros.models.prior import PriorMap
 from poam_ros.models.registry import ModelSettings
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 #: A lake of 200 m x 100 m, and a bay of 60 m x 30 m in its north.
 EXTENT = Extent(0, 200, 0, 130)

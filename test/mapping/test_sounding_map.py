@@ -27,7 +27,7 @@ from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
-from poam_ros.screening.settings import ScreeningSettings
+from poam_ros.screening import ScreeningSettings
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
 WORKSPACE = Extent(-3, 62, -3, 43)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from sessions import Survey
 
 from poam_ros.core.maps import ElevationMap
+from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.journal.interface import WITHDRAW, JournalStep
 from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_status
-from poam_ros.screening.blocks import LiveCrossings
+from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.shift import Shift
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +50,14 @@ def mapped(monkeypatch):
     return s
 
 
+def crossed(session, late, early, difference):
+    """Crossings of 10 m deep pings that the session has."""
+    pings = Samples.of(np.zeros((256, 2)), np.zeros(256))
+    session.verdicts._blocks.add(replace(pings, range=np.full(256, 10.0)))
+    pair, count = np.zeros((len(late), 2)), np.zeros(len(late))
+    session.verdicts.watch.crossings = Crossings(late, early, pair, difference, count, pair)
+
+
 def test_values_of_a_running_survey(mapped):
     mapped.ping(float("nan"))
     mapped.wait(2.0)
@@ -63,9 +73,7 @@ def test_values_of_a_running_survey(mapped):
 
 def test_every_value_is_in_the_manual_and_every_value_of_the_manual_is_reported(mapped):
     session, (late, early) = mapped.session, np.array([[130, 140], [10, 20]])
-    session.verdicts.watch.crossings = LiveCrossings(
-        late, early, np.array([0.5, 1.5]), np.full(2, 0.1), np.full((2, 2), 10.0)
-    )
+    crossed(session, late, early, np.array([0.5, 1.5]))
     session.verdicts._updater.change([(JournalStep(WITHDRAW, 0, 11), session.mapper.data[:12])])
     session.verdicts._find_withdrawn_lines()
     for counts in (
@@ -87,9 +95,7 @@ def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
     values = look(mapped)[2]
     assert values["crossings"] == 0 and values["shift"] == "none"
     late, early = np.array([130, 140, 200]), np.array([10, 20, 30])
-    watch.crossings = LiveCrossings(
-        late, early, np.array([0.5, 1.5, -0.1]), np.full(3, 0.1), np.full((3, 2), 10.0)
-    )
+    crossed(mapped.session, late, early, np.array([0.5, 1.5, -0.1]))
     values = look(mapped)[2]
     assert (values["crossings"], values["crossings_median"]) == (3, 0.5)
     assert values["crossings_95"] == pytest.approx(1.4)

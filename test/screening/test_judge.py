@@ -8,9 +8,8 @@ import pytest
 import random_lakes
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.blocks import BLOCK, LiveCrossings, PingBlocks
-from poam_ros.screening.judge import COMPARED, Judge
-from poam_ros.screening.withdrawn_lines import line_verdicts
+from poam_ros.screening.crossings import Crossings
+from poam_ros.screening.judge import BLOCK, COMPARED, Judge, PingBlocks, line_verdicts
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -171,8 +170,7 @@ def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
     withdrawn = Samples.joined([straight(300, 40.0), turned])
     late, early = np.array([400, 404, 408, 300, 500]), np.array([104, 120, 10, 100, 304])
     difference = np.array([8.0, 10.0, 0.1, 5.0, 20.0])
-    ranges = np.array([[10.0, 20.0], [10.0, 21.0], [10.0, 10.0], [20.0, 20.0], [10.0, 31.0]])
-    crossings = LiveCrossings(late, early, difference, np.full(5, 0.1), ranges)
+    crossings = Crossings(late, early, np.zeros((5, 2)), difference, np.zeros(5), np.zeros((5, 2)))
     multiple = np.repeat([3, 2, 0], [40, 61, 38])
     order = np.argsort(withdrawn.number, kind="stable")
     withdrawn, multiple = withdrawn[order], multiple[order]
@@ -189,5 +187,5 @@ def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
 
 def test_single_pings_are_no_lines():
     few = straight(0, 0.0)[np.r_[:9, 30:39]]
-    assert line_verdicts(few, np.zeros(18), LiveCrossings.none(), NONE, 2.0) == []
-    assert line_verdicts(few[:0], np.empty(0), LiveCrossings.none(), NONE, 2.0) == []
+    assert line_verdicts(few, np.zeros(18), Crossings.none(), NONE, 2.0) == []
+    assert line_verdicts(few[:0], np.empty(0), Crossings.none(), NONE, 2.0) == []

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.blocks import BLOCK, PingBlocks
-from poam_ros.screening.shift import NEAREST, ShiftWatch
+from poam_ros.screening.judge import BLOCK, COMPARED, PingBlocks
+from poam_ros.screening.shift import ShiftWatch
 
 NONE = np.empty(0, dtype=np.int64)
 #: The lake's lines, and once more 7 m aside: places, line of each, and the first ping of these.
@@ -72,7 +72,8 @@ def test_nothing_else_is_taken_for_a_shift(fault):
         "multiples": lambda z: z * np.where(np.isin(LINE, (8, 9, 15)), 2, 1),
     }.get(fault, lambda z: z)
     off = rng.normal(0, 0.3 * (fault == "noise"), (24, 2))[LINE]
-    watch, found = watched(pings(lambda i: off, z))
+    withdrawn = np.flatnonzero(np.isin(LINE, (8, 9, 15))) if fault == "multiples" else NONE
+    watch, found = watched(pings(lambda i: off, z), withdrawn=withdrawn)
     assert not found and len(watch.crossings) >= 80
 
 
@@ -91,7 +92,7 @@ def test_the_shift_is_the_same_with_other_batches_and_after_a_restart():
         for begin in range(end, len(samples), 20):
             again.add(samples[begin : begin + 20])
             restarted.decide(NONE)
-        np.testing.assert_array_equal(restarted.crossings.late, watch.crossings.late)
+        np.testing.assert_array_equal(restarted.crossings.row, watch.crossings.row)
 
 
 def test_a_second_shift_is_found_among_what_came_after_the_first():
@@ -109,12 +110,11 @@ def test_withdrawn_pings_show_no_shift():
 
 @pytest.mark.slow
 def test_the_work_of_a_block_is_bounded(monkeypatch):
-    compared = []
-    legs = ShiftWatch._legs
-    spy = lambda self, blocks, out: compared.append(len(blocks)) or legs(self, blocks, out)  # noqa: E731
-    monkeypatch.setattr(ShiftWatch, "_legs", spy)
+    compared, track = [], PingBlocks.track
+    spy = lambda blocks, near: compared.append(len(near)) or track(blocks, near)  # noqa: E731
+    monkeypatch.setattr(PingBlocks, "track", spy)
     samples = pings(jumped(4.0, 3.0))
     whole = Samples.joined([replace(samples, xy=samples.xy + (0, 0.4 * k)) for k in range(4)])
     whole = replace(whole, number=np.arange(len(whole)), stamp_ns=np.arange(len(whole)) * 10**9)
     watched(whole)
-    assert len(whole) > BLOCK * NEAREST and max(compared) <= NEAREST
+    assert len(whole) > COMPARED and max(compared) * BLOCK <= COMPARED

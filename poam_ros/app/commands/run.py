@@ -14,7 +14,7 @@ from ...models.registry import MODEL_FILE, ModelSettings, option_rows
 from ...planning.clearance import ClearanceSettings
 from ...planning.planners import PLANNERS, planner_rows
 from ...ros.common.parameters import TERRAIN
-from ...screening.settings import ScreeningSettings
+from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
 from ..command import Parser, add_settings, exit_on_interrupt, figures

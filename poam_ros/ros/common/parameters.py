@@ -24,7 +24,7 @@ from ...planning.areas import AreaSettings, one_polygon
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
-from ...screening.settings import ScreeningSettings
+from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
 

@@ -16,6 +16,7 @@ from ...frontend.odometry import JUMP
 from ...learning.session import SurveySession
 from ...outputs.crossings import statistics_of
 from ...outputs.scoring import MapReport
+from ...screening.shift import worst_block
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
@@ -195,8 +196,8 @@ def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
     session = view.session
     watch, out = session.verdicts.watch, session.withdrawn.number
     shift, met = watch.found, watch.crossings
-    met = met[~(np.isin(met.late, out) | np.isin(met.early, out))]
-    found = statistics_of(met.difference, met.ranges, view.order)
+    met = met[~(np.isin(met.row, out) | np.isin(met.other, out))]
+    found = statistics_of(met.difference, watch.ranges(met), view.order)
     values: dict[str, object] = {
         "crossings": len(met), "shift": "none" if shift is None else shift.sentence
     }  # fmt: skip
@@ -205,7 +206,7 @@ def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
             "crossings_median": found.median,
             "crossings_95": found.quantile95,
             f"crossings_within_{view.order}": found.within,
-            "crossings_worst": met.worst,
+            "crossings_worst": worst_block(met),
         }
     lines = enumerate(session.verdicts.withdrawn_lines, start=1)
     return values | {f"withdrawn line {i}": verdict.sentence for i, verdict in lines}
