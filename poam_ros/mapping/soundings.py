@@ -42,8 +42,8 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.3,
     "nngp.blending": 1.5,
-    "nngp.field_penalty": 2000.0,
-    "nngp.anisotropy_penalty": 1e4,
+    "nngp.anisotropy_penalty": 100.0,
+    "nngp.shared_anisotropy": 0.1,
 }
 
 #: Soundings in the first batch and in the others; number of batches of a long record.

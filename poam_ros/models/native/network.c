@@ -27,10 +27,10 @@ typedef struct {
     float *room;    /* [network_room]: what evaluate leaves for gradient */
 } Network;
 
-/* Of the gradients of the penalties: of the fields' variances, of the anisotropy (u, w), and of the
- * weights; see NngpTrainer. */
+/* Of the gradients of the penalties: of the fields' variances, of the anisotropy (u, w), the share
+ * of its mean that is spared, and of the weights; see NngpTrainer. */
 typedef struct {
-    double field, anisotropy, weight;
+    double field, anisotropy, spared, weight;
 } Penalties;
 
 typedef struct {
@@ -254,7 +254,7 @@ static void FOR_LANES(evaluate)(const Network *n, const double *theta, double *F
 INLINE void FOR_LANES(penalise)(const Penalties *p, const Room *r, int64_t nodes, const double *F,
                                 const double *dF, double *total)
 {
-    const double share[FIELDS] = {1.0, 1.0, 0.0, 0.0};
+    const double share[FIELDS] = {1.0, 1.0, p->spared, p->spared};
     const double scale[FIELDS] = {p->field, p->field, p->anisotropy, p->anisotropy};
     double mean[FIELDS] = {0};
     for (int64_t i = 0; i < nodes * FIELDS; i++)

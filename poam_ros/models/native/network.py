@@ -24,7 +24,7 @@ class _Network(ctypes.Structure):
 class _Penalties(ctypes.Structure):
     """As in network.c."""
 
-    _fields_ = [(name, ctypes.c_double) for name in ("field", "anisotropy", "weight")]
+    _fields_ = [(name, ctypes.c_double) for name in ("field", "anisotropy", "spared", "weight")]
 
 
 class _Adam(ctypes.Structure):
@@ -85,7 +85,7 @@ class NativeNetwork:
 
     def gradient(
         self, theta: Tensor, F: Tensor, by_F: Tensor, by_exponent: float, by_noise: float,
-        penalties: tuple[float, float, float],
+        penalties: tuple[float, float, float, float],
     ) -> Tensor:  # fmt: skip
         """See ``TorchNetwork.gradient``."""
         gradient, by_F = torch.empty_like(theta), by_F.contiguous()

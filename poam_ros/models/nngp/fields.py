@@ -93,14 +93,17 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
 
 class Penalties(NamedTuple):
     """Factors of the penalties' gradients: those of the variances over the nodes of log s and log
-    l; of the mean of |u, w|^2; and of the weights.
+    l; of the mean of |u, w|^2, from which a share ``spared`` of their means is subtracted first;
+    and of the weights.
 
     Fields are penalised everywhere, not only at pings: otherwise the network is unconstrained far
-    from them, and a region that it happens to take for smooth would never be surveyed.
+    from them, and a region that it happens to take for smooth would never be surveyed. A bottom
+    stretched the same way everywhere is plausible, so the mean may be penalised less.
     """
 
     field: float
     anisotropy: float
+    spared: float
     weight: float
 
 
@@ -141,7 +144,9 @@ class TorchNetwork:
         ``evaluate``, which was called with this theta."""
         varying, anisotropic = F.split(2, dim=1)
         by_varying = penalties.field * (varying - varying.mean(0))
-        dF = (by_F + torch.cat([by_varying, penalties.anisotropy * anisotropic], dim=1)).float()
+        spared = penalties.spared * anisotropic.mean(0)
+        by_anisotropic = penalties.anisotropy * (anisotropic - spared)
+        dF = (by_F + torch.cat([by_varying, by_anisotropic], dim=1)).float()
         pieces = self._pull_back(self._layout.split(theta.float()), dF)
         parts = self._layout.split(theta)
         g, log_noise = exponent(parts), parts["log_noise"].exp()

@@ -71,6 +71,10 @@ class NeighbourOptions(Settings):
         60.0, "Penalty on the squared anisotropy, divided by the number of places", minimum=0.0,
         maximum=1e6,
     )  # fmt: skip
+    shared_anisotropy: float = setting(
+        1.0, "Weight, in that penalty, of the anisotropy shared by the whole workspace",
+        minimum=0.0, maximum=1.0,
+    )  # fmt: skip
     tail: float = 10.0
     left_out: int = 128
     early_samples: int = 1500

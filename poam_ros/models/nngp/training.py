@@ -140,6 +140,7 @@ class NngpTrainer:
         return Penalties(
             2.0 * options.field_penalty / (independent * nodes),
             2.0 * options.anisotropy_penalty / (independent * nodes),
+            1.0 - options.shared_anisotropy,
             2.0 * options.weight_penalty / independent,
         )
 

@@ -285,17 +285,23 @@ def test_gaps_wider_than_any_search_are_seen_from_fewer_pings():
     assert len(left_out) == 128
 
 
-def test_anisotropy_is_learned_unless_it_is_penalised():
-    """The bottom changes along x alone: ratio of the axes over the workspace."""
-    free = NeighbourOptions(first_steps=150, hidden=8, lattice=8, left_out=64)
+def test_anisotropy_shared_by_the_workspace_may_be_free_of_penalty():
+    """The bottom changes along x alone: least and largest ratio of the axes over the workspace."""
+    held = NeighbourOptions(
+        first_steps=150, hidden=8, lattice=8, left_out=64, anisotropy_penalty=1e5,
+        weight_penalty=0.0,
+    )  # fmt: skip
 
-    def ratio(options):
+    def ratios(options):
         X, model = scattered(300, 1).X, built(options)
         model.update(Dataset(X, torch.sin(6 * X[:, 0])))
-        return model.fields(scattered(200, 2).X)["anisotropy"].median()
+        return model.fields(scattered(200, 2).X)["anisotropy"].aminmax()
 
-    assert ratio(free) > 1.5
-    assert ratio(replace(free, anisotropy_penalty=1e5)) < 1.1
+    least, most = ratios(replace(held, shared_anisotropy=0.0))
+    assert least > 1.5
+    assert most < 1.1 * least  # from place to place it is held as before
+    _, most = ratios(held)
+    assert most < 1.1
 
 
 def test_forgetting_that_fails_changes_nothing(monkeypatch):

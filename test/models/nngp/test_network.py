@@ -14,7 +14,7 @@ from poam_ros.models.nngp.fields import (
     noise_variance,
 )
 
-PENALTIES = Penalties(field=0.03, anisotropy=0.02, weight=0.01)
+PENALTIES = Penalties(field=0.03, anisotropy=0.02, spared=0.9, weight=0.01)
 # float32, beside sums over all nodes
 ROUNDING = 2e-6
 needs_native = pytest.mark.skipif(not native.available(), reason="no compiled kernel")
@@ -43,7 +43,9 @@ def penalised(layout, theta, found):
     dF, by_exponent, by_noise = found
     loss = (F * dF).sum() + by_exponent * exponent(parts) + by_noise * noise_variance(parts)
     loss = loss + PENALTIES.field / 2 * (varying - varying.mean(0)).square().sum()
-    loss = loss + PENALTIES.anisotropy / 2 * anisotropic.square().sum()
+    mean = len(F) * anisotropic.mean(0).square().sum()
+    squares = anisotropic.square().sum() - PENALTIES.spared * mean
+    loss = loss + PENALTIES.anisotropy / 2 * squares
     return loss + PENALTIES.weight / 2 * theta[: layout.weights].square().sum()
 
 
