@@ -20,6 +20,7 @@ from ..journal.tables import OTHERS, read_only
 
 SUFFIXES = (".mcap", ".db3")
 
+
 class RawMessage(NamedTuple):
     """A recorded message: topic, type, the definition that came with it (empty without one), time
     of recording, and CDR bytes."""

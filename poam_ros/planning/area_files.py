@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,7 +33,7 @@ def read_areas(path: Path) -> tuple[Sequence[Shape], bool]:
     Raises:
         InputError: the file cannot be read, or has no polygons.
     """
-    return _read("areas.file", path, 0, KINDS, _version(path))
+    return _read("areas.file", path, 0, KINDS)
 
 
 def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
@@ -44,7 +43,7 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
     Raises:
         InputError: the file cannot be read, or has no goals.
     """
-    found, degrees = _read("goals.file", path, 1, PLACES, _version(path))
+    found, degrees = _read("goals.file", path, 1, PLACES)
     goals = [places for kind, places in found if kind == GOAL]
     homes = [places[0] for kind, places in found if kind == HOME]
     if not goals:
@@ -52,18 +51,8 @@ def read_goals(path: Path) -> tuple[np.ndarray, np.ndarray | None, bool]:
     return np.concatenate(goals), homes[0] if homes else None, degrees
 
 
-def _version(path: Path) -> tuple[int, ...]:
-    """Numbers that change with the content of a file; empty: no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-@lru_cache(maxsize=2)  # frame, workspace and areas come from one reading
 def _read(
-    name: str, path: Path, shape: int, kinds: tuple[str, ...], _: tuple[int, ...]
+    name: str, path: Path, shape: int, kinds: tuple[str, ...]
 ) -> tuple[Sequence[Shape], bool]:
     """The shapes of one of ``SHAPES``, for the parameter with this name."""
     called, parse, shapes, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
@@ -90,8 +79,7 @@ def _read(
             raise InputError(f"{name}: expected {expected}, got {kind}")
         if places.shape[1:] != (2,) or not np.isfinite(places).all():
             raise InputError(f"{name}: expected {called} with {wanted} in {path}")
-        places.setflags(write=False)
-    return tuple(found), degrees
+    return found, degrees
 
 
 def _areas(kind: str, rings: Iterable[np.ndarray]) -> Iterator[Shape]:

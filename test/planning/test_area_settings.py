@@ -13,7 +13,6 @@ from poam_ros.core.geodesy import WGS84, transformed
 from poam_ros.core.geometry import Extent
 from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.plans import FORMATS, Plan
-from poam_ros.planning import area_files
 from poam_ros.planning.areas import AreaSettings, read_polygons
 
 SQUARE = Extent(-30, 30, -30, 30)
@@ -144,31 +143,6 @@ def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
     for found, wanted in ((areas.polygon, outer), (areas.keep_outs[0], keep_out)):
         ordered = found[np.lexsort(found.T.round(3))], wanted[np.lexsort(wanted.T)]
         np.testing.assert_allclose(*ordered, atol=1e-3)
-
-
-def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
-    """Its middle, its borders and its areas are those of the same content."""
-    pytest.importorskip("pyproj")
-    called, parse, shapes, degrees = area_files.FORMATS[".plan"]
-    read = []
-
-    def counted(path):
-        read.append(path)
-        return parse(path)
-
-    monkeypatch.setitem(area_files.FORMATS, ".plan", (called, counted, shapes, degrees))
-    file = tmp_path / "lake.plan"
-    for number, half in enumerate((1e-4, 2e-4), 1):
-        corners = [(60 + x * half, 25 + y * half) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-        file.write_text(FORMATS[".plan"](Plan("lake", corners, corners)))
-        settings = AreaSettings(file=str(file))
-        assert settings.middle() == pytest.approx((60.0, 25.0))
-        settings = replace(settings, origin=settings.middle())  # as a frame does
-        corners, _ = settings.borders()
-        areas = settings.open(Extent(-99, 99, -99, 99))
-        assert np.sort(areas.polygon, axis=0) == pytest.approx(np.sort(corners, axis=0))
-        assert corners.max() == pytest.approx(111.4e3 * half, rel=0.01)
-        assert read == [file] * number
 
 
 @pytest.mark.parametrize(("ending", "crs"), [(".gpkg", "EPSG:4326"), (".shp", "EPSG:32632")])
