@@ -6,10 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from sensor_msgs.msg import PointCloud2
+
+from poam_ros.frontend.refused_pings import REASONS, RefusedPings
+from poam_ros.ros.common.messages import stamp_to_ns
 
 
 class Heard:
@@ -67,6 +72,14 @@ class Listener(Node):
         """Where the vehicle was sent, [x, y] in m."""
         places = [message.pose.position for message in self.heard["goal_pose"]]
         return [[place.x, place.y] for place in places]
+
+
+def read_refused(message: PointCloud2) -> RefusedPings:
+    """The pings on `pings/refused`, with new numbers."""
+    *xyz, code, age = np.frombuffer(message.data, "<f4").astype(float).reshape(-1, 5).T
+    stamp_ns = stamp_to_ns(message.header.stamp) - np.round(age * 1e9).astype(np.int64)
+    reason = np.array(REASONS)[code.astype(int)]
+    return RefusedPings(reason, np.arange(len(reason)), stamp_ns, np.column_stack(xyz))
 
 
 def answer(client: Client, eventually: Callable[..., Any], **fields: Any) -> Any:

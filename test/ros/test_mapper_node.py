@@ -14,7 +14,7 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Transform
-from heard import Listener, status_values
+from heard import Listener, read_refused, status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
@@ -31,7 +31,7 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.ros.common.clouds import read_map_cloud, read_refused
+from poam_ros.ros.common.clouds import read_map_cloud
 from poam_ros.ros.common.messages import read_report, write_odometry, write_range
 from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode

@@ -17,7 +17,7 @@ messages = pytest.importorskip("poam_ros.ros.common.messages")
 clouds = pytest.importorskip("poam_ros.ros.common.clouds")
 markers = pytest.importorskip("poam_ros.ros.common.markers")
 
-from heard import status_values  # noqa: E402
+from heard import read_refused, status_values  # noqa: E402
 from nav_msgs.msg import OccupancyGrid, Odometry  # noqa: E402
 from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
 from visualization_msgs.msg import Marker  # noqa: E402
@@ -145,27 +145,13 @@ def test_refused_pings_with_a_place_round_trip():
     message = clouds.write_refused(pings, 10**18 + 2 * 10**9, "map")
     assert [field.name for field in message.fields] == ["x", "y", "z", "reason", "age"]
     assert not message.is_dense and message.header.frame_id == "map"
-    found = clouds.read_refused(message)
+    found = read_refused(message)
     assert found.reason.tolist() == pings.placed.reason.tolist()
     np.testing.assert_array_equal(found.xyz, pings.placed.xyz)
     np.testing.assert_array_equal(found.stamp_ns, pings.placed.stamp_ns)
-    assert len(clouds.read_refused(clouds.write_refused(RefusedPings.none(), 0, "map"))) == 0
+    assert len(read_refused(clouds.write_refused(RefusedPings.none(), 0, "map"))) == 0
     later = pings.more("of a later version", np.array([10**18]), places[:1])  # from its log
     assert clouds.write_refused(later, 10**18 + 2 * 10**9, "map") == message
-
-
-def test_clouds_that_are_not_refused_pings_are_refused():
-    with pytest.raises(InputError, match="expected the fields"):
-        clouds.read_refused(clouds.write_points(np.zeros((2, 3)), 0, "map"))
-    known = RefusedPings.none().more("nan", np.zeros(1, dtype=int), np.zeros((1, 3)))
-    for reason, age in ((-1.0, 0.0), (99.0, 0.0), (np.nan, 0.0), (0.5, 0.0)):
-        message = clouds.write_refused(known, 0, "map")
-        message.data = array.array("B", np.array([0, 0, 0, reason, age], "<f4").tobytes())
-        with pytest.raises(InputError, match=f"expected reasons from 0 to {len(REASONS) - 1}"):
-            clouds.read_refused(message)
-    for age in (np.nan, np.inf, 1e30):  # nobody knows when
-        message.data = array.array("B", np.array([0, 0, 0, 3, age], "<f4").tobytes())
-        assert clouds.read_refused(message).rows == [("out_of_range", 0, 0, 0.0, 0.0, 0.0)]
 
 
 def test_occupancy_is_an_affine_image_with_its_bounds(snapshot):

@@ -19,7 +19,6 @@ from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
-MAX_AGE_S = 1e9  # an older ping has no known time
 #: Colours from low to high: of a map that is all under water, and of others.
 WATER, LAND = (
     np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in mixed(ramp)])
@@ -85,12 +84,6 @@ def colours(grid: Grid, z: np.ndarray, water_level: float = 0.0) -> np.ndarray:
     return (red << 16 | green << 8 | blue).view("<f4")
 
 
-def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud2:
-    """Points [N, 3] as a cloud; N may be 0."""
-    values = np.ascontiguousarray(points, dtype="<f4")
-    return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
-
-
 def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointCloud2:
     """Refused pings with a known place as `pings/refused`.
 
@@ -105,27 +98,6 @@ def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointC
     values[0, :, 3] = [REASONS.index(reason) for reason in pings.reason.tolist()]
     values[0, :, 4] = (stamp_ns - pings.stamp_ns.astype(float)) / SECOND
     return _cloud(values, REFUSED_FIELDS, stamp_ns, frame_id)
-
-
-def read_refused(message: PointCloud2) -> RefusedPings:
-    """The pings of ``write_refused``, with new numbers.
-
-    Raises:
-        InputError: a FLOAT32 field x, y, z, reason or age is missing, or a reason is unknown.
-    """
-    if message.height * message.width == 0:
-        return RefusedPings.none()
-    layers = _layers(message)
-    if missing := set(REFUSED_FIELDS) - set(layers):
-        raise InputError(f"cloud: expected the fields {REFUSED_FIELDS}, {missing} missing")
-    *xyz, code, age = (layers[name].ravel() for name in REFUSED_FIELDS)
-    if not np.isin(code, np.arange(len(REASONS))).all():
-        raise InputError(f"cloud: expected reasons from 0 to {len(REASONS) - 1}, got others")
-    known = np.isfinite(age) & (np.abs(age) < MAX_AGE_S)
-    since_ns = np.round(np.where(known, age, 0.0) * SECOND).astype(np.int64)
-    stamp_ns = np.where(known, stamp_to_ns(message.header.stamp) - since_ns, 0)
-    reason = np.array(REASONS)[code.astype(int)]
-    return RefusedPings(reason, np.arange(len(reason)), stamp_ns, np.column_stack(xyz))
 
 
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
