@@ -130,22 +130,21 @@ def slog(tmp_path):
 @pytest.fixture
 def lowrance(tmp_path):
     """An .sl2 of 40 frames of the primary sonar, each with one of another channel."""
-    definitions = pytest.importorskip("sllib.definitions")
-    names = [each["name"] for each in definitions.FRAME_DEFINITIONS[2]]
-    form = definitions.FRAME_FORMATS[2]
-    size, data = struct.calcsize(form), struct.pack("<HHHH", 2, 0, 3200, 0)
+    library = pytest.importorskip("sonarlight.sonar_class")
+    earth, data = 6_356_752.3142, struct.pack("<HHHH", 2, 0, 3200, 0)
     for i in range(80):
-        lat, lon = np.radians(53.1 + 1e-4 * i), np.radians(8.6 + 2e-4 * np.cos(i / 3))
-        known = {
-            "offset": len(data), "channel": i % 2, "water_depth": (4 + i / 20) / 0.3048,
-            "lat_enc": int(definitions.EARTH_RADIUS * np.log(np.tan(np.pi / 4 + lat / 2))),
-            "lon_enc": int(definitions.EARTH_RADIUS * lon), "time1": 500 * i, "packetsize": 5,
-            "flags": definitions.F2_FLAGS["has_position"], "framesize": size + 5,
-        }  # fmt: skip
-        blank = {"-": b"", **{name: 0 for name in names if name != "-"}}
-        data += struct.pack(form, *({**blank, **known}[name] for name in names)) + b"water"
+        latitude, longitude = np.radians(53.1 + 1e-4 * i), np.radians(8.6 + 2e-4 * np.cos(i / 3))
+        frame = np.zeros(1, library.sl2_frame_dtype)
+        for name, value in {
+            "survey_type": i % 2, "water_depth": (4 + i / 20) / 0.3048, "seconds": 500 * i,
+            "x": earth * longitude, "y": earth * np.log(np.tan(np.pi / 4 + latitude / 2)),
+            "packet_size": 5, "frame_size": frame.nbytes + 5, "hardware_time": 1_700_000_000,
+            "first_byte": len(data), "max_range": 60.0, "id": i,
+        }.items():  # fmt: skip
+            frame[name] = value
+        data += frame.tobytes() + b"water"
     path = tmp_path / "lake.sl2"
-    path.write_bytes(data[:-20])  # the last frame is torn
+    path.write_bytes(data)
     return path
 
 

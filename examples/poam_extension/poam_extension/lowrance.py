@@ -1,12 +1,10 @@
-"""A reader of Lowrance's .sl2 and .sl3, by the library sllib (MIT)."""
+"""A reader of Lowrance's .sl2 and .sl3, by the library sonarlight (MIT)."""
 
 from pathlib import Path
 
 import numpy as np
 
 from poam_ros import InputError, RawSoundings, ReaderEntry, ReadOptions
-
-PRIMARY = 0  # channel of the downward sonar
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -15,30 +13,23 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, options: ReadOptions) -> RawSoundings:
-    """Depths of the primary sonar below the transducer; times in s since the start."""
+    """Depths of the primary sonar below the transducer."""
     try:
-        from sllib import create_reader
+        from sonarlight import Sonar
     except ImportError:
-        raise InputError(f"{path}: needs sllib (pip install sllib)") from None
-    rows = []
+        raise InputError(f"{path}: needs sonarlight (pip install sonarlight)") from None
     try:
-        with create_reader(path) as frames:
-            for frame in frames:
-                if frame.channel == PRIMARY and frame.has_position:
-                    place = frame.latitude, frame.longitude
-                    rows.append((frame.time1 / 1000, *place, frame.water_depth_m))
+        table = Sonar(str(path)).df.query("survey == 'primary'")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except Exception as error:  # what the library raises at a torn end
-        if not rows:
-            raise InputError(f"{path}: no file of Lowrance ({error})") from None
-    found = np.array(rows).reshape(-1, 4)
+    except Exception as error:  # whatever the library raises at bytes of something else
+        raise InputError(f"{path}: no file of Lowrance ({error})") from None
     return RawSoundings(
-        place=found[:, 1:3],
-        height=found[:, 3],
-        stamp_ns=np.round(1e9 * found[:, 0]).astype(np.int64),
-        understood="positions and depths (m) of the primary sonar, time from the start",
-        layout=f"{len(found)} frames",
+        place=table[["latitude", "longitude"]].to_numpy(float),
+        height=table["water_depth"].to_numpy(float),
+        stamp_ns=table["datetime"].to_numpy("datetime64[ns]").astype(np.int64),
+        understood="positions and depths (m) of the primary sonar",
+        layout=f"{len(table)} frames",
     )
 
 
