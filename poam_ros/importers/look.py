@@ -93,7 +93,7 @@ def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -
     if place is None or crs == "degrees":
         return None
     around, middle = np.abs(place).max(0), np.median(place, axis=0)
-    small = (around <= 180).all() and around.min() <= 90 and np.ptp(place, axis=0).max() < 3
+    small = (around <= 180).all() and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
     written = np.abs(place - np.round(place, 3)).max() > 1e-9  # more than millimetres
     degrees = _swap(columns, "longitude", "latitude", when="if x is the longitude") + _swap(
         columns, "latitude", "longitude", when="if x is the latitude"

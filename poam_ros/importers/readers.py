@@ -196,10 +196,11 @@ def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundi
             for answer in asked.answers
             if (found := _working(path, answer.applied(options), name)) is not None
         }
-        if asked.guess and len(tried) == 1:
-            return _checked(path, next(iter(tried.values())), name)
-        if not tried and len(asked.answers) == 1:  # what is wrong with it is asked
+        if len(asked.answers) == 1 and (asked.guess or not tried):  # what is wrong with it is asked
             return _understood(path, asked.answers[0].applied(options), name)
+        sure = [each.applied(options) for each in asked.answers if asked.guess]
+        if len(tried) == 1 and (found := next(iter(tried.values()))) in sure:
+            return _checked(path, found, name)
         answers = {when: as_words(found) for when, found in tried.items()}
         raise Question(asked.text, answers) from None
 

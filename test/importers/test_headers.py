@@ -155,6 +155,16 @@ def test_eastings_and_northings_swapped_are_asked_about(read):
     assert read(table("x,y,depth", EAST, NORTH, DEPTH), options).projection is not None
 
 
+def test_eastings_in_feet_without_a_word_of_it_are_asked_about(read):
+    """As hydrographers' x y z in a system of a state of the USA."""
+    places = 6_048_000 + 6.0 * (T % 12), 2_103_000 + 30.0 * (T // 12)
+    rows = (f"{a:.2f} {b:.2f} {-20 - np.sin(a):.2f}\n" for a, b in zip(*places, strict=True))
+    text = "".join(rows)
+    for header in ("", "x y z\n"):
+        with pytest.raises(InputError, match=r"not those of UTM.* or one in feet: --crs EPSG:N"):
+            read(header + text)
+
+
 def test_places_beyond_the_earth_are_asked_about(read):
     places = [f"{1e7 * value:.0f}" for value in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATITUDE]
     with pytest.raises(InputError, match=r"farther than any place.*longitude=x latitude=y"):

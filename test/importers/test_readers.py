@@ -81,7 +81,7 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     assert "roll and pitch applied" in tilted.source["understood"]
 
 
-def telemetry(path, other_vehicle=False, other_sonar=0.0):
+def telemetry(path, other_vehicle=False, other_sonar=0.0, quality=0):
     """``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``: its share of the depth,
     0: there is none."""
     pytest.importorskip("pymavlink")
@@ -95,7 +95,7 @@ def telemetry(path, other_vehicle=False, other_sonar=0.0):
             ms = 1000 * i
             place = dialect.MAVLink_global_position_int_message(ms, lat, lon, 0, 0, 0, 0, 0, 0)
             depth = dialect.MAVLink_distance_sensor_message(
-                ms, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
+                ms, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0, signal_quality=quality * (i % 2)
             )
             again = 900 if other_vehicle else round(100 * other_sonar * DEPTH[i])
             second = dialect.MAVLink_distance_sensor_message(ms, 10, 5000, again, 0, 1, 25, 0)
@@ -392,3 +392,10 @@ def test_several_files_are_one_record(tmp_path, reference):
     paths[1].write_text(away)
     with pytest.raises(InputError, match=r"expected the water at 53.10, -8.60 .*, got one 44"):
         read_soundings(paths)
+
+
+def test_readings_that_a_sonar_is_not_sure_of_are_left_out_as_on_a_link(tmp_path):
+    path = telemetry(tmp_path / "a.tlog", quality=40)
+    assert len(read_soundings(path)) == COUNT
+    options = ReadOptions(settings={"sonar.min_confidence": 50.0})
+    assert read_soundings(path, options).refused == {"low_confidence": COUNT // 2}
