@@ -20,13 +20,13 @@ from ..outputs.crossings import (
     table_statistics,
     write_lines,
 )
-from ..screening.crossings import Crossings, crossing_weights, find_crossings
+from ..screening.crossings import Compared, crossing_weights, find_crossings
 from ..screening.judge import ECHOES
 from ..screening.paths import MULTIPLES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
-#: The kinds of soundings left out of a line, by ``Crossings.multiple``.
+#: The kinds of soundings left out of a line, by ``Compared.multiple``.
 LEFT_OUT = {of: f"{echoes}, {{}} left out" for of, echoes in ECHOES.items()} | {
     1: "{} " + WITHDRAWN  # from a recording, by this map
 }
@@ -62,7 +62,7 @@ class Crossed:
     refused: np.ndarray
     line: Labels
     day: Labels
-    found: Crossings
+    found: Compared
     table: CrossingTable
     weight: np.ndarray
     parts: Mapping[str, np.ndarray]

@@ -44,7 +44,7 @@ def left_out(
         echoes: rows of those that were refused as false echoes.
         withdrawn: rows of those that were accepted and later withdrawn.
         factors: what the screening of the whole record found each to be [N], as
-            ``Crossings.multiple``; 1 where there was none.
+            ``Compared.multiple``; 1 where there was none.
     """
     yield from soundings.left_out
     rest = ~np.isin(soundings.row, mapped)

@@ -24,9 +24,10 @@ from ..frontend.events import BatchLearned, LoopEvent, Problem
 from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..journal.folder import is_journal
-from ..journal.interface import JournalContents
+from ..journal.interface import JournalContents, JournalStep
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
+from ..learning.updater import TRIES, ModelUpdater, UpdaterStatus
 from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
@@ -103,7 +104,6 @@ def learn(
         settings = settings.screened(samples, table=soundings.is_table)
         screening = settings.screening
         if soundings.is_table:  # screened as a whole, see ``cross``
-            screening = replace(screening, enabled=False)
             out, aside = (crossed or cross(soundings, settings)).refused, refused
         elif soundings.multiple is not None:
             out, aside = soundings.multiple != 1, withdrawn
@@ -116,11 +116,60 @@ def learn(
     if prior is None and shore and soundings.is_table:
         prior = shore_prior(land, samples.xy, samples.z)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, prior)
+    batches = soundings.batches(settings)
+
+    def report(done: int) -> None:
+        on_progress(before + done)
+
+    if soundings.is_table:
+        left, status = _learn_table(mapper, samples, batches, report)
+    else:
+        loop = _learn_pings(mapper, samples, batches, steps, screening, report)
+        left, status = loop.sample_queue.samples, loop.status
+        withdrawn.append(loop.withdrawn)
+    if mapper.initialised:
+        if steps is None:
+            mapper.calibrate(settings.stretches)
+        return mapper, Samples.joined(refused), Samples.joined(withdrawn)
+    if steps is not None:
+        raise InputError("mission: its journal ends before the first map")
+    if status.failing:
+        raise PoamError(f"no map: {status.failing}")
+    raise InputError(
+        f"soundings: cannot make a map, as {len(left)} accepted elevations do not differ enough "
+        f"({sum(map(len, refused))} more were refused as {FALSE_ECHO})"
+    )
+
+
+def _learn_table(
+    mapper: BathymetricMapper, samples: Samples, batches: list[slice], on_progress: OnProgress
+) -> tuple[Samples, UpdaterStatus]:
+    """Learn the soundings of a table; a batch that fails is tried again with the next. Returns what
+    could not be learned."""
+    updater, left = ModelUpdater(mapper, None), Samples.empty()
+    for batch in batches:
+        left = Samples.joined([left, samples[batch]])
+        for _ in range(TRIES if batch.stop == len(samples) else 1):
+            if len(left):
+                outcome, retry = updater.learn(left)
+                _say(outcome)
+                left = left if retry else Samples.empty()
+        on_progress(batch.stop)
+    return left, updater.status
+
+
+def _learn_pings(
+    mapper: BathymetricMapper,
+    samples: Samples,
+    batches: list[slice],
+    steps: tuple[JournalStep, ...] | None,
+    screening: ScreeningSettings,
+    on_progress: OnProgress,
+) -> ModelLoop:
+    """Learn a recording as a vehicle's mapper would, or repeat a mission's steps."""
     # The batches are those of the record: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
-    if steps is None:
-        batches = soundings.batches(settings)
-    else:
+    if steps is not None:
         _repeat(loop, JournalContents(samples, steps), on_progress)
         batches = [slice(len(samples), len(samples))]
     for batch in batches:
@@ -129,24 +178,8 @@ def learn(
             loop.finish()
         for _ in _work(loop):
             pass
-        on_progress(before + batch.stop)
-    if mapper.initialised:
-        if steps is None:
-            mapper.calibrate(settings.stretches)
-        return mapper, Samples.joined(refused), Samples.joined([*withdrawn, loop.withdrawn])
-    if steps is not None:
-        raise InputError("mission: its journal ends before the first map")
-    raise _no_map(loop, sum(map(len, refused)))
-
-
-def _no_map(loop: ModelLoop, refused: int) -> PoamError:
-    """Why soundings made no map."""
-    if failing := loop.status.failing:
-        return PoamError(f"no map: {failing}")
-    return InputError(
-        f"soundings: cannot make a map, as {len(loop.sample_queue)} accepted elevations do not "
-        f"differ enough ({refused} more were refused as {FALSE_ECHO})"
-    )
+        on_progress(batch.stop)
+    return loop
 
 
 def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -> None:
@@ -167,9 +200,14 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
 def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
     """Do the work that is due; yields its events, and logs failures."""
     for outcome in loop.work(Moment(0, 0.0)):
-        if isinstance(outcome, Problem) and outcome.error:
-            log.warning("%s", outcome.message.text)
+        _say(outcome)
         yield outcome
+
+
+def _say(outcome: LoopEvent | None) -> None:
+    """Log a failure."""
+    if isinstance(outcome, Problem) and outcome.error:
+        log.warning("%s", outcome.message.text)
 
 
 def validate(
@@ -356,11 +394,11 @@ def map_soundings(
         checked = validate(mapper, left, 0, errors, settings.water_level)
         accepted = _accepted(soundings, workspace, settings)
     asked = taken.steps is not None or KEY in taken.source
-    errors = (
+    offsets = (
         [] if asked else [f"an offset of {kind} {bias.name}" for kind, bias in crossed.offsets()]
     )
     return MappingResult(
-        mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, errors
+        mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, offsets
     )
 
 
