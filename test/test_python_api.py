@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "python.md"
 
 
 def test_the_example_of_the_page_runs():
-    example, _ = re.findall(r"```python\n(.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict = {"print": lambda *values: None}
     exec(compile(example, str(PAGE), "exec"), names)
     found, mapper = names["found"], names["mapper"]

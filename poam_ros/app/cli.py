@@ -38,25 +38,25 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] not in COMMANDS:
-        _overview().parse_args(given)  # prints the help or an error, and exits
-    name = given[0]
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] not in COMMANDS:
+        _overview().parse_args(words)  # prints the help or an error, and exits
+    name = words[0]
     try:
         with exit_on_interrupt(f"poam {name}"):
             command = import_module(f".commands.{name}", __package__)
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
-        args = parser.parse_args(given[1:])
+        args = parser.parse_args(words[1:])
         if name == "map":  # it records its command line
-            args.given = shlex.join(["poam", *given])
+            args.given = shlex.join(["poam", *words])
         status = command.run(args)
         sys.stdout.flush()
         return status
     except Question as asked:
         print(f"poam {name}: {asked.text}", file=sys.stderr)
         for when, options in asked.answers.items():  # a command has a line of its own
-            print(f"{when}:\n    {shlex.join(['poam', *given])} {options}", file=sys.stderr)
+            print(f"{when}:\n    {shlex.join(['poam', *words])} {options}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # as by `poam ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

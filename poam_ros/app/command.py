@@ -83,17 +83,17 @@ class Parser(argparse.ArgumentParser):
         found.in_files = frozenset(kept)
         return found, rest
 
-    def _parsed(self, found: argparse.Namespace, rest: list[str]) -> Any:
+    def _parsed(self, namespace: argparse.Namespace, rest: list[str]) -> Any:
         """The result of ``parse_known_args``, with ``--set``; an unknown option is refused."""
         for word in rest:
             if word.startswith("--"):
                 self._refuse(word.partition("=")[0])
         if self._settings:
             try:
-                self._set(found)
+                self._set(namespace)
             except InputError as error:
                 self.error(f"argument --set: {error}")
-        return found, rest
+        return namespace, rest
 
     def _of_files(self, words: Sequence[str]) -> dict[str, Any]:
         """The settings in the parameter files, by name. Parameters of nodes that the command does
@@ -108,20 +108,20 @@ class Parser(argparse.ArgumentParser):
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         first.add_argument("--params-file", nargs="?")
         names = first.parse_known_args(words)[0].params_file
-        found: dict[str, Any] = {}
-        known, others = self.settings, {"use_sim_time", *known_names()}
+        in_files: dict[str, Any] = {}
+        own, others = self.settings, {"use_sim_time", *known_names()}
         values = values_in_files(names or "", self.prog.rpartition(" ")[2])
-        for where, name, value in sorted(values, key=lambda each: each[1] not in known):
-            if name not in known:
-                known |= {row.name: row for row in _external(known.values(), found)}
-            if name in known:
+        for where, name, value in sorted(values, key=lambda each: each[1] not in own):
+            if name not in own:
+                own |= {row.name: row for row in _external(own.values(), in_files)}
+            if name in own:
                 try:
-                    found[name] = known[name].convert(value)
+                    in_files[name] = own[name].convert(value)
                 except InputError as error:
                     raise InputError(f"{where}: {error}") from None
             elif name not in others:
-                raise InputError(f"{where}: {unknown(name, known)}")
-        return found
+                raise InputError(f"{where}: {unknown(name, own)}")
+        return in_files
 
     def _refuse(self, option: str) -> NoReturn:
         """Refuse an option that is not there, and name the nearest option or setting."""
@@ -133,24 +133,24 @@ class Parser(argparse.ArgumentParser):
         now = options.get(near, f"--set {near}=VALUE")
         self.error(f"{option}: no such option; the nearest is {now}")
 
-    def _set(self, found: argparse.Namespace) -> None:
+    def _set(self, namespace: argparse.Namespace) -> None:
         """Read the settings of ``--set`` into the namespace.
 
         Raises:
             InputError: one is unknown, or its value is wrong.
         """
-        texts, known = found.__dict__.pop("set"), self.settings
+        texts, rows = namespace.__dict__.pop("set"), self.settings
         pairs = [text.partition("=")[::2] for text in texts]
         # Those of a planner or a model of another package are known when it is.
-        for name, value in sorted(pairs, key=lambda pair: pair[0] not in known):
-            if name not in known:
-                known |= {row.name: row for row in _external(known.values(), vars(found))}
-            if name not in known:
-                raise InputError(unknown(name, known))
-            row = known[name]
+        for name, value in sorted(pairs, key=lambda pair: pair[0] not in rows):
+            if name not in rows:
+                rows |= {row.name: row for row in _external(rows.values(), vars(namespace))}
+            if name not in rows:
+                raise InputError(unknown(name, rows))
+            row = rows[name]
             if not any(text.startswith(f"{name}=") for text in texts):
                 raise InputError(f"{name}: expected {name}=VALUE, with {row.expected}. {row.help}")
-            setattr(found, name, row.read(value))
+            setattr(namespace, name, row.read(value))
 
     def format_help(self) -> str:
         """The help text, whose usage names only what must be given."""

@@ -146,15 +146,15 @@ def parameter_files(names: str, what: str = "launch argument params_file") -> li
     Raises:
         InputError: a file does not exist; ``what`` was given.
     """
-    found = []
+    files = []
     for name in filter(None, (part.strip() for part in names.split(","))):
         path = Path(name).expanduser()
         if not path.is_file() and path.name == name:
             path = shipped(f"presets/{name}") or path
         if not path.is_file():
             raise InputError(f"{what}: no such file: {name}")
-        found.append(path)
-    return found
+        files.append(path)
+    return files
 
 
 def in_file(params_file: str, node: str, name: str) -> Any:
@@ -164,14 +164,14 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     Raises:
         InputError: a file cannot be read.
     """
-    found = None
+    value = None
     for path in parameter_files(params_file):
         try:
             for _, values in file_values(path, (node,)):
-                found = values.get(name, found)
+                value = values.get(name, value)
         except (OSError, InputError) as error:
             raise InputError(f"launch argument params_file: {path}: {error}") from None
-    return found
+    return value
 
 
 def values_in_files(names: str, command: str) -> list[tuple[str, str, Any]]:

@@ -75,11 +75,11 @@ class LaunchArguments:
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
         """The parameters of a node: the files, then the arguments that were given."""
         names = [row.name for row in TABLES[node]] + ["use_sim_time"]
-        given = {
+        arguments = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
         files = graph.parameter_files(str(self.value(context, "params_file")))
-        return [*map(str, files), *([given] if given else [])]
+        return [*map(str, files), *([arguments] if arguments else [])]
 
     @staticmethod
     def of_node(node: str, values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -97,8 +97,8 @@ class LaunchArguments:
         return str(self.value(context, "namespace")).strip("/")
 
     def _remember(self, context: LaunchContext) -> None:
-        known = context.launch_configurations
-        for name in known:  # the launch tools ignore what no launch file declares
+        configurations = context.launch_configurations
+        for name in configurations:  # the launch tools ignore what no launch file declares
             if name in self._rows or name not in known_names():
                 continue
             text = f"launch argument {name}: expected this parameter in params_file"
@@ -106,8 +106,8 @@ class LaunchArguments:
                 raise InputError(text)
             # A launch file that includes this one may have an argument of that name.
             get_logger("poam_ros").warning(f"{text}, if it is meant for poam_ros; ignored here")
-        self._given = {name for name in self._rows if name in known}
-        self._given -= {name for name in self._required if not known.get(name, "").strip()}
+        self._given = {name for name in self._rows if name in configurations}
+        self._given -= {name for name in self._required if not configurations.get(name, "").strip()}
 
 
 RESPAWN_DELAY_S = 2.0  # until lock and topics of a dead node are gone

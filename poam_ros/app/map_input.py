@@ -145,15 +145,15 @@ def _prior(
     if "prior" in vars(args) or not values.get("prior"):
         return None
     folder = past.path.parent
-    found = PriorMap.of_folder(folder)
-    if found is None and folder.name.startswith("reset-"):
-        found = PriorMap.of_folder(folder.parent)
-    if found is None:
+    prior = PriorMap.of_folder(folder)
+    if prior is None and folder.name.startswith("reset-"):
+        prior = PriorMap.of_folder(folder.parent)
+    if prior is None:
         raise InputError(
             f"{folder}: expected the prior of the mission, prior.npz, which is not there; to map "
             "without one, give --prior ''"
         )
-    return found
+    return prior
 
 
 def _check_read_options(args: argparse.Namespace, readers: Sequence[ReaderEntry]) -> None:
@@ -220,25 +220,27 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     from ..mapping.crossed import BOATS
     from ..mapping.exclusions import DAY, needed
 
-    given = vars(args)
-    scale = instance(FrontEndSettings, {name: given[name] for name in OF_TABLES if name in given})
-    crop = {name: given[name] for name in CROP if name in given}
+    options_given = vars(args)
+    scale = instance(
+        FrontEndSettings, {name: options_given[name] for name in OF_TABLES if name in options_given}
+    )
+    crop = {name: options_given[name] for name in CROP if name in options_given}
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, args.draught, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=given,
+        units=args.units or "", crs=args.crs, settings=options_given,
         labels=needed(args.exclusions) | (BOATS if args.calibrate else frozenset()),
         times=args.calibrate or DAY in needed(args.exclusions),
-        trusted=args.trusted, min_confidence=given.get(CONFIDENCE), keel=args.keel,
+        trusted=args.trusted, min_confidence=options_given.get(CONFIDENCE), keel=args.keel,
         near=tuple(args.near) if args.near else None,
     )  # fmt: skip
-    found = read_soundings(args.logs, options, args.reader)
-    for line in found.source.get("files", [found.source]):
+    records = read_soundings(args.logs, options, args.reader)
+    for line in records.source.get("files", [records.source]):
         print(f"{line.get('file', args.log.name)}: {line.get('understood')}; {line.get('written')}")
     if levels is not None:
         print(f"water level: {levels.description}")
-    return found
+    return records
 
 
 def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
@@ -247,8 +249,8 @@ def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
 
     folders = [path if path.is_dir() else path.parent for path in args.logs]
     edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
-    found = [read_option(text) for text in args.exclude]
-    return found + [each for path in edits for each in read_edits(path)]
+    rules = [read_option(text) for text in args.exclude]
+    return rules + [each for path in edits for each in read_edits(path)]
 
 
 def _calibrated(
@@ -260,8 +262,8 @@ def _calibrated(
     from ..mapping.calibration import calibrated
     from ..mapping.crossed import WORST
 
-    soundings, found = calibrated(soundings, settings)
-    for sentence in found.largest(WORST):
+    soundings, estimates = calibrated(soundings, settings)
+    for sentence in estimates.largest(WORST):
         print(f"calibration: {sentence}")
     return soundings
 
@@ -280,22 +282,22 @@ def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
 
 
 def _read_recording(
-    args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True
+    args: argparse.Namespace, recorded: Mapping[str, Any], crop: bool = True
 ) -> Soundings:
-    """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
+    """The soundings of a recording; ``recorded``: the parameters of the mission's mapper."""
     from ..importers.bags import read_recording
     from ..importers.raw import ReadOptions
     from ..importers.readers import looked_at
 
-    given = {**known, **vars(args)}
-    given["workspace"] = args.workspace or known.get("workspace")
+    given = {**recorded, **vars(args)}
+    given["workspace"] = args.workspace or recorded.get("workspace")
     times = {name: given[name] for name in CROP if crop and name in given}
     soundings = read_recording(args.log, ReadOptions(settings=given, **times))
     print(soundings.source["understood"])
     soundings = looked_at(args.log, soundings, args.trusted or bool(known))
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
-    return soundings.grouped_by_line() if args.by and not known else soundings
+    return soundings.grouped_by_line() if args.by and not recorded else soundings
 
 
 def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:

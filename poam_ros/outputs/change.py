@@ -114,10 +114,10 @@ def compare(
     if offset is None:
         offsets = told_apart(both, difference, draws)
         middle = float(np.median(offsets))
-        known = np.array([middle, *np.quantile(offsets, ENDS)])
+        estimate = np.array([middle, *np.quantile(offsets, ENDS)])
         drawn = drawn - offsets[:, None]
     else:
-        middle, known, drawn = offset, np.full(3, offset), drawn - offset
+        middle, estimate, drawn = offset, np.full(3, offset), drawn - offset
     change, deviation = difference - middle, np.maximum(drawn.std(0), 1e-9)
     score = np.where(deviation > 1e-9, change / deviation, 0.0)  # 0: a single cell is its offset
     significant = discoveries(2 * ndtr(-np.abs(score)), FALSE_DISCOVERIES)
@@ -130,7 +130,7 @@ def compare(
     mean, std = np.full((2, *grid.shape), np.nan)
     chosen = np.zeros(grid.shape, dtype=bool)
     mean[both], std[both], chosen[both] = change, deviation, significant
-    return Change(grid, mean, std, chosen, known, net, gained, lost)
+    return Change(grid, mean, std, chosen, estimate, net, gained, lost)
 
 
 def discoveries(p: np.ndarray, share: float) -> np.ndarray:
@@ -276,7 +276,7 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
     share = float(change.significant.sum()) * change.grid.cell_area
     middle, low, high = change.offset
     said = f"{middle:+.3f} m (95 %: {low:+.3f} to {high:+.3f}), left out of the change"
-    found = {
+    words = {
         "compared": f"{area:,.0f} m\u00b2 in cells of {np.sqrt(change.grid.cell_area):g} m",
         **_left_out(change, area),
         "offset": said if estimated else f"{middle:+g} m, as given",
@@ -286,19 +286,19 @@ def summary(change: Change, estimated: bool) -> dict[str, str]:
     }
     if share:
         changed = change.mean[change.significant]
-        found["change there"] = f"{changed.min():+.2f} to {changed.max():+.2f} m"
+        words["change there"] = f"{changed.min():+.2f} to {changed.max():+.2f} m"
     for name, volume in (
         ("gained there", change.gained), ("lost there", change.lost), ("net volume", change.net),
     ):  # fmt: skip
         mean, low, high = rounded(volume.tolist())
-        found[name] = f"{mean} m\u00b3 (95 %: {low} to {high})"
+        words[name] = f"{mean} m\u00b3 (95 %: {low} to {high})"
     if estimated:
-        found["net volume"] += NOT_TOLD if change.net[1] <= 0 <= change.net[2] else ASSUMED
-    return found
+        words["net volume"] += NOT_TOLD if change.net[1] <= 0 <= change.net[2] else ASSUMED
+    return words
 
 
 def write_change_report(
-    folder: Path, change: Change, names: tuple[str, str], found: Mapping[str, str]
+    folder: Path, change: Change, names: tuple[str, str], numbers: Mapping[str, str]
 ) -> Path:
     """Write report.html of a comparison: its numbers, and change.png from the folder.
 
@@ -306,7 +306,7 @@ def write_change_report(
         folder: of the results.
         change: of the surveys.
         names: of the two surveys.
-        found: the numbers, as of ``summary``.
+        numbers: the numbers, as of ``summary``.
 
     Raises:
         OSError: change.png is missing.
@@ -317,7 +317,7 @@ def write_change_report(
         f"<h1>{'SIMULATED: ' if change.simulated else ''}{escape(title)}</h1>",
         f"<p class=note>poam_ros {__version__}</p>",
         SIMULATED if change.simulated else "",
-        table(found),
+        table(numbers),
         *section("Change", picture),
         *section("Method", f"<p>{METHOD}</p>"),
     ]

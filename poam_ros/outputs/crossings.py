@@ -188,24 +188,24 @@ def biases(
     across = names[:, 0] != names[:, 1]
     kept = across & ~left_out
     pooled = _scatter(difference[kept]) if kept.any() else 0.0
-    known = sorted(set(names.ravel().tolist()) - {""}, key=_natural)
-    certain = CONFIDENCE_95 + 0.5 * np.log(max(1, len(known)))  # about Bonferroni's
-    found = []
-    for name in known:
+    lines = sorted(set(names.ravel().tolist()) - {""}, key=_natural)
+    certain = CONFIDENCE_95 + 0.5 * np.log(max(1, len(lines)))  # about Bonferroni's
+    biased = []
+    for name in lines:
         own = np.where(names[:, 0] == name, 1.0, np.where(names[:, 1] == name, -1.0, 0.0))
         use = (own != 0) & kept
         use = use if use.any() else (own != 0) & across
         values = (own * difference)[use]
         if not len(values):
-            found.append(Bias(name, 0, np.nan, np.nan, np.nan, False))
+            biased.append(Bias(name, 0, np.nan, np.nan, np.nan, False))
             continue
         independent = float(weight[use].sum())
         scatter = _scatter(values) if independent >= OWN_SCATTER else pooled
         std = MEDIAN_STD * scatter / np.sqrt(independent)
         middle, half = float(np.median(values)), CONFIDENCE_95 * std
         offset = len(values) > 1 and abs(middle) > max(certain * std, LEAST_OFFSET)
-        found.append(Bias(name, len(values), middle, middle - half, middle + half, bool(offset)))
-    return found
+        biased.append(Bias(name, len(values), middle, middle - half, middle + half, bool(offset)))
+    return biased
 
 
 def _scatter(values: np.ndarray) -> float:
@@ -230,12 +230,12 @@ def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -
     ))  # fmt: skip
 
 
-def statistics_text(found: CrossingStatistics | None, order: str) -> str:
+def statistics_text(statistics: CrossingStatistics | None, order: str) -> str:
     """The statistics in one sentence."""
-    if found is None:
+    if statistics is None:
         return "no crossings of lines"
     return (
-        f"{quantity(found.crossings, 'crossing')}: median difference {found.median:.2f} m, 95 % "
-        f"within {found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of IHO "
-        f"S-44 order {order}"
+        f"{quantity(statistics.crossings, 'crossing')}: median difference "
+        f"{statistics.median:.2f} m, 95 % within {statistics.quantile95:.2f} m, "
+        f"{100 * statistics.within:.1f} % within the limit of IHO S-44 order {order}"
     )

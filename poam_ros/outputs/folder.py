@@ -166,8 +166,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
             refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
-    found = {header[column]: values[:, i] for i, column in enumerate(numbers)}
-    return found | {name: np.array(text) for name, text in texts.items()}
+    table = {header[column]: values[:, i] for i, column in enumerate(numbers)}
+    return table | {name: np.array(text) for name, text in texts.items()}
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -331,14 +331,14 @@ def without_folders(value: Any) -> Any:
         return [without_folders(own) for own in value]
     if not isinstance(value, Mapping):
         return value
-    found = {key: without_folders(own) for key, own in value.items()}
-    for key in PATHS & found.keys():
-        if isinstance(path := found[key], str) and PurePath(path).is_absolute():
-            found[key] = PurePath(path).name
+    shortened = {key: without_folders(own) for key, own in value.items()}
+    for key in PATHS & shortened.keys():
+        if isinstance(path := shortened[key], str) and PurePath(path).is_absolute():
+            shortened[key] = PurePath(path).name
     if isinstance(command := value.get("command"), str):
         with suppress(ValueError):  # quotes that do not match
-            found["command"] = shlex.join(map(_name_alone, shlex.split(command)))
-    return found
+            shortened["command"] = shlex.join(map(_name_alone, shlex.split(command)))
+    return shortened
 
 
 def _name_alone(word: str) -> str:

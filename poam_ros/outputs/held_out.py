@@ -194,9 +194,9 @@ def write_validation(
         held.std_other_survey.tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
-    found = validation(held)
-    found.write(folder / FILE)
-    return found
+    scores = validation(held)
+    scores.write(folder / FILE)
+    return scores
 
 
 def split_folds(group: np.ndarray, folds: int, seed: int) -> np.ndarray:

@@ -100,54 +100,54 @@ def write_report(run: Run, chart: Chart | None = None) -> Path:
 
 def summary(run: Run, chart: Chart) -> dict[str, str]:
     """Depths, area, volume, uncertainty and errors of a map, as text by name."""
-    found = {}
-    known = np.isfinite(chart.depth)
-    if known.any():
-        depth, half = chart.depth[known], chart.uncertainty[known]
-        other = chart.uncertainty_other_survey[known]
-        found["depth"] = (
+    words = {}
+    mapped = np.isfinite(chart.depth)
+    if mapped.any():
+        depth, half = chart.depth[mapped], chart.uncertainty[mapped]
+        other = chart.uncertainty_other_survey[mapped]
+        words["depth"] = (
             f"{max(depth.min(), 0.0):.2f} to {depth.max():.2f} m below a water level of "
             f"{round(chart.settings.water_level, 3):g} m"
         )
-        found["uncertainty (95 %)"] = (
+        words["uncertainty (95 %)"] = (
             f"median {np.median(half):.2f} m; "
             f"above {np.quantile(half, 0.9):.2f} m in 10 % of the area"
         )
         if chart.other_survey is not None:
-            found["uncertainty (95 %)"] += ": of the depth on the map's own frame"
-            found["as another survey would measure it (95 %)"] = (
+            words["uncertainty (95 %)"] += ": of the depth on the map's own frame"
+            words["as another survey would measure it (95 %)"] = (
                 f"median {np.median(other):.2f} m; above {np.quantile(other, 0.9):.2f} m in 10 % "
                 "of the area: with errors of position and level as large as this survey's own"
             )
     if (run.folder / VOLUME).exists():
         water = read_water(run.folder).at(chart.settings.water_level)
         for name in QUANTITIES:
-            found[name.replace("_", " ")] = in_words(name, water[name].tolist())
+            words[name.replace("_", " ")] = in_words(name, water[name].tolist())
         if whole := _outline_area(run.settings):
             inside = f"{in_words('area', [whole] * 3)} within the outline"
-            found["area"] += (
+            words["area"] += (
                 f" of {inside}: near it, the bottom may lie above the water level"
                 if whole > water["area"][0]
                 else f" in whole cells, all {inside}"
             )
-    if chart.outline and known.any():
+    if chart.outline and mapped.any():
         level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
         if share > BEYOND:
             smaller = float(higher.sum() * chart.grid.cell_area)
-            found["not sounded"] = (
+            words["not sounded"] = (
                 f"{100 * share:.0f} % of the area lies beyond the outermost soundings, where the "
                 "map is extrapolated; the interval of the volume includes a bottom that rises "
                 f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     elif (run.folder / VOLUME).exists() and not chart.outline:
-        found["not counted"] = f"{NOT_COUNTED} (give --outline)"
+        words["not counted"] = f"{NOT_COUNTED} (give --outline)"
     if scores := Validation.read(run.folder / SCORES):
-        found["held-out soundings"] = str(scores)
-    found["soundings in the map"] = f"{len(chart.track):,}"
+        words["held-out soundings"] = str(scores)
+    words["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:
-        found["place"] = place_text(chart.place.latitude, chart.place.longitude)
-    return found
+        words["place"] = place_text(chart.place.latitude, chart.place.longitude)
+    return words
 
 
 def _outline_area(config: Mapping[str, Any]) -> float:
@@ -159,18 +159,18 @@ def _outline_area(config: Mapping[str, Any]) -> float:
 def _short(folder: Path, chart: Chart) -> dict[str, str]:
     """What the summary says in fewer words to a client, who gives no options, and on paper, where
     links cannot be followed and errors have a section of their own."""
-    found = {}
+    words = {}
     if (folder / VOLUME).exists() and not chart.outline:
-        found["not counted"] = NOT_COUNTED
+        words["not counted"] = NOT_COUNTED
     if scores := Validation.read(folder / SCORES):
         own = scores.accepted or scores.every
-        found["held-out soundings"] = (
+        words["held-out soundings"] = (
             f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, {own.covered}"
         )
     if chart.place is not None:
         place = place_text(chart.place.latitude, chart.place.longitude)
-        found["place"] = place.partition(" (")[0]
-    return found
+        words["place"] = place.partition(" (")[0]
+    return words
 
 
 def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
@@ -182,11 +182,12 @@ def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
 
 def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
     """The section on held-out soundings, if there are any."""
-    if not (found := Validation.read(folder / SCORES)):
+    if not (validation := Validation.read(folder / SCORES)):
         return ()
-    scores = found.accepted or found.every
+    scores = validation.accepted or validation.every
     words = {
-        "soundings": f"{scores.count:,}" + ("" if found.accepted else ", none of them in the map"),
+        "soundings": f"{scores.count:,}"
+        + ("" if validation.accepted else ", none of them in the map"),
         "mean absolute error": f"{scores.mae:.3f} m",
         "root mean square error (RMSE)": f"{scores.rmse:.3f} m",
         "within the 95 % interval": f"{100 * scores.coverage95:.1f} % on the map's own frame, "
@@ -194,8 +195,8 @@ def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
         "mean standardised log loss (MSLL)": f"{scores.msll:.3f} (below 0: better than the mean of "
         "all soundings as the only prediction)",
     }
-    if found.accepted and found.left_out:
-        words["all soundings"] = found.beside
+    if validation.accepted and validation.left_out:
+        words["all soundings"] = validation.beside
     picture = folder / "validation.png"
     caption = (
         "Held-out soundings: predicted against measured values, in red outside the 95 % interval, "
@@ -213,12 +214,12 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         return ()
     order = config.get("order")
     order = order if order in ORDERS else "1a"
-    found = table_statistics(chart.crossings, order)
-    words = {} if found is None else {
-        "crossings": f"{found.crossings:,}",
-        "median difference": f"{found.median:.3f} m",
-        "95 % of the differences": f"up to {found.quantile95:.3f} m",
-        f"within the limit of {order_name(order)}": f"{100 * found.within:.1f} %",
+    statistics = table_statistics(chart.crossings, order)
+    words = {} if statistics is None else {
+        "crossings": f"{statistics.crossings:,}",
+        "median difference": f"{statistics.median:.3f} m",
+        "95 % of the differences": f"up to {statistics.quantile95:.3f} m",
+        f"within the limit of {order_name(order)}": f"{100 * statistics.within:.1f} %",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     return section(
@@ -297,25 +298,25 @@ def _volume_table(water: WaterBelow, level: float) -> str:
 def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
     those of a mission from its journal."""
-    found, several = {}, config.get("files") or ()
+    words, several = {}, config.get("files") or ()
     if files := [PurePath(str(each["file"])).name for each in several]:
-        found["files"] = ", ".join(files)
+        words["files"] = ", ".join(files)
     elif "log" in config:
-        found["file"] = PurePath(str(config["log"])).name
+        words["file"] = PurePath(str(config["log"])).name
     labels = {"understood": "columns or messages", "written": "layout"}
-    found |= {text: str(config[name]) for name, text in labels.items() if config.get(name)}
+    words |= {text: str(config[name]) for name, text in labels.items() if config.get(name)}
     if draught := config.get("draught"):
-        found["draught"] = f"{draught:g} m, added to all depths"
+        words["draught"] = f"{draught:g} m, added to all depths"
     if gauge := config.get("gauge"):
-        found["gauge"] = f"{gauge}; the report's water level is the median over the soundings"
+        words["gauge"] = f"{gauge}; the report's water level is the median over the soundings"
     if measured := config.get("measured"):
         times = (str(time)[:19].replace("T", " ") for time in measured)
-        found["measured"] = f"{' to '.join(times)} UTC"
+        words["measured"] = f"{' to '.join(times)} UTC"
     for name, count in dict(config.get("samples") or {}).items():
-        found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
+        words[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
     if "samples" not in config:
-        found |= _pings(chart)
-    return found
+        words |= _pings(chart)
+    return words
 
 
 def screened_out(chart: Chart) -> np.ndarray:
@@ -346,12 +347,12 @@ def _shortened(chart: Chart) -> str:
 
 def _pings(chart: Chart) -> dict[str, str]:
     others = chart.unmapped
-    found = {_words("mapped"): f"{len(chart.track):,}"}
+    counts = {_words("mapped"): f"{len(chart.track):,}"}
     if others.span_ns is not None:
         time = " (simulated time)" if "simulated" in chart.provenance else ""
-        found["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
+        counts["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
     refused = others.refused.counts
-    return found | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
+    return counts | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
 
 
 def _words(name: str) -> str:
@@ -361,16 +362,16 @@ def _words(name: str) -> str:
 
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     words = {k: v for k, v in chart.provenance.items() if k not in SHOWN_ELSEWHERE}
-    found = {key.replace("_", " "): text for key, text in words.items()}
+    texts = {key.replace("_", " "): text for key, text in words.items()}
     if corrections := config.get("calibration"):
-        found["corrections"] = "; ".join(map(str, corrections))
+        texts["corrections"] = "; ".join(map(str, corrections))
     model = config.get("model")
     if isinstance(model, Mapping):
-        found["model"] = f"{model.get('method')}, seed {config.get('seed')}"
+        texts["model"] = f"{model.get('method')}, seed {config.get('seed')}"
     if isinstance(outline := config.get("outline"), Mapping):
         name = PurePath(str(outline.get("file"))).name
-        found["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"
-    return found | {"cells": numbers(chart)["cells"]}
+        texts["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"
+    return texts | {"cells": numbers(chart)["cells"]}
 
 
 def _dumped(config: Any) -> str:

@@ -68,7 +68,7 @@ def _averages(values: np.ndarray, block: np.ndarray, size: np.ndarray) -> np.nda
 
 def _patches(place: np.ndarray) -> np.ndarray:
     """Which blocks, at (row, column) [B, 2], each square patch has: [K, B], 0 or 1."""
-    found = set()
+    patches = set()
     low, high = place.min(0), place.max(0)
     for side in SIDES:
         starts = (
@@ -83,8 +83,8 @@ def _patches(place: np.ndarray) -> np.ndarray:
             for column in columns:
                 inside = row & column
                 if 0 < inside.sum() <= LARGEST * len(place):
-                    found.add(inside.tobytes())
-    every = b"".join(sorted(found))
+                    patches.add(inside.tobytes())
+    every = b"".join(sorted(patches))
     return np.frombuffer(every, dtype=bool).reshape(-1, len(place)).astype(float)
 
 
@@ -114,8 +114,8 @@ def _changed(
         number = (change != 0).sum(1)
         share = rng.beta(1 + number, count / EXPECTED + count - number + 1e-9)
         tau = _size_of(rng, sizes, number, np.square(change).sum(1))
-    found: np.ndarray = (change != 0) @ patch > 0
-    return found
+    changed_blocks: np.ndarray = (change != 0) @ patch > 0
+    return changed_blocks
 
 
 def _size_of(
@@ -126,5 +126,5 @@ def _size_of(
     fit = -number[:, None] * np.log(sizes) - 0.5 * squares[:, None] / sizes**2
     likelihood = np.exp(fit - fit.max(1, keepdims=True)).cumsum(1)
     chosen = (rng.random(len(number))[:, None] * likelihood[:, -1:] > likelihood).sum(1)
-    found: np.ndarray = sizes[chosen]
-    return found
+    drawn: np.ndarray = sizes[chosen]
+    return drawn

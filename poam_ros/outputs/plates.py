@@ -41,13 +41,13 @@ LINES = 4
 def contour_levels(chart: Chart) -> list[float]:
     """Depths of the contours in m: of the interval that the map was made with, or a round one (also
     if that makes too many)."""
-    known = chart.depth[np.isfinite(chart.depth)]
-    if not len(known):
+    depths = chart.depth[np.isfinite(chart.depth)]
+    if not len(depths):
         return []
     try:
-        return levels_of(known, chart.settings.contour_interval)
+        return levels_of(depths, chart.settings.contour_interval)
     except InputError:
-        return levels_of(known, 0.0)
+        return levels_of(depths, 0.0)
 
 
 def chart_plate(chart: Chart) -> bytes:
@@ -121,9 +121,9 @@ def _label_contours(axis: Any, chart: Chart) -> None:
 def uncertainty_plate(chart: Chart) -> bytes:
     """The 95 % uncertainty with the soundings, as PNG."""
     figure, axis = _page(chart, 0.75)
-    known = chart.uncertainty[np.isfinite(chart.uncertainty)]
+    halves = chart.uncertainty[np.isfinite(chart.uncertainty)]
     # A few very uncertain places must not take up the whole colour scale.
-    high = float(np.quantile(known, 0.98)) if len(known) else 1.0
+    high = float(np.quantile(halves, 0.98)) if len(halves) else 1.0
     style = {"vmin": 0.0, "vmax": high, "cmap": _mixed(UNCERTAINTY)}
     image = draw_layer(axis, chart.grid, chart.uncertainty, **style)
     draw_soundings(axis, chart.track)
@@ -178,10 +178,10 @@ def common_beginning(names: Sequence[str]) -> str:
         return ""
     low, high = min(names), max(names)
     same = [one == other for one, other in zip(low, high, strict=False)]
-    found = low[: same.index(False) if False in same else len(same)]
+    beginning = low[: same.index(False) if False in same else len(same)]
     if len(set(map(len, names))) > 1 or not all(map(str.isdecimal, names)):
-        found = found[: 1 + max(map(found.rfind, " _-"))]
-    return found if len(found) < min(map(len, names)) else ""
+        beginning = beginning[: 1 + max(map(beginning.rfind, " _-"))]
+    return beginning if len(beginning) < min(map(len, names)) else ""
 
 
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
@@ -265,7 +265,7 @@ def _mixed(anchors: Sequence[str]) -> Any:
 def _shore(axis: Any, chart: Chart) -> Any:
     """Draw the outline, and return it as a patch; without one draw the border between cells with
     and without a value, and return None."""
-    known = np.isfinite(chart.depth)
+    mapped = np.isfinite(chart.depth)
     if chart.outline:
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
@@ -274,8 +274,8 @@ def _shore(axis: Any, chart: Chart) -> Any:
         codes = [[Path.MOVETO, *[Path.LINETO] * (len(ring) - 2), Path.CLOSEPOLY] for ring in rings]
         path = Path(np.concatenate(rings), np.concatenate(codes))
         return axis.add_patch(PathPatch(path, fill=False, edgecolor=INK, linewidth=0.9))
-    if not known.all():
-        outline_cells(axis, chart.grid, known)
+    if not mapped.all():
+        outline_cells(axis, chart.grid, mapped)
     return None
 
 

@@ -121,7 +121,7 @@ def _read_refused(path: Path) -> RefusedPings:
 def _completed(newest: RefusedPings, path: Path) -> RefusedPings:
     """All refused soundings of a log: those of reasons with too many for refused.csv are read from
     its left_out.csv."""
-    found = newest.rows
+    pings = newest.rows
     counts = {k: n for k, n in newest.counts.items() if n > MAX_PER_REASON}
     rows = read_records(path, ("reason", "time", "x", "y", "z")) if counts else []
     try:
@@ -129,13 +129,13 @@ def _completed(newest: RefusedPings, path: Path) -> RefusedPings:
             own = [row for row in rows if row["reason"] == reason]
             if len(own) <= MAX_PER_REASON:  # of a mission
                 continue
-            found = [ping for ping in found if ping.reason != reason]
+            pings = [ping for ping in pings if ping.reason != reason]
             for number, row in enumerate(own, start=count - len(own)):
                 place = (float(row[name] or "nan") for name in "xyz")
-                found.append(RefusedPing(reason, number, _stamp_ns(row["time"]), *place))
+                pings.append(RefusedPing(reason, number, _stamp_ns(row["time"]), *place))
     except ValueError as error:
         raise InputError(f"{path}: expected times and numbers in m ({error})") from None
-    return RefusedPings.of(found)
+    return RefusedPings.of(pings)
 
 
 def _stamp_ns(time: str) -> int:

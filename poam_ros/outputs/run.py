@@ -138,15 +138,18 @@ class Run:
         places = planner if planner.get("origin") else levels
         level = _number(levels.get("water.level"))
         interval = _number(config.get("contour_interval"))
-        found: dict[str, Any] = {} if level is None else {"water_level": level}
-        found |= {} if interval is None else {"contour_interval": interval}
+        places_and_levels: dict[str, Any] = {} if level is None else {"water_level": level}
+        places_and_levels |= {} if interval is None else {"contour_interval": interval}
         origin = places.get("origin")
         # 0, 0 is the planner's default: not given.
         if isinstance(origin, list) and any(origin):
             place = tuple(map(_number, origin))
             if len(place) == 2 and None not in place:
-                found |= {"origin": place, "heading": _number(places.get("heading")) or 0.0}
-        return found
+                places_and_levels |= {
+                    "origin": place,
+                    "heading": _number(places.get("heading")) or 0.0,
+                }
+        return places_and_levels
 
     @property
     def shared_once(self) -> dict[str, Any]:
@@ -197,14 +200,14 @@ def read_settings(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
         verify(path)
-        found = _mapping(read_yaml(path))
+        settings = _mapping(read_yaml(path))
     except FileNotFoundError:
         return {}
     except (OSError, InputError) as error:
         raise InputError(f"{path}: expected YAML ({error})") from None
-    if (layout := found.pop("layout", LAYOUT)) != LAYOUT:
+    if (layout := settings.pop("layout", LAYOUT)) != LAYOUT:
         raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}, of another version")
-    return found
+    return settings
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -212,5 +215,5 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if known else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number else None

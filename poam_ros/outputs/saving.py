@@ -97,5 +97,5 @@ def _unfinished_folder(home: Path) -> Iterator[Path]:
 def _next_name(home: Path, samples: int) -> str:
     """The number comes first, so that names sort by time."""
     taken = [re.match(r"map-(\d+)-", path.name) for path in home.iterdir()]
-    number = max((int(found[1]) for found in taken if found), default=0) + 1
+    number = max((int(name[1]) for name in taken if name), default=0) + 1
     return f"map-{number:03d}-{samples}-samples"

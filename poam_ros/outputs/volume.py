@@ -133,9 +133,9 @@ def blocks(rows: np.ndarray, columns: np.ndarray, most: int) -> tuple[np.ndarray
     side = max(1, int(np.sqrt(len(rows) / most)))
     cells = np.column_stack((rows, columns))
     while True:
-        found, block = np.unique(cells // side, axis=0, return_inverse=True)
-        if len(found) <= most:
-            return block.reshape(-1), found
+        places, block = np.unique(cells // side, axis=0, return_inverse=True)
+        if len(places) <= most:
+            return block.reshape(-1), places
         side += 1
 
 
@@ -165,22 +165,22 @@ def beyond(
     from scipy.ndimage import binary_fill_holes, distance_transform_edt
 
     size = (float(np.diff(grid.y[:2])[0]), float(np.diff(grid.x[:2])[0]))
-    known, sounded = np.isfinite(elevation), grid.counted(track) > 0
+    mapped, sounded = np.isfinite(elevation), grid.counted(track) > 0
     far = distance_transform_edt(~sounded, sampling=size)
-    reach = 2 * max(float(np.quantile(far[known], 0.9)), *size)
+    reach = 2 * max(float(np.quantile(far[mapped], 0.9)), *size)
     room = int(reach / min(size)) + 2
-    known, sounded = np.pad(known, room), np.pad(sounded, room)
+    mapped, sounded = np.pad(mapped, room), np.pad(sounded, room)
     near = distance_transform_edt(~sounded, sampling=size) <= reach
     inside = distance_transform_edt(near, sampling=size) >= reach - max(size) / 2
     inside = binary_fill_holes(inside)
-    strip = known & ~inside
+    strip = mapped & ~inside
     from_inside, to_end = (
-        distance_transform_edt(cells, sampling=size)[strip] for cells in (~inside, known)
+        distance_transform_edt(cells, sampling=size)[strip] for cells in (~inside, mapped)
     )
-    higher = np.zeros(known.shape)
+    higher = np.zeros(mapped.shape)
     depth = np.maximum(0.0, level - np.pad(elevation, room)[strip])
     higher[strip] = depth * from_inside / (from_inside + to_end)
-    return float(strip.sum() / known.sum()), higher[room:-room, room:-room]
+    return float(strip.sum() / mapped.sum()), higher[room:-room, room:-room]
 
 
 def rounded(values: Sequence[float]) -> list[str]:

@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"
     settings = read_sweep(config).changed(vars(args))
-    given = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
+    options = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
     try:
         with sweep_progress() as on_run:
-            status = run_sweep(settings, folder, on_run=on_run, **given)
+            status = run_sweep(settings, folder, on_run=on_run, **options)
     except KeyboardInterrupt:
         print(
             f"\npoam benchmark: interrupted; finished runs are in {folder}, "

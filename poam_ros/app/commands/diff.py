@@ -64,12 +64,12 @@ def run(args: argparse.Namespace) -> int:
         print(f"raster:  {write_change_raster(folder, change, before.place)}")
     except InputError as error:
         print(f"no raster: {error}")
-    found = summary(change, estimated=args.offset is None)
+    numbers = summary(change, estimated=args.offset is None)
     with figures():
         print(f"figure:  {draw_change(folder, change)}")
         names = before.folder.resolve().name, after.folder.resolve().name
-        print(f"report:  {write_change_report(folder, change, names, found)}")
-    for name, text in found.items():
+        print(f"report:  {write_change_report(folder, change, names, numbers)}")
+    for name, text in numbers.items():
         print(f"{name}: {text}")
     return 0
 
@@ -82,11 +82,11 @@ def _mapped(path: Path, folder: Path, args: argparse.Namespace) -> Path:
         raise InputError(f"{path}: expected a folder of `poam map`, or a log, but there is nothing")
     parser = Parser(prog="poam map")
     map_command.add_arguments(parser)
-    given = [str(path), "--output", str(folder)]
+    words = [str(path), "--output", str(folder)]
     for row in map_command.SETTINGS:
         if row.name in args:
-            given += ["--set", f"{row.name}={text_of(vars(args)[row.name])}"]
-    args = parser.parse_args(given)
-    args.given = shlex.join(["poam", "map", *given])
+            words += ["--set", f"{row.name}={text_of(vars(args)[row.name])}"]
+    args = parser.parse_args(words)
+    args.given = shlex.join(["poam", "map", *words])
     map_command.run(args)
     return folder

@@ -276,13 +276,13 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     """The statuses of this package's nodes in a message, by full name."""
     stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
     age_s = time.time() - stamp_s if stamp_s else None
-    found = {}
+    by_node = {}
     for status in message.status:
         if status.name.rpartition("/")[2] in NODES:
             values = {item.key: item.value for item in status.values}
             level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
-            found[status.name] = NodeStatus(level, status.message, values, age_s)
-    return found
+            by_node[status.name] = NodeStatus(level, status.message, values, age_s)
+    return by_node
 
 
 def listen(seconds: float) -> dict[str, NodeStatus]:
@@ -295,7 +295,7 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.executors import SingleThreadedExecutor
 
-    found: dict[str, NodeStatus] = {}
+    heard: dict[str, NodeStatus] = {}
 
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
@@ -303,7 +303,7 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
     executor = SingleThreadedExecutor(context=context)
     try:
         node.create_subscription(
-            DiagnosticArray, "/diagnostics", lambda message: found.update(statuses(message)), 100
+            DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
         )
         executor.add_node(node)
         end = time.monotonic() + seconds
@@ -313,20 +313,20 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown(context=context)
-    return found
+    return heard
 
 
-def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
+def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """Findings from the nodes' statuses."""
-    if not found:
+    if not heard:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
     starting = any(
-        _is_starting(s) for name, s in found.items() if name.rpartition("/")[2] == "simulator"
+        _is_starting(s) for name, s in heard.items() if name.rpartition("/")[2] == "simulator"
     )
-    yield from _clock_findings(found, starting)
-    for name, status in sorted(found.items()):
+    yield from _clock_findings(heard, starting)
+    for name, status in sorted(heard.items()):
         advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
@@ -345,9 +345,9 @@ def _is_starting(simulator: NodeStatus) -> bool:
     return simulator.text.startswith("waiting") or time_s < STARTING_S * speed
 
 
-def _clock_findings(found: Mapping[str, NodeStatus], starting: bool) -> Iterator[Finding]:
+def _clock_findings(heard: Mapping[str, NodeStatus], starting: bool) -> Iterator[Finding]:
     """Whether the nodes' clocks agree and run. ``starting``: a simulation is starting."""
-    timeless = [name for name, status in found.items() if status.age_s is None]
+    timeless = [name for name, status in heard.items() if status.age_s is None]
     if timeless and starting:
         yield Finding(f"{', '.join(timeless)}: no time yet", STARTING)
     elif timeless:
@@ -356,10 +356,10 @@ def _clock_findings(found: Mapping[str, NodeStatus], starting: bool) -> Iterator
     # The monitor uses wall time, in simulations as well.
     ages = {
         name: status.age_s
-        for name, status in found.items()
+        for name, status in heard.items()
         if status.age_s is not None and not name.endswith("monitor")
     }
-    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in found.values())])
+    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in heard.values())])
     simulated = bool(ages) and min(map(abs, ages.values())) > MAX_CLOCK_DIFFERENCE_S
     limit = MAX_SIMULATED_DIFFERENCE_S * speed if simulated else MAX_CLOCK_DIFFERENCE_S
     if ages and max(ages.values()) - min(ages.values()) > limit:
@@ -425,16 +425,16 @@ def crossing_findings(folder: Path) -> Iterator[Finding]:
     if not (folder / DATABASE).exists():
         return
     try:
-        found = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
+        estimate = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
     except InputError as error:
         yield Finding(f"no crossings: {error}")
         return
-    for each in found.effects:
+    for each in estimate.effects:
         if each.kind != "line" and each.sure:
             yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
         elif each.kind != "line":
             yield Finding(f"{each.estimate}, which may be 0")
-    for sentence in (*map(positions_sentence, found.position_errors), *found.remarks):
+    for sentence in (*map(positions_sentence, estimate.position_errors), *estimate.remarks):
         yield Finding(sentence)
 
 
@@ -472,9 +472,9 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     if not args.seconds:
         return
     try:
-        found = listen(args.seconds)
+        heard = listen(args.seconds)
     except Exception as error:  # libraries of the middleware raise many types
         reason = " ".join(str(error).split())[:200]
         yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
         return
-    yield from graph_findings(found)
+    yield from graph_findings(heard)

@@ -86,13 +86,13 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         InputError: a value is wrong, or there is no workspace.
     """
     own = ("practice", "params_file", "in_files")
-    given = {name: value for name, value in vars(args).items() if name not in own}
-    known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
-    values: dict[str, Any] = {name: row.default for name, row in known.items()}
+    options = {name: value for name, value in vars(args).items() if name not in own}
+    rows_by_name = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
+    values: dict[str, Any] = {name: row.default for name, row in rows_by_name.items()}
     if args.practice is not None:
         values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
-    values |= given
-    degrees, metres = any(values["workspace_degrees"]), "workspace" in given
+    values |= options
+    degrees, metres = any(values["workspace_degrees"]), "workspace" in options
     if degrees and metres and "workspace" not in args.in_files:
         raise InputError("--workspace: expected it in metres or in degrees, got both")
     areas = instance(AreaSettings, values).has_polygon

@@ -72,11 +72,11 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit status."""
-    given = {name: vars(args)[name] for name in FIELDS if name in args} | given_settings(args)
-    if "origin" in given:
-        given["origin"] = tuple(given["origin"])
+    options = {name: vars(args)[name] for name in FIELDS if name in args} | given_settings(args)
+    if "origin" in options:
+        options["origin"] = tuple(options["origin"])
     opened = Run.open(args.run)
-    settings = export_settings(opened, args.to, given)
+    settings = export_settings(opened, args.to, options)
     if args.soundings:
         for name in ("section", "units", "contour_interval", "vertical_datum", "clearance"):
             if vars(args).get(name):

@@ -169,8 +169,8 @@ def _level(text: str) -> Any:
     """A water level, or the file of a gauge."""
     from ...importers.cells import UNITS, value_with_unit
 
-    if (found := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", found[0]):
-        return float(found[0]) * UNITS[found[1]]
+    if (level := value_with_unit(text)) and re.fullmatch(r"[-+.\d]+", level[0]):
+        return float(level[0]) * UNITS[level[1]]
     row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
     return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
 
@@ -185,9 +185,9 @@ def run(args: argparse.Namespace) -> int:
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
     survey = _with_prior(survey)
-    known = survey.soundings.z[np.isfinite(survey.soundings.z)]
-    if (interval := vars(args).get("contour_interval")) and len(known):
-        levels_of(known, interval)  # too many are refused before the work
+    heights = survey.soundings.z[np.isfinite(survey.soundings.z)]
+    if (interval := vars(args).get("contour_interval")) and len(heights):
+        levels_of(heights, interval)  # too many are refused before the work
     source = {**survey.soundings.source, "command": args.given}
     source |= {name: vars(args)[name] for name in OF_CHART if vars(args).get(name)}
     survey = replace(survey, soundings=replace(survey.soundings, source=source))
@@ -335,8 +335,8 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        found = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
-        _print_validation(found)
+        scores = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
+        _print_validation(scores)
         if not soundings.names:
             print(SINGLE_HELD_OUT)
         if args.calibrate:

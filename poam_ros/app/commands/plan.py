@@ -30,11 +30,11 @@ NOISE = 0.1
 
 def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
-    known = parser.add_mutually_exclusive_group(required=True)
-    known.add_argument("--like", type=Path, metavar="RUN",
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--like", type=Path, metavar="RUN",
         help="Folder of an earlier run over this or a similar bottom (map.npz, samples.csv).",
     )  # fmt: skip
-    known.add_argument("--deviation", nargs=2, type=float, metavar=("LOW", "HIGH"),
+    source.add_argument("--deviation", nargs=2, type=float, metavar=("LOW", "HIGH"),
         help="How uncertain the depth is 1 m from a ping: the ends of the 90 %% interval of its "
         "standard deviation (m).")  # fmt: skip
     add("--depth", type=float, metavar="M", help="Depth, with --deviation (m).")
@@ -94,15 +94,15 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("areas: no waypoint before the survey can be reached")
     routes = Routes(areas)
     there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
-    found = forecast(bottom, there, order, share, path_length(pilot), rng)
-    speed = current.mean_speed(np.concatenate((pilot, found.path)))
-    days = found.length / speed / DAY
+    estimate = forecast(bottom, there, order, share, path_length(pilot), rng)
+    speed = current.mean_speed(np.concatenate((pilot, estimate.path)))
+    days = estimate.length / speed / DAY
     if days > args.max_duration:
         at_most = f"{args.max_duration:g} day" + ("" if args.max_duration == 1 else "s")
         raise InputError(
-            f"target: {order} in {share:.0%} of the workspace needs {found.lines} lines "
-            f"{found.spacing:.3g} m apart, {found.length / 1000:,.0f} km: {days:,.1f} days at "
-            f"{speed:.4g} m/s, expected at most {at_most}; give a smaller workspace, a target "
+            f"target: {order} in {share:.0%} of the workspace needs {estimate.lines} lines "
+            f"{estimate.spacing:.3g} m apart, {estimate.length / 1000:,.0f} km: {days:,.1f} days "
+            f"at {speed:.4g} m/s, expected at most {at_most}; give a smaller workspace, a target "
             "that is easier to meet (--target-tvu, --target-share), or "
             f"--max-duration {np.ceil(days):g}"
         )
@@ -113,17 +113,17 @@ def run(args: argparse.Namespace) -> int:
         f"{bottom.noise:.2g} m"
     )
     print(f"target:  {order} in {share:.0%} of the workspace")
-    lines = quantity(found.lines, "line")
-    print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
-    print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
-    time, first, last = (m / speed / 60 for m in (found.length, found.low, found.high))
+    lines = quantity(estimate.lines, "line")
+    print(f"survey:  {lines}, {estimate.spacing:.3g} m apart, after the pilot survey")
+    print(f"length:  {estimate.length:.0f} m (90 %: {estimate.low:.0f} to {estimate.high:.0f})")
+    time, first, last = (m / speed / 60 for m in (estimate.length, estimate.low, estimate.high))
     print(f"time:    {time:.0f} min at {speed:.4g} m/s (90 %: {first:.0f} to {last:.0f})")
     print(
-        f"options: --planner boustrophedon --set boustrophedon.spacing={found.spacing:.3g} "
+        f"options: --planner boustrophedon --set boustrophedon.spacing={estimate.spacing:.3g} "
         f"--set target.tvu={order} --set target.share={share:g}"
     )
     if args.to is not None:
-        write_table(args.to, ("x", "y"), [[*map(millimetres, xy)] for xy in found.path.tolist()])
+        write_table(args.to, ("x", "y"), [[*map(millimetres, xy)] for xy in estimate.path.tolist()])
         print(f"lines:   {args.to}")
     return 0
 
@@ -137,10 +137,10 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     if "workspace" in args and "workspace_degrees" in args:
         raise InputError("--workspace: expected it in metres or in degrees, got both")
     run = None if args.like is None else Run.open(args.like)
-    known = {} if run is None else run.recorded
+    recorded = {} if run is None else run.recorded
     values: dict[str, Any] = {row.name: row.default for row in rows(AreaSettings)}
     values |= {name: ROBOT_ROWS[name].default for name in (*GOALS, "home_degrees")}
-    values |= known | {"workspace_degrees": WORKSPACE_DEGREES.default} | vars(args)
+    values |= recorded | {"workspace_degrees": WORKSPACE_DEGREES.default} | vars(args)
     if "workspace" not in args:
         values |= {"workspace": None, **place_in_metres(values)}
     if run is None:
@@ -154,7 +154,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
         bottom = Bottom.stated(low, high, args.depth, noise)
     else:
         given = vars(args)["water.level"]
-        level = known.get("water_level", 0.0) if given is None else given
+        level = recorded.get("water_level", 0.0) if given is None else given
         xy = np.column_stack((run.samples["x"], run.samples["y"]))
         bottom = Bottom.of_map(run.drawn, xy, level)
         values["workspace"] = values["workspace"] or run.drawn.grid.borders.bounds

@@ -45,11 +45,11 @@ def _remove_damaged(folder: Path) -> list[str]:
     from ...journal.database import set_aside
     from ...journal.folder import is_journal
 
-    found = damaged_files(folder)
-    place = set_aside(folder, found) if found else folder
-    for file in found:
+    damaged = damaged_files(folder)
+    place = set_aside(folder, damaged) if damaged else folder
+    for file in damaged:
         file.unlink()
     again = "make these results again"
     if is_journal(folder):
         again = f"the results again from the journal: {pasted('map', folder)}"
-    return [f"{file} was damaged and is in {place}; {again}" for file in found]
+    return [f"{file} was damaged and is in {place}; {again}" for file in damaged]

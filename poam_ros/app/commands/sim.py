@@ -82,9 +82,13 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     The parameters from options are written into a file beside the logs, under the node's name: a
     parameter file that names the node would override those given by `-p`.
     """
-    given = {**options, "output": str(options["output"])}
-    table = (*NODES[node], *_inner(node, given))
-    values = {row.name: given[row.name] for row in table if given.get(row.name) is not None}
+    options_by_name = {**options, "output": str(options["output"])}
+    table = (*NODES[node], *_inner(node, options_by_name))
+    values = {
+        row.name: options_by_name[row.name]
+        for row in table
+        if options_by_name.get(row.name) is not None
+    }
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
     content = {name: {"ros__parameters": values}}

@@ -173,12 +173,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(NO_BOKEH)
     if not 0 <= args.port <= 65535:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
-    given = {"depth": args.depth, **given_settings(args)}
+    options = {"depth": args.depth, **given_settings(args)}
 
     from ...mapping.edits import Edits
     from ...outputs.view.folders import FolderView, newest
 
     run = newest() if args.run is None else args.run
-    folder = FolderView(run, export_settings(run, run / "map.html", given))
+    folder = FolderView(run, export_settings(run, run / "map.html", options))
     edits = Edits(run) if args.edit else None
     return serve(folder.scene, str(run), args.address, args.port, args.allow_host, edits)

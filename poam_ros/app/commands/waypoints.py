@@ -99,8 +99,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
     """The settings by name: defaults, what the run records, options."""
-    known: tuple[Setting, ...] = (SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings))
-    values: dict[str, Any] = {row.name: row.default for row in known}
+    settings: tuple[Setting, ...] = (
+        SURVEY,
+        AFTER,
+        DURATION,
+        *rows(AreaSettings, ClearanceSettings),
+    )
+    values: dict[str, Any] = {row.name: row.default for row in settings}
     values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
     values["workspace"] = graph.WORKSPACE.default
     if run is not None:

@@ -273,9 +273,9 @@ def _north_up(
         part = Grid(grid.x, grid.y[begin : begin + _ROWS])
         own = place.to_map(part.points)
         inside = borders.contains(own, slack=1e-6 * size)
-        for layer, known in zip(layers, values, strict=True):
-            found = np.where(inside, own_grid.interpolate(known, own), np.nan)
-            layer[begin : begin + _ROWS] = found.reshape(part.shape)
+        for layer, own_layer in zip(layers, values, strict=True):
+            turned = np.where(inside, own_grid.interpolate(own_layer, own), np.nan)
+            layer[begin : begin + _ROWS] = turned.reshape(part.shape)
     return grid, layers
 
 

@@ -70,15 +70,15 @@ def contours(chart: Chart) -> list[Feature]:
         from contourpy import FillType, LineType, contour_generator
     scale = UNITS[chart.settings.units]
     values, half = chart.height / scale, chart.uncertainty / scale
-    known = values[np.isfinite(values)]
-    if not len(known):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         raise InputError("contours: expected a map with values, got none")
     x, y = chart.grid.x, chart.grid.y
     found: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
     kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
     heights: Any = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
     deepest = np.inf if chart.settings.depth else -np.inf
-    for level in levels_of(known, chart.settings.contour_interval):
+    for level in levels_of(finite, chart.settings.contour_interval):
         ends = sorted((level, deepest))
         found[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
         # Signed, so that places between two cells on either side of the line are in the band.
@@ -91,9 +91,9 @@ def contours(chart: Chart) -> list[Feature]:
     return [feature for features in found.values() for feature in features]
 
 
-def levels_of(known: np.ndarray, interval: float) -> list[float]:
+def levels_of(values: np.ndarray, interval: float) -> list[float]:
     """Multiples of the interval within the range of the values; 0: of a round interval."""
-    low, high = float(known.min()), float(known.max())
+    low, high = float(values.min()), float(values.max())
     step = interval or round_step(max(high - low, 1e-6) / WANTED)
     first, last = int(np.floor(low / step)) + 1, int(np.ceil(high / step)) - 1
     if last - first >= MAX_LEVELS:
@@ -129,10 +129,10 @@ def _named(chart: Chart) -> str:
 
 
 def _attributes(feature: Feature, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": feature.kind, name: feature.level}
+    attributes: dict[str, Any] = {"kind": feature.kind, name: feature.level}
     if feature.kind == LINE:
-        found |= {"low": feature.low, "high": feature.high, "closed": feature.closed}
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+        attributes |= {"low": feature.low, "high": feature.high, "closed": feature.closed}
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in attributes.items()}
 
 
 def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]:
@@ -141,8 +141,8 @@ def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]
     rings = [ring for feature in features for ring in feature.rings]
     if not rings:
         return []
-    found = chart.place.degrees(np.concatenate(rings)).round(DIGITS)
-    parts = iter(np.split(found, np.cumsum([len(ring) for ring in rings])[:-1]))
+    corners = chart.place.degrees(np.concatenate(rings)).round(DIGITS)
+    parts = iter(np.split(corners, np.cumsum([len(ring) for ring in rings])[:-1]))
     return [[next(parts) for _ in feature.rings] for feature in features]
 
 

@@ -55,26 +55,26 @@ FORMATS = {
 }
 
 
-def export_settings(run: Run | Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
+def export_settings(run: Run | Path, to: Path, chosen: Mapping[str, Any]) -> ExportSettings:
     """The export settings of a run: as given, otherwise as recorded in the run.
 
     Args:
         run: the run, or its folder; its settings may have an origin and a water level.
         to: the file; its format may refuse an origin.
-        given: fields of ``ExportSettings`` chosen by the user.
+        chosen: fields of ``ExportSettings`` chosen by the user.
 
     Raises:
         InputError: if a value is wrong, there is no such run, or its config.yaml is no YAML.
     """
     own = dict(Run.of(run).recorded)
-    found = FORMATS.get(to.suffix.lower())
-    if given.get("origin") is not None or (found and found.origin == "refused"):
+    wanted = FORMATS.get(to.suffix.lower())
+    if chosen.get("origin") is not None or (wanted and wanted.origin == "refused"):
         own = {key: own[key] for key in own if key in ("water_level", "contour_interval")}
-    elif "heading" in given:
+    elif "heading" in chosen:
         raise InputError("heading: needs --origin LAT LON as well")
-    if given.get("units", "m") != "m":
+    if chosen.get("units", "m") != "m":
         own.pop("contour_interval", None)  # which is in m
-    return ExportSettings(**{**own, **given})
+    return ExportSettings(**{**own, **chosen})
 
 
 def export(
@@ -96,7 +96,7 @@ def export(
             package for the format is not installed, or the folder cannot be written.
         OSError: a file cannot be written; earlier files by these names stay.
     """
-    found = _checked(to, settings)
+    wanted = _checked(to, settings)
     if section and to.suffix.lower() != ".csv":
         raise InputError(f"to: expected a .csv file for a section, got {to.name}")
     chart = read_chart(run, settings)
@@ -105,7 +105,7 @@ def export(
     if section:
         files = sections(chart, to.name, read_section_lines(section, chart.place))
     else:
-        files = found.write(chart, to.name)
+        files = wanted.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
         with atomic_write(to.parent / name) as file:
@@ -118,20 +118,20 @@ def _checked(to: Path, settings: ExportSettings) -> Format:
     ending = to.suffix.lower()
     if ending not in FORMATS:
         raise InputError(f"to: expected a file that ends with {', '.join(FORMATS)}, got {to.name}")
-    found, placed = FORMATS[ending], settings.origin is not None
-    if found.origin == "needed" and not placed:
+    wanted, placed = FORMATS[ending], settings.origin is not None
+    if wanted.origin == "needed" and not placed:
         raise InputError(f"to: {ending} needs a georeference; expected --origin LAT LON")
-    if found.origin == "refused" and placed:
+    if wanted.origin == "refused" and placed:
         raise InputError(f"to: {ending} is in the map's own frame; expected no --origin")
-    if settings.depth and not found.depth:
+    if settings.depth and not wanted.depth:
         raise InputError(f"to: {ending} holds elevations, positive up; expected no --depth")
-    if settings.units != "m" and not found.units:
+    if settings.units != "m" and not wanted.units:
         raise InputError(
             f"units: {ending} is in m; expected --units with contours: .geojson, .gpkg or .kml"
         )
-    if settings.vertical_datum is not None and found.crs and not placed:
+    if settings.vertical_datum is not None and wanted.crs and not placed:
         raise InputError(
             f"vertical_datum: {ending} stores it together with the georeference; "
             f"expected --origin LAT LON"
         )
-    return found
+    return wanted

@@ -20,24 +20,24 @@ from .chart import Chart
 ROWS, PER_CELL = 100_000, 2
 
 
-def read_section_lines(given: Sequence[str], place: GeoReference | None) -> list[np.ndarray]:
+def read_section_lines(words: Sequence[str], place: GeoReference | None) -> list[np.ndarray]:
     """Lines, each corners [K, 2] in the chart's coordinates.
 
     Args:
-        given: the numbers x y x y ..., in m, as texts; or one GeoJSON file of lines, in degrees if
+        words: the numbers x y x y ..., in m, as texts; or one GeoJSON file of lines, in degrees if
             the chart has a place on the Earth and else in m.
         place: of the chart.
 
     Raises:
         InputError: these are no lines.
     """
-    texts = [part for text in given for part in text.split(",") if part]
+    texts = [part for text in words for part in text.split(",") if part]
     try:
         numbers = np.array(texts, dtype=float)
     except ValueError:
-        return _of_file(Path(given[0]), place) if len(given) == 1 else _refuse(" ".join(given))
+        return _of_file(Path(words[0]), place) if len(words) == 1 else _refuse(" ".join(words))
     if len(numbers) < 4 or len(numbers) % 2 or not np.isfinite(numbers).all():
-        _refuse(" ".join(given))
+        _refuse(" ".join(words))
     return [numbers.reshape(-1, 2)]
 
 
@@ -107,14 +107,14 @@ def _along(chart: Chart, line: np.ndarray) -> np.ndarray:
     return np.column_stack((distance, xy, value, value - half, value + half))
 
 
-def _drawn(chart: Chart, found: Sequence[np.ndarray]) -> bytes | None:
+def _drawn(chart: Chart, tables: Sequence[np.ndarray]) -> bytes | None:
     """A panel for each section, as PNG; None without matplotlib."""
     try:
-        figure = blank_figure((10, 1.0 + 3.0 * len(found)))
+        figure = blank_figure((10, 1.0 + 3.0 * len(tables)))
     except ImportError:
         return None
-    axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
-    for number, (axis, rows) in enumerate(zip(axes, found, strict=True), start=1):
+    axes = figure.subplots(len(tables), 1, squeeze=False)[:, 0]
+    for number, (axis, rows) in enumerate(zip(axes, tables, strict=True), start=1):
         axis.fill_between(rows[:, 0], rows[:, 4], rows[:, 5], alpha=0.3, label="95 % interval")
         axis.plot(rows[:, 0], rows[:, 3])
         axis.set_title(plain(f"{chart.provenance['title']}: section {number}"))

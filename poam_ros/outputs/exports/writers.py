@@ -50,12 +50,12 @@ def _axes(file: Any, chart: Chart) -> None:
         file.createDimension(key, len(values))
         axis = file.createVariable(key, "f8", (key,))
         axis[:] = values
-        known = {
+        georeferenced = {
             "standard_name": f"projection_{key}_coordinate",
             "long_name": "easting" if key == "x" else "northing",
         }
         local = {"long_name": f"{key} in the map's own frame"}
-        where = local if chart.place is None else known
+        where = local if chart.place is None else georeferenced
         _describe(axis, {**where, "units": "m", "axis": key.upper()})
 
 
@@ -103,8 +103,12 @@ def _standard_name(chart: Chart) -> str:
 
 def _projection(chart: Chart, place: GeoReference) -> dict[str, Any]:
     """The coordinate system as CF describes it (appendix F)."""
-    found = {**place.system().to_cf(), "crs_wkt": chart.crs_wkt}
-    return found if chart.datum is None else {**found, "geopotential_datum_name": chart.datum.name}
+    attributes = {**place.system().to_cf(), "crs_wkt": chart.crs_wkt}
+    return (
+        attributes
+        if chart.datum is None
+        else {**attributes, "geopotential_datum_name": chart.datum.name}
+    )
 
 
 def _describe(thing: Any, attributes: dict[str, Any]) -> None:

@@ -120,12 +120,12 @@ class EditPanel:
             self._edits.take_back(rows[self.known.value])
 
     def _show(self, *notices: Notice) -> None:
-        found = list(notices)
+        shown = list(notices)
         try:
             rows = list(self._edits.rows())
         except (InputError, OSError) as error:
             rows = []
-            found.append(Notice(str(error), "", BAD))
+            shown.append(Notice(str(error), "", BAD))
         names = [_words(row) for row in rows]
         self.known.options = names
         self.known.value = names[-1] if names else ""
@@ -135,10 +135,10 @@ class EditPanel:
             column, "Leave out the selected area"
         )
         if self._changed:
-            found.append(Notice(f"written to {self._edits.path}",
+            shown.append(Notice(f"written to {self._edits.path}",
                 f"for the new map run: {self._edits.command}", NOTE))  # fmt: skip
         text = "select with box or lasso, or tap a sounding for its line"
-        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + texts.items(found)
+        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + texts.items(shown)
         self._block.visible = True
 
 

@@ -114,15 +114,15 @@ def newest() -> Path:
     Raises:
         InputError: there is none.
     """
-    found = [
-        (known[0], path.parent)
+    written = [
+        (version[0], path.parent)
         for home in HOMES for name in FILES for path in home.glob(f"*/{name}")
-        if (known := _version(path)) is not None
+        if (version := _version(path)) is not None
     ]  # fmt: skip
-    if not found:
+    if not written:
         homes = " or ".join(f"{home}/" for home in HOMES)
         raise InputError(f"RUN: expected the folder of a run or mission; there is none in {homes}")
-    return max(found)[1]
+    return max(written)[1]
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

@@ -48,12 +48,12 @@ class Guard(Router):
             if request.path == "/" and self._is_token(request.query_arguments.get(TOKEN, [])):
                 answering = self._entry
             elif (cookie := request.cookies.get(self._cookie)) is not None:
-                known = self._is_token([cookie.value.encode()])
-                answering = self._application if known else self._refused
+                has_token = self._is_token([cookie.value.encode()])
+                answering = self._application if has_token else self._refused
         return answering.find_handler(request, **options)
 
-    def _is_token(self, given: Sequence[bytes]) -> bool:
-        return len(given) > 0 and hmac.compare_digest(given[-1], self._token)
+    def _is_token(self, tokens: Sequence[bytes]) -> bool:
+        return len(tokens) > 0 and hmac.compare_digest(tokens[-1], self._token)
 
     def _is_named(self, request: HTTPServerRequest) -> bool:
         """Whether a request is for one of our hosts, and from no page of another one."""

@@ -57,7 +57,7 @@ def layers(chart: Chart) -> list[PageLayer]:
     depth = chart.settings.depth
     height = f"{chart.height_name.capitalize()} (m)"
     relief = _scaled("height", height, chart.height, RELIEF[::-1] if depth else RELIEF)
-    found = [
+    offered = [
         replace(relief, downward=depth),
         _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, UNCERTAINTY, 0.0),
         _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
@@ -66,25 +66,25 @@ def layers(chart: Chart) -> list[PageLayer]:
         ),
         _scaled("density", "Pings per cell", chart.density, COUNT, 0.5),
     ]
-    return [layer for layer in found if np.isfinite(layer.values).any()]
+    return [layer for layer in offered if np.isfinite(layer.values).any()]
 
 
 def _scaled(
     key: str, title: str, values: np.ndarray, anchors: Sequence[str], low: float | None = None
 ) -> PageLayer:
     """A layer whose colours span its values, from ``low`` if given."""
-    known = values[np.isfinite(values)]
-    if not len(known):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return PageLayer(key, title, values, (), 0.0, 1.0)
-    low, high = float(known.min()) if low is None else low, float(known.max())
+    low, high = float(finite.min()) if low is None else low, float(finite.max())
     return PageLayer(key, title, values, mixed(anchors), low, high if high > low else low + 1.0)
 
 
 def mixed(anchors: Sequence[str], count: int = COLOURS) -> tuple[str, ...]:
     """``count`` colours, evenly spaced from the first anchor to the last."""
-    known = np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in anchors])
+    colours = np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in anchors])
     at = np.linspace(0, len(anchors) - 1, count)
-    parts = [np.interp(at, np.arange(len(anchors)), known[:, i]).round() for i in range(3)]
+    parts = [np.interp(at, np.arange(len(anchors)), colours[:, i]).round() for i in range(3)]
     return tuple("#{:02x}{:02x}{:02x}".format(*map(int, rgb)) for rgb in zip(*parts, strict=True))
 
 

@@ -96,12 +96,12 @@ class MapOverlays:
         for side in self._sides:
             if side.renderers != renderers:
                 side.renderers = renderers
-        found = {name: getattr(scene, name) for name in MARKS if name not in OTHERS}
+        places_by_name = {name: getattr(scene, name) for name in MARKS if name not in OTHERS}
         if scene.chart is not None:
-            found["support"] = scene.chart.support
+            places_by_name["support"] = scene.chart.support
             self._show("contours", _contours(scene.chart))
             self._show("crossings", texts.crossings(scene.chart.crossings))
-        for name, places in found.items():
+        for name, places in places_by_name.items():
             self._show(name, {"x": places[:, 0], "y": places[:, 1]})
         line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
         self._show("pings", {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line})
@@ -141,9 +141,9 @@ def _contours(chart: Chart) -> dict[str, np.ndarray]:
     grid, height = chart.grid, np.ma.masked_invalid(chart.height)
     lines = [np.empty((0, 2))]
     if height.count():
-        found: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
-        known, interval = height.compressed(), chart.settings.contour_interval
-        for level in levels_of(known, interval):
-            lines += [np.vstack((line, [np.nan, np.nan])) for line in found.lines(level)]
+        generator: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
+        heights, interval = height.compressed(), chart.settings.contour_interval
+        for level in levels_of(heights, interval):
+            lines += [np.vstack((line, [np.nan, np.nan])) for line in generator.lines(level)]
     x, y = np.concatenate(lines).T
     return {"x": x, "y": y}

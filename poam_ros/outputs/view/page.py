@@ -188,11 +188,11 @@ def document(page: Page, title: str, into: Any = None) -> Any:
     """A Bokeh document with the page; ``into``: an existing one to use."""
     from bokeh.document import Document
 
-    found = Document() if into is None else into
-    found.title = title
-    found.template = TEMPLATE
-    found.add_root(page.root)
-    return found
+    made = Document() if into is None else into
+    made.title = title
+    made.template = TEMPLATE
+    made.add_root(page.root)
+    return made
 
 
 def standalone(scene: Scene) -> str:

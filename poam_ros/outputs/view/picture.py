@@ -182,8 +182,8 @@ class MapPicture:
         self._choose([], [])
 
     def _show_map(self, chart: Chart) -> None:
-        found, low = layers(chart), chart.grid.borders
-        values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
+        offered, low = layers(chart), chart.grid.borders
+        values = {layer.key: layer.values for layer in offered} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in values:
             values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else NOTHING)
@@ -196,14 +196,14 @@ class MapPicture:
         degrees = texts.degrees_within(chart)
         columns |= {"x": [low.xmin], "y": [low.ymin], "degrees": [degrees]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
-        for layer in found:
+        for layer in offered:
             self._colour(layer)
-        self._offer(found, chart, degrees)
+        self._offer(offered, chart, degrees)
         self.cells.data = columns
 
-    def _offer(self, found: list[PageLayer], chart: Chart, degrees: str) -> None:
+    def _offer(self, offered: list[PageLayer], chart: Chart, degrees: str) -> None:
         """A button for each layer; the chosen one stays chosen if it still exists."""
-        keys, labels = [layer.key for layer in found], [layer.title for layer in found]
+        keys, labels = [layer.key for layer in offered], [layer.title for layer in offered]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
         tooltips = texts.hover(keys, chart.height_name, bool(degrees))

@@ -45,25 +45,25 @@ Cell = str | tuple[str, str]
 
 def numbers(chart: Chart) -> dict[str, str]:
     """Numbers of a map, as text by name."""
-    known = np.isfinite(chart.elevation)
-    height, half = chart.height[known], chart.uncertainty[known]
+    mapped = np.isfinite(chart.elevation)
+    height, half = chart.height[mapped], chart.uncertainty[mapped]
     rows, columns = chart.grid.shape
-    found = {"cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m"}
+    words = {"cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m"}
     if (step := stride(chart.grid.shape)) > 1:
-        found["shown"] = f"1 of {step} rows and columns"
+        words["shown"] = f"1 of {step} rows and columns"
     if not len(height):
-        return found | {chart.height_name: "no cell has a value"}
-    found |= {
+        return words | {chart.height_name: "no cell has a value"}
+    words |= {
         chart.height_name: f"{height.min():.2f} to {height.max():.2f} m",
         "uncertainty (95 %)": f"median {np.median(half):.2f} m, largest {half.max():.2f} m",
     }
     if chart.other_survey is not None:
-        other = chart.uncertainty_other_survey[known]
-        found["as another survey would measure it (95 %)"] = f"median {np.median(other):.2f} m"
+        other = chart.uncertainty_other_survey[mapped]
+        words["as another survey would measure it (95 %)"] = f"median {np.median(other):.2f} m"
     if np.isfinite(chart.density).any():
-        observed = float((chart.density[known] > 0).mean())
-        found["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"
-    return found | tvu_shares(chart)
+        observed = float((chart.density[mapped] > 0).mean())
+        words["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"
+    return words | tvu_shares(chart)
 
 
 def tvu_shares(chart: Chart) -> dict[str, str]:
@@ -127,19 +127,19 @@ def waiting(scene: Scene) -> str:
     return f'<div class="wait">{escape(scene.waiting)}</div>'
 
 
-def remarks(found: Iterable[Notice]) -> str:
+def remarks(notices: Iterable[Notice]) -> str:
     """The messages, most severe first; empty without any."""
-    worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
+    worst_first = sorted(notices, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
     return f"<h2>Status</h2>{listed}" if (listed := items(worst_first)) else ""
 
 
-def items(found: Iterable[Notice]) -> str:
+def items(notices: Iterable[Notice]) -> str:
     """The messages in this order as a list; empty without any."""
     lines = "".join(
         f'<li class="{remark.mark}">{escape(remark.text)}'
         + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
         + "</li>"
-        for remark in found
+        for remark in notices
     )
     return f"<ul>{lines}</ul>" if lines else ""
 
@@ -218,10 +218,10 @@ def degrees_within(chart: Chart) -> str:
     low, high = np.reshape(chart.grid.borders.bounds, (2, 2)).T
     y, x = np.meshgrid(*(np.linspace(low[i], high[i], 3) for i in (1, 0)), indexing="ij")
     try:
-        found = chart.place.degrees(np.column_stack((x.ravel(), y.ravel())))[:, ::-1]
+        degrees = chart.place.degrees(np.column_stack((x.ravel(), y.ravel())))[:, ::-1]
     except InputError:  # pyproj is not installed
         return ""
-    return " ".join(map(repr, [*low.tolist(), *(high - low).tolist(), *found.ravel().tolist()]))
+    return " ".join(map(repr, [*low.tolist(), *(high - low).tolist(), *degrees.ravel().tolist()]))
 
 
 def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
