@@ -256,7 +256,7 @@ def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
 def _calibrated(
     args: argparse.Namespace, soundings: Soundings, settings: SoundingMapSettings
 ) -> Soundings:
-    """The soundings less what crossings show to be constant errors, with ``--calibrate``."""
+    """The soundings without what crossings show to be constant errors, with ``--calibrate``."""
     if not args.calibrate:
         return soundings
     from ..mapping.calibration import calibrated
@@ -294,7 +294,7 @@ def _read_recording(
     times = {name: given[name] for name in CROP if crop and name in given}
     soundings = read_recording(args.log, ReadOptions(settings=given, **times))
     print(soundings.source["understood"])
-    soundings = looked_at(args.log, soundings, args.trusted or bool(known))
+    soundings = looked_at(args.log, soundings, args.trusted or bool(recorded))
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     return soundings.grouped_by_line() if args.by and not recorded else soundings

@@ -26,7 +26,7 @@ from .exports.chart import SIMULATED as SIMULATED_NOTE
 from .figures import DPI, WIDTH, blank_figure, draw_layer, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, write_page
-from .offset import told_apart
+from .offset import sampled_offset
 from .view.texts import table
 from .volume import ENDS, interval, rounded
 
@@ -46,7 +46,7 @@ METHOD = (
     "interval if 95 % of the draws have no patch as large. Not to be used for navigation."
 )
 ASSUMED = ", if more than half of the area is unchanged (else give --offset)"
-NOT_TOLD = ": not told from an offset (give --offset if it is known)"
+NOT_TOLD = ": not distinguished from an offset (give --offset if it is known)"
 CAPTION = (
     "Change of the elevation: positive where the bottom rose (the water became shallower). "
     "Outlined: significant. Grey: not compared."
@@ -62,7 +62,7 @@ class Change:
         mean: positive where the bottom rose [rows, columns], in m; NaN where a map has no value.
         deviation: standard deviation of ``mean`` [rows, columns], in m.
         significant: where a change is significant [rows, columns], boolean.
-        offset: elevations of the second survey less those of the first where nothing changed: mean
+        offset: elevations of the second survey minus those of the first where nothing changed: mean
             and 95 % interval [3], in m. It is not part of ``mean``.
         net: net volume of the change over all cells: mean and 95 % interval [3], in m^3.
         gained: the same of the significant cells that rose [3], in m^3.
@@ -112,7 +112,7 @@ def compare(
     """
     drawn = difference + draws
     if offset is None:
-        offsets = told_apart(both, difference, draws)
+        offsets = sampled_offset(both, difference, draws)
         middle = float(np.median(offsets))
         estimate = np.array([middle, *np.quantile(offsets, ENDS)])
         drawn = drawn - offsets[:, None]

@@ -39,7 +39,7 @@ class CrossingTable:
     Attributes:
         lines, days: names of both lines, and their days (empty: unknown) [C, 2].
         xy: places [C, 2], in m.
-        difference: elevation on the first line less that on the second [C], in m.
+        difference: elevation on the first line minus that on the second [C], in m.
         depth: on both lines [C, 2], in m.
         left_out: whether one of the two is left out of the map as a multiple [C].
     """

@@ -64,7 +64,7 @@ class HeldOut:
 @dataclass(frozen=True)
 class ValidationScores:
     """Errors in m over ``count`` held-out soundings; coverage95: the share of them within the
-    prediction's 95 % interval on the map's own frame; nlpd: mean log loss; msll: that less the
+    prediction's 95 % interval on the map's own frame; nlpd: mean log loss; msll: that minus the
     naive one; coverage95_other_survey: the share within the interval of another survey."""
 
     count: int

@@ -200,7 +200,7 @@ def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
     picture = folder / "validation.png"
     caption = (
         "Held-out soundings: predicted against measured values, in red outside the 95 % interval, "
-        "and the errors, predicted less measured, on a map."
+        "and the errors, predicted minus measured, on a map."
     )
     figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
     note = HELD_OUT_NOTE + (f" {CALIBRATED_NOTE}" if config.get("calibration") else "")

@@ -1,4 +1,4 @@
-"""The offset between two surveys, told apart from a change of a part of the area.
+"""The offset between two surveys, distinguished from a change of a part of the area.
 
 More than half of the bottom is taken as unchanged, the rest as changed in patches, narrow or wide.
 With y the differences of the surveys averaged over blocks of cells:
@@ -7,7 +7,7 @@ With y the differences of the surveys averaged over blocks of cells:
 
 b is the offset, phi_k a square patch of blocks, and S the covariance of the draws. Few patches
 changed, by w_k ~ N(0, tau^2); the others have w_k = 0 (spike and slab, George and McCulloch 1993,
-doi:10.1080/01621459.1993.10476353). Which ones, their share and tau are unknown, too, so that a
+doi:10.1080/01621459.1993.10476353). Which ones, their share and tau are unknown as well, so that a
 change too weak to be seen widens the intervals of the offset and of the net change.
 """
 
@@ -28,7 +28,7 @@ EXPECTED, SIZES = 30.0, np.geomspace(0.5, 12.0, 12)
 ROUNDS, SHRINKAGE = 60, 0.3
 
 
-def told_apart(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def sampled_offset(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Samples of the offset [draws], in m, each with the errors of its draw: the average over the
     cells that changed in no patch, which Gibbs sampling chooses anew for each draw.
 
@@ -41,7 +41,7 @@ def told_apart(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) -> n
     block, place = blocks(rows, columns, BLOCKS)
     size = np.bincount(block)
     drawn = _averages(difference + draws, block, size)
-    common = draws.mean(1, keepdims=True)  # not told from an offset, and part of it
+    common = draws.mean(1, keepdims=True)  # not distinguished from an offset, and part of it
     errors = _averages(draws - common, block, size)
     variance = np.maximum(errors.var(0), 1e-12)
     covariance = (1 - SHRINKAGE) * np.atleast_2d(np.cov(errors.T)) + SHRINKAGE * np.diag(variance)

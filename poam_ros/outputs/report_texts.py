@@ -21,7 +21,7 @@ HELD_OUT_NOTE = (
     "others."
 )
 CALIBRATED_NOTE = (
-    "Held-out soundings took part in the calibration: what it corrected, it corrected in them, too."
+    "Held-out soundings took part in the calibration: what it corrected is also corrected in them."
 )
 CROSSINGS_CAPTION = (
     "Crossings, coloured by the difference of the two depths; red crosses: one of the two is left "
@@ -30,7 +30,7 @@ CROSSINGS_CAPTION = (
 )
 CROSSINGS_NOTE = (
     "Differences of depth where two survey lines cross. The limit is sqrt(2) times the TVU "
-    "(above), as both depths may be off. Median of a line (or day): its elevations less those of "
+    "(above), as both depths may be off. Median of a line (or day): its elevations minus those of "
     "the lines that it crosses."
 )
 LEVEL_ERROR = (

@@ -35,7 +35,7 @@ UNITS = {
     "volume": (("km\u00b3", 1e9, 1e9), ("million m\u00b3", 1e6, 1e6), ("m\u00b3", 0.0, 1.0)),
     "mean_depth": (("m", 0.0, 1.0),),
 }
-#: Joint draws of the bottom at places [N, 2], less their mean, without noise [draws, N], in m.
+#: Joint draws of the bottom at places [N, 2], minus their mean, without noise [draws, N], in m.
 Draws = Callable[[np.ndarray, int], np.ndarray]
 
 

@@ -1,10 +1,10 @@
-"""The offset between two surveys is told apart from a change of a part of the area."""
+"""The offset between two surveys is distinguished from a change of a part of the area."""
 
 import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs.offset import told_apart
+from poam_ros.outputs.offset import sampled_offset
 
 GRID = Grid.cells(Extent(0, 60, 0, 40), 2.0)
 BOTH = np.ones(GRID.shape, dtype=bool)
@@ -19,7 +19,7 @@ def found(seed, change, both=BOTH, common=0.0):
     cells = int(both.sum())
     difference = OFFSET + change[both.ravel()] + NOISE * rng.standard_normal(cells)
     draws = NOISE * rng.standard_normal((DRAWS, cells))
-    return told_apart(both, difference, draws + common * rng.standard_normal((DRAWS, 1)))
+    return sampled_offset(both, difference, draws + common * rng.standard_normal((DRAWS, 1)))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`poam doctor`: check the running graph and this machine. Works without ROS 2, too."""
+"""`poam doctor`: check the running graph and this machine. It also works without ROS 2."""
 
 from __future__ import annotations
 

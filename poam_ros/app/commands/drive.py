@@ -228,7 +228,7 @@ def _help(boat: SimulatedBoat | None) -> str:
 def _speed_note(speed: float) -> str:
     if speed == 1:
         return ""
-    return f"time runs {speed:g} times as fast as real time, in the log and the report, too"
+    return f"time runs {speed:g} times as fast as real time, in the log and in the report"
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:

@@ -60,7 +60,7 @@ MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0,
 FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
 #: All settings of a map.
 SETTINGS = (*rows(SoundingMapSettings, BagSettings), *MODEL, *SCREENING, *FRONT_END)
-#: Options of a map, which parameter files have, too.
+#: Options of a map that parameter files also have.
 LIMITS = (RESOLUTION, WORKSPACE)
 #: Shorter help than that of the parameters.
 SHORT = {

@@ -24,7 +24,7 @@ def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Pat
     """Write the soundings that are in a map: longitude and latitude (WGS 84), or x and y in m
     without an origin or where ``settings`` ask for a projected system; elevation or depth in m.
 
-    ``.csv`` and ``.gpkg`` have the other columns of ``samples.csv``, too (line, row, file, day);
+    ``.csv`` and ``.gpkg`` also have the other columns of ``samples.csv`` (line, row, file, day);
     ``.xyz`` has three columns without a header.
 
     Returns:
