@@ -101,4 +101,4 @@ def test_held_out_lines_are_predicted_as_well_as_by_an_exact_process(record, lea
     assert found.mae < 0.98 * by_linear, said
     assert found.mae < 1.15 * by_exact, said
     assert least < found.coverage95 < 0.999, said
-    assert found.coverage95_other_survey > 0.9, said
+    assert found.coverage95_other_survey >= found.coverage95, said
