@@ -1,9 +1,12 @@
-"""Logs of ArduPilot for files of tests."""
+"""Logs of messages of MAVLink for files of tests: time (ns) and message each."""
 
 from __future__ import annotations
 
+import json
 import math
 import struct
+
+import pytest
 
 #: Messages of a .bin that are made of MAVLink's: number, format of struct, format and columns of
 #: the log, and the values.
@@ -25,7 +28,7 @@ MADE = {
 GPS_EPOCH_NS, WEEK_NS, LEAP_NS = 315_964_800 * 10**9, 604_800 * 10**9, 18 * 10**9
 
 
-def write_dataflash(path, record):
+def _write(path, record):
     """Write a .bin of messages of MAVLink: kind in ``MADE``, time (ns), message."""
     parts = [_described(MADE)]
     for kind, ns, message in record:
@@ -50,3 +53,43 @@ def _described(kinds):
         for number, name, size, letters, columns in described
         for texts in [(name, letters, columns)]
     )
+
+
+#: MAVLink's messages as those of ArduPilot's own log, which has no RANGEFINDER.
+DATAFLASH = {"GLOBAL_POSITION_INT": "POS", "GPS_RAW_INT": "GPS", "ATTITUDE": "ATT",
+             "WATER_DEPTH": "DPTH", "DISTANCE_SENSOR": "RFND", "PARAM_VALUE": "PARM"}  # fmt: skip
+
+
+def tlog(path, record):
+    path.write_bytes(b"".join(
+        struct.pack(">Q", ns // 1000) + bytes(message.get_msgbuf()) for ns, message in record
+    ))  # fmt: skip
+
+
+def blueos(path, record):
+    writer_of = pytest.importorskip("mcap.writer").Writer
+    with path.open("wb") as file:
+        writer = writer_of(file)
+        writer.start()
+        channels: dict[str, int] = {}
+        for ns, message in record:
+            kind, fields = message.get_type(), message.to_dict()
+            fields.pop("mavpackettype")
+            if "orientation" in fields:
+                fields["orientation"] = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
+            if "flags" in fields:
+                fields["flags"] = {"bits": fields["flags"]}
+            fields["mavtype"] = fields.pop("type", None)
+            header = {"system_id": 1, "component_id": 1}
+            text = json.dumps({"header": header, "message": {**fields, "type": kind}}, default=str)
+            if kind not in channels:
+                channels[kind] = writer.register_channel(f"mavlink/1/1/{kind}", "json", 0)
+            writer.add_message(channels[kind], ns, text.encode(), ns)
+        writer.finish()
+
+
+def dataflash(path, record):
+    _write(path, [
+        (DATAFLASH[kind], ns, message) for ns, message in record
+        if (kind := message.get_type()) in DATAFLASH
+    ])  # fmt: skip

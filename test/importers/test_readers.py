@@ -1,6 +1,7 @@
 """Kinds of files: each recognised, read, torn and fuzzed; and readers of other packages."""
 
 import json
+import math
 import struct
 import sys
 import types
@@ -8,6 +9,8 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from mavlink_logs import blueos, tlog
+from mavlink_logs import dataflash as write_dataflash
 from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
@@ -35,34 +38,50 @@ def nmea(path, depth="DPT", offset=""):
     return path
 
 
-def dataflash(path, roll=None):
-    """FMT describes itself and others; GPS has weeks, by which times become UTC."""
-    kinds = {"GPS": (130, "QBIHLL", "TimeUS,Status,GMS,GWk,Lat,Lng"),
-             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient"),
-             "ATT": (132, "Qfff", "TimeUS,Roll,Pitch,Yaw")}  # fmt: skip
-    sizes = {"Q": 8, "B": 1, "I": 4, "H": 2, "L": 4, "f": 4}
-    codes = {"L": "i"}
+def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None):
+    """Time (ns) and message of a boat each second; ``other_vehicle``: 1 km away, with a depth each
+    2 s. ``other_sonar``: its share of the depth, 0: there is none."""
+    pytest.importorskip("pymavlink")
+    from pymavlink.dialects.v20 import ardupilotmega as dialect
 
-    def record(number, form, *values):
-        letters = "".join(codes.get(c, c) for c in form)
-        return bytes([0xA3, 0x95, number]) + struct.pack(f"<{letters}", *values)
-
-    def described(number, name, form, columns):
-        size = 3 + (86 if number == 128 else sum(sizes[c] for c in form))
-        text = struct.pack("<BB4s16s64s", number, size, name.encode(), form.encode(),
-                           columns.encode())  # fmt: skip
-        return bytes([0xA3, 0x95, 128]) + text
-
-    parts = [described(128, "FMT", "BBnNZ", "Type,Length,Name,Format,Columns")]
-    parts += [described(number, name, *rest) for name, (number, *rest) in kinds.items()]
+    link, other = dialect.MAVLink(None, srcSystem=2), dialect.MAVLink(None, srcSystem=1)
+    link.srcComponent = other.srcComponent = 1
+    record = []
     for i in range(COUNT):
-        us = 1_000_000 * (i + 5)
-        lat, lng = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
-        parts.append(record(130, "QBIHLL", us, 3, 1000 * i + 345_600_000, 2369, lat, lng))
+        ms, lat, lon = 1000 * i, round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
+
+        def depth(value, number=0, own=quality * (i % 2), ms=ms):
+            values = ms, 10, 5000, round(100 * value), 0, number, 25, 0
+            return dialect.MAVLink_distance_sensor_message(*values, signal_quality=own)
+
+        def place(north=0, ms=ms, lat=lat, lon=lon):
+            return dialect.MAVLink_global_position_int_message(ms, lat + north, lon, *[0] * 6)
+
+        sent = [(place(90_000), other)] * other_vehicle
         if roll is not None:
-            parts.append(record(132, "Qfff", us, roll, 0.0, 90.0))
-        parts.append(record(131, "QBfBB", us + 500_000, 0, DEPTH[i], 4, 25))
-    path.write_bytes(b"".join(parts))
+            angles = math.radians(roll), 0.0, math.pi / 2, 0.0, 0.0, 0.0
+            sent.append((dialect.MAVLink_attitude_message(ms, *angles), link))
+        sent += [(place(), link), (depth(DEPTH[i]), link)]
+        sent += [(depth(9.0, 1), other)] * (other_vehicle and i % 2)
+        sent += [(depth(other_sonar * DEPTH[i], 1), link)] * bool(other_sonar)
+        for message, by in sent:
+            message.pack(by)
+            record.append((int(BEGIN.timestamp() * 1e9) + 10**9 * i, message))
+    return record
+
+
+def dataflash(path, **options):
+    write_dataflash(path, messages(**options))
+    return path
+
+
+def telemetry(path, **options):
+    tlog(path, messages(**options))
+    return path
+
+
+def recorded(path):
+    blueos(path, messages())
     return path
 
 
@@ -70,7 +89,7 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     """Heading east, starboard side 20 degrees down: the beam ends to port, in the north."""
     pytest.importorskip("pymavlink")
     level, tilted = (
-        read_soundings(dataflash(tmp_path / f"{roll}.bin", roll)) for roll in (0.0, 20.0)
+        read_soundings(dataflash(tmp_path / f"{roll}.bin", roll=roll)) for roll in (0.0, 20.0)
     )
     depth = -level.z
     np.testing.assert_allclose(-tilted.z, depth * np.cos(np.radians(20)), rtol=1e-6)
@@ -79,60 +98,6 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
     assert (moved[:, 1] > 0).all()
     assert "roll and pitch applied" in tilted.source["understood"]
-
-
-def telemetry(path, other_vehicle=False, other_sonar=0.0, quality=0):
-    """``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``: its share of the depth,
-    0: there is none."""
-    pytest.importorskip("pymavlink")
-    from pymavlink.dialects.v20 import ardupilotmega as dialect
-
-    link, other = dialect.MAVLink(None, srcSystem=2), dialect.MAVLink(None, srcSystem=1)
-    with path.open("wb") as file:
-        for i in range(COUNT):
-            us = int(BEGIN.timestamp() * 1e6) + 1_000_000 * i
-            lat, lon = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
-            ms = 1000 * i
-            place = dialect.MAVLink_global_position_int_message(ms, lat, lon, 0, 0, 0, 0, 0, 0)
-            depth = dialect.MAVLink_distance_sensor_message(
-                ms, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0, signal_quality=quality * (i % 2)
-            )
-            again = 900 if other_vehicle else round(100 * other_sonar * DEPTH[i])
-            second = dialect.MAVLink_distance_sensor_message(ms, 10, 5000, again, 0, 1, 25, 0)
-            away = dialect.MAVLink_global_position_int_message(ms, lat + 90_000, lon, *[0] * 6)
-            sent = [(away, other)] * other_vehicle + [(place, link), (depth, link)]
-            sent += [(second, other)] * (other_vehicle and i % 2)
-            sent += [(second, link)] * bool(other_sonar)
-            for message, by in sent:
-                file.write(struct.pack(">Q", us) + message.pack(by))
-    return path
-
-
-def blueos(path):
-    pytest.importorskip("mcap")
-    from mcap.writer import Writer
-
-    with path.open("wb") as file:
-        writer = Writer(file, chunk_size=2000)
-        writer.start()
-        kinds = ("GLOBAL_POSITION_INT", "DISTANCE_SENSOR")
-        channels = {
-            kind: writer.register_channel(f"mavlink/1/1/{kind}", "json", 0) for kind in kinds
-        }
-        for i in range(COUNT):
-            ns = int(BEGIN.timestamp() * 1e9) + 10**9 * i
-            at = {"time_boot_ms": 1000 * i}
-            place = {"lat": round(1e7 * LATITUDE[i]), "lon": round(1e7 * LONGITUDE[i]), "vx": 0,
-                     "vy": 0, "relative_alt": 0, **at}  # fmt: skip
-            down = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
-            depth = {"current_distance": round(100 * DEPTH[i]), "orientation": down, "id": 0,
-                     "min_distance": 10, "max_distance": 5000, "covariance": 0,
-                     "horizontal_fov": 0.0, "signal_quality": 0, **at}  # fmt: skip
-            for kind, fields in zip(kinds, (place, depth), strict=True):
-                text = json.dumps({"header": {}, "message": {"type": kind, **fields}})
-                writer.add_message(channels[kind], ns, text.encode(), ns)
-        writer.finish()
-    return path
 
 
 def gpx(path):
@@ -209,7 +174,7 @@ KINDS = {
     "log.nmea": (nmea, "nmea", "pynmeagps"),
     "log.bin": (dataflash, "dataflash", "pymavlink"),
     "log.tlog": (telemetry, "telemetry", "pymavlink"),
-    "log.mcap": (blueos, "blueos", "mcap"),
+    "log.mcap": (recorded, "blueos", "mcap"),
     "deltas.jsonl": (deltas, "signalk", "numpy"),
     "influx.csv": (influx, "signalk", "numpy"),
     "points.gpx": (gpx, "gpx", "numpy"),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import struct
-
 import numpy as np
 import pytest
-from mavlink_logs import write_dataflash
+from mavlink_logs import blueos, dataflash, tlog
 from toy import Toy, ToyOptions
 from voyages import Voyage
 
@@ -28,9 +25,6 @@ FAULTS = {
 }
 #: Of two kinds of messages from one sonar, a live link takes the better.
 KINDS = ("DISTANCE_SENSOR", "WATER_DEPTH", "RANGEFINDER")
-#: MAVLink's messages as those of ArduPilot's own log, which has no RANGEFINDER.
-DATAFLASH = {"GLOBAL_POSITION_INT": "POS", "GPS_RAW_INT": "GPS", "ATTITUDE": "ATT",
-             "WATER_DEPTH": "DPTH", "DISTANCE_SENSOR": "RFND", "PARAM_VALUE": "PARM"}  # fmt: skip
 
 
 @pytest.fixture
@@ -62,41 +56,6 @@ def driven(monkeypatch):
         return place, -lived.z, lived.stamp_ns, record
 
     return drive
-
-
-def tlog(path, record):
-    path.write_bytes(b"".join(
-        struct.pack(">Q", ns // 1000) + bytes(message.get_msgbuf()) for ns, message in record
-    ))  # fmt: skip
-
-
-def blueos(path, record):
-    writer_of = pytest.importorskip("mcap.writer").Writer
-    with path.open("wb") as file:
-        writer = writer_of(file)
-        writer.start()
-        channels: dict[str, int] = {}
-        for ns, message in record:
-            kind, fields = message.get_type(), message.to_dict()
-            fields.pop("mavpackettype")
-            if "orientation" in fields:
-                fields["orientation"] = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
-            if "flags" in fields:
-                fields["flags"] = {"bits": fields["flags"]}
-            fields["mavtype"] = fields.pop("type", None)
-            header = {"system_id": 1, "component_id": 1}
-            text = json.dumps({"header": header, "message": {**fields, "type": kind}}, default=str)
-            if kind not in channels:
-                channels[kind] = writer.register_channel(f"mavlink/1/1/{kind}", "json", 0)
-            writer.add_message(channels[kind], ns, text.encode(), ns)
-        writer.finish()
-
-
-def dataflash(path, record):
-    write_dataflash(path, [
-        (DATAFLASH[kind], ns, message) for ns, message in record
-        if (kind := message.get_type()) in DATAFLASH
-    ])  # fmt: skip
 
 
 LOGS = {"tlog": tlog, "mcap": blueos, "bin": dataflash}
