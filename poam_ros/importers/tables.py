@@ -243,25 +243,19 @@ def _placed(
 
 def _nothing(path: Path, rows: _Rows, refused: Counter[str], flat: bool) -> InputError:
     """The error for a table without soundings; ``flat``: its places may be in metres."""
-    columns = rows.columns
     reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: {rows.first}"
-    turned = Answer(
-        "if they are northings and eastings (--crs EPSG:N says of which system)",
-        {"columns": {"x": columns.second, "y": columns.first}},
-    )
-    if columns.degrees and refused["impossible_place"]:
-        text += (
-            ". Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
-            "with blanks or signs between them"
-        )
-    return Unclear(text, [turned] * (columns.degrees and flat))
+    if not rows.columns.degrees or not refused["impossible_place"]:
+        return InputError(text)
+    turned = {"columns": {"x": rows.columns.second, "y": rows.columns.first}}
+    when = "if they are northings and eastings (--crs EPSG:N says of which system)"
+    return Unclear(
+        f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
+        "with blanks or signs between them", [Answer(when, turned)] * flat,
+    )  # fmt: skip
 
 
-def _read(
-    path: Path, options: ReadOptions, dialect: Dialect, cells: Callable[[], Iterator[list[str]]],
-    crs: str,
-) -> _Rows:  # fmt: skip
+def _read(path: Path, options: ReadOptions, dialect: Dialect, cells: Cells, crs: str) -> _Rows:
     """Understand the first rows, and read all. Arguments as of ``soundings_of``."""
     head = list(islice(cells(), SAMPLE))
     header = list(dialect.header)
