@@ -5,8 +5,6 @@ from brping import Ping1D
 from rclpy.node import Node
 from sensor_msgs.msg import Range
 
-from poam_ros.ros.common.range_converters import range_of_ping1d
-
 rclpy.init()
 node = Node("ping1d")
 ranges = node.create_publisher(Range, "sonar/range", 10)
@@ -16,9 +14,12 @@ sonar.initialize()
 
 
 def read() -> None:
-    if data := sonar.get_distance():
-        stamp = node.get_clock().now().to_msg()  # of receipt, as the preset expects
-        ranges.publish(range_of_ping1d(data, stamp))
+    if data := sonar.get_distance():  # mm and %
+        ping = Range(range=data["distance"] / 1000 if data["confidence"] >= 50 else float("nan"))
+        ping.header.frame_id = "sonar_link"
+        ping.header.stamp = node.get_clock().now().to_msg()  # of receipt, as the preset expects
+        ping.max_range = (data["scan_start"] + data["scan_length"]) / 1000
+        ranges.publish(ping)
 
 
 node.create_timer(0.1, read)

@@ -20,6 +20,7 @@ from poam_ros.outputs.folder import read_map
 from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
+    "odometry.vertical": "datum",
     "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20,
     "resolution": 6.0, "batch.size": 20, "batch.period": 3600.0, "pilot_samples": 40,
     "checkpoint_period": 0.1, "screening.enabled": False,

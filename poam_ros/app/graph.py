@@ -68,11 +68,14 @@ WORKSPACE = replace(
 )  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
 #: Arguments of robot.launch.py that are parameters.
-ROBOT_FORWARDED = ("workspace", "origin", "frame_id", "mission_dir", "autostart")
+ROBOT_FORWARDED = (
+    "workspace", "origin", "frame_id", "mission_dir", "autostart", "range_type", "range_field",
+    "mavros",
+)  # fmt: skip
 ROBOT_ROWS = {row.name: row for node in ROBOT_NODES for row in NODES[node]}
 #: Topics that may have other names on a vehicle; the defaults are the nodes' own names.
 ROBOT_TOPICS = (
-    Setting("range_topic", "sonar/range", "Topic of the pings, sensor_msgs/Range"),
+    Setting("range_topic", "sonar/range", "Topic of the pings, of type range_type"),
     Setting("odom_topic", "odom", "Topic of the odometry, nav_msgs/Odometry"),
     Setting("goal_topic", "goal_pose", "Topic of the goals, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),

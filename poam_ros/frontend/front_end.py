@@ -7,6 +7,7 @@ odometry brackets its time of measurement, and is placed by interpolation.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -19,16 +20,26 @@ from ..core.samples import Samples
 from . import events
 from .events import EXPLORING, OVER, PAUSED, PILOT, STATES, WAITING, Event, EventResult, Message
 from .ledger import Ledger
-from .odometry import OdometryBuffer, VehicleState
+from .odometry import CourseCheck, OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing, RepeatedRange
-from .refused_pings import Xyz
-from .settings import FrontEndSettings
+from .refused_pings import REASONS, Xyz
+from .settings import SURFACE, FrontEndSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
 #: full; the place is not known.
 AFTER_MISSION, OVERLOAD = "after_mission", "overload"
-NO_ODOMETRY = "no_odometry"
+NO_ODOMETRY, OTHER_CLOCK = "no_odometry", "other_clock"
+ABOVE_WATER, MIRRORED = "above_water", "mirrored"
+#: z above the water that waves and rolling may cause, in m.
+MAX_ABOVE = 1.0
+#: Odometry comes 5 times a second or more: while it does, a ping whose stamp is so far from the
+#: newest one's has another clock.
+OTHER_CLOCK_NS, ODOMETRY_PERIOD_S = 2 * SECOND, 1.0
+UNLIMITED = Message(
+    "no_limits", "the sonar's messages have no limits (min_range, max_range): any range is taken; "
+    "set sonar.min_range and sonar.max_range",
+)  # fmt: skip
 #: A placed ping: time of measurement; x, y, z, noise, range and the applied corrections, flat.
 Row = tuple[int, tuple[float, ...]]
 NOTHING = EventResult()
@@ -94,7 +105,10 @@ class FrontEnd:
         ledger: counts every ping.
         pilot: the pilot survey; the first batch waits for its end.
         closed: the reason to refuse every ping on arrival; None while pings are taken.
+        clock_offset_s: how far the last ping of another clock was ahead of odometry, in s.
     """
+
+    clock_offset_s = 0.0
 
     def __init__(self, settings: FrontEndSettings, pilot_samples: int = 500) -> None:
         self.settings = settings
@@ -103,7 +117,11 @@ class FrontEnd:
         self.closed: str | None = None
         self._placer, self._standing = PingPlacer(), Standing()
         self._range_filter, self._repeated = RangeFilter(), RepeatedRange()
-        self._waiting: deque[tuple[RawPing, float]] = deque()
+        self._course = CourseCheck()
+        self._fault = ""  # why the last odometry was refused, if pings are refused by that name
+        self._odometry_s = -math.inf  # when the last odometry came, by the steady clock
+        self._unlimited = 0  # pings without limits of their ranges
+        self._waiting: deque[tuple[RawPing, float, int]] = deque()  # since; ahead of odometry, ns
         self._earliest = 0  # lower bound of the waiting pings' stamps
 
     @property
@@ -126,13 +144,17 @@ class FrontEnd:
         """
         match event:
             case VehicleState():
-                restarts = self.buffer.restarts
+                restarts, self._odometry_s = self.buffer.restarts, now.steady_s
                 self.add_odometry(event)
                 if self.buffer.restarts > restarts:
                     text = "odometry was set back: starting again"
                     return EventResult(message=Message("odometry_set_back", text))
             case RawPing():
                 self.add_ping(event, now, full)
+                if not event.max_range > 0 and not self.settings.max_range:
+                    self._unlimited += 1
+                    if self._unlimited == 1:
+                        return EventResult(message=UNLIMITED)
             case events.SonarMount():
                 self._placer.add(event)
             case events.WaterLevel(level):
@@ -150,7 +172,7 @@ class FrontEnd:
                     text = f"mission/state lost its publisher: no longer {lifted}"
                     return EventResult(message=Message("states_gone", text))
             case events.OdometryRefused(reason):
-                self.ledger.refuse_odometry(reason)
+                self._refuse_odometry(reason)
             case events.ClockSetBack():
                 self.buffer.clear()
                 self._set_back()
@@ -173,15 +195,29 @@ class FrontEnd:
         if s.surface:
             place, spread = state.position[:2], state.variance[:2]
             state = replace(state, position=(*place, 0.0), variance=(*spread, 0.0))
-        reason = self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
+        reason = self._vertical_fault(state)
+        reason = reason or self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
-            ledger.refuse_odometry(reason)
+            self._refuse_odometry(reason)
         else:
+            self._fault = ""
             ledger.count_suspect("teleport", self.buffer.jumped)
             ledger.count_suspect("covariance", state.invalid_variance)
         if self.buffer.restarts > restarts:
             self._set_back()
         return reason
+
+    def _vertical_fault(self, state: VehicleState) -> str | None:
+        """What is wrong with odometry whose z counts from the surface; None: nothing."""
+        if self.settings.vertical != SURFACE:
+            return None
+        if state.position[2] > MAX_ABOVE:
+            return ABOVE_WATER
+        return MIRRORED if self._course.mirrored(state) else None
+
+    def _refuse_odometry(self, reason: str) -> None:
+        self.ledger.refuse_odometry(reason)
+        self._fault = reason if reason in REASONS else self._fault
 
     def add_ping(self, ping: RawPing, now: Moment, full: bool = False) -> None:
         """Refuse a ping, or queue it for ``take``; ``full``: see ``handle``."""
@@ -193,11 +229,14 @@ class FrontEnd:
             return
         self.ledger.receive()
         if len(self._waiting) >= self.settings.capacity:
-            oldest, _ = self._waiting.popleft()
+            oldest, _, _ = self._waiting.popleft()
             self.ledger.refuse_waiting(NO_ODOMETRY, oldest.stamp_ns)
         earliest = self._earliest if self._waiting else ping.stamp_ns
         self._earliest = min(earliest, ping.stamp_ns)
-        self._waiting.append((ping, now.steady_s))
+        newest = self.buffer.newest_ns
+        heard = newest is not None and now.steady_s - self._odometry_s < ODOMETRY_PERIOD_S
+        ahead = ping.stamp_ns - newest if heard and newest is not None else 0
+        self._waiting.append((ping, now.steady_s, ahead))
 
     def take(self, now: Moment) -> Samples:
         """Place the pings that odometry brackets; returns them in order of arrival."""
@@ -211,17 +250,18 @@ class FrontEnd:
             None if settings.workspace is None else settings.workspace.grown(settings.max_outside)
         )
         rows: list[Row] = []
-        still: deque[tuple[RawPing, float]] = deque()
-        for ping, since in self._waiting:
+        still: deque[tuple[RawPing, float, int]] = deque()
+        for ping, since, ahead in self._waiting:
             measured = ping.stamp_ns + offset_ns
             if newest is None or measured > newest:
                 if now.steady_s - since > settings.odometry_wait:
-                    self.ledger.refuse_waiting(NO_ODOMETRY, measured)
+                    self.ledger.refuse_waiting(self._unplaced(ahead + offset_ns), measured)
                 else:
-                    still.append((ping, since))
+                    still.append((ping, since, ahead))
                 continue
             row = self._placer.row(ping, measured, area, settings, now)
             if isinstance(row, str):
+                row = self._unplaced(ahead + offset_ns) if row == NO_ODOMETRY else row
                 xyz = self._placer.xyz(ping, measured, settings, now)
                 self.ledger.refuse_waiting(row, measured, xyz)
             elif self._standing.full((row[0], row[1]), settings.pings_at_place):
@@ -231,8 +271,17 @@ class FrontEnd:
                 rows.append((measured, row))
                 self.pilot.standing = False
         self._waiting = still
-        self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
+        self._earliest = min((ping.stamp_ns for ping, _, _ in still), default=0)
         return self.ledger.accept(_unnumbered(rows))
+
+    def _unplaced(self, ahead_ns: int) -> str:
+        """Why there is no odometry for a ping that was this far ahead of it when it came, in ns."""
+        if self._fault:
+            return self._fault
+        if abs(ahead_ns) <= OTHER_CLOCK_NS:
+            return NO_ODOMETRY
+        self.clock_offset_s = ahead_ns / SECOND
+        return OTHER_CLOCK
 
     def reopen(self, *reasons: str) -> str | None:
         """Stop refusing pings for one of these reasons; returns the reason, or None."""
@@ -254,7 +303,7 @@ class FrontEnd:
             self.closed = state if state in (PAUSED, WAITING) else None
         elif not over:  # refuse the waiting pings and all that follow
             samples, self.closed = self.take(now), AFTER_MISSION
-            for ping, since_s in self._waiting:
+            for ping, since_s, _ in self._waiting:
                 self.ledger.refuse_later(AFTER_MISSION, ping, since_s)
             self._waiting.clear()
             return EventResult(samples, done=True)
@@ -286,7 +335,7 @@ class FrontEnd:
     def _set_back(self) -> None:
         """Time was set back: no odometry will come for the waiting pings."""
         self._range_filter.clear()
-        for ping, _ in self._waiting:
+        for ping, _, _ in self._waiting:
             self.ledger.refuse_waiting(NO_ODOMETRY, ping.stamp_ns)
         self._waiting.clear()
         self.ledger.refused.abandon_pending()

@@ -16,6 +16,8 @@ from ..core.clock import SECOND
 NORM_TOLERANCE = 0.1
 #: A position that the vehicle cannot have reached: refused, or accepted because it lasts.
 JUMP, MOVED = "jump", "moved"
+#: Standard deviations of a correction: 99 % of true ones in the plane are within.
+SIGMAS = 3.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class JumpDetector:
         self._speeds.append(min(_speed(before, state), 1e6))
         distance = math.dist(self._last.position, state.position)
         since_s = (state.stamp_ns - self._last.stamp_ns) / SECOND
-        if not max_jump or distance <= max_jump or self._reaches(
+        explained = SIGMAS * math.hypot(_std(self._last), _std(state))
+        if not max_jump or distance <= max(max_jump, explained) or self._reaches(
             distance - max_jump, since_s, max(max_speed, state.speed, self._last.speed)
         ):  # fmt: skip
             self._last, self._jumps = state, 0
@@ -141,6 +144,38 @@ class JumpDetector:
         elif not speed > 0:
             return True
         return distance <= self.SPEED_FACTOR * speed * seconds
+
+
+class CourseCheck:
+    """Notices odometry whose course is mirrored against its heading: axes north, east, or a
+    heading clockwise from north.
+
+    Over the newest steps, course minus heading is constant for a vehicle that drives where it
+    looks, backwards or in a current. Where the sum is constant instead, they are mirrored.
+    """
+
+    STEP_M, ENOUGH = 1.0, 30
+    CONSTANT, VARIES = 0.9, 0.5  # length of the mean of unit vectors
+
+    def __init__(self) -> None:
+        self._place: tuple[float, float] | None = None
+        self._steps: deque[tuple[float, float]] = deque(maxlen=2 * self.ENOUGH)
+        self._verdict = False
+
+    def mirrored(self, state: VehicleState) -> bool:
+        """Whether course and heading are mirrored, after another state."""
+        x, y, _ = state.position
+        x0, y0 = self._place = self._place or (x, y)
+        if math.dist((x0, y0), (x, y)) >= self.STEP_M:
+            self._place = x, y
+            self._steps.append((math.atan2(y - y0, x - x0), state.yaw))
+            self._verdict = len(self._steps) >= self.ENOUGH and self._mirrored()
+        return self._verdict
+
+    def _mirrored(self) -> bool:
+        course, heading = np.array(self._steps).T
+        turned, total = (abs(np.exp(1j * a).mean()) for a in (course - heading, course + heading))
+        return bool(total > self.CONSTANT and turned < self.VARIES)
 
 
 class OdometryBuffer:
@@ -160,7 +195,7 @@ class OdometryBuffer:
         self._states: list[VehicleState] = []
         self._watch = JumpDetector()
         self._jumps: set[int] = set()  # stamps of states that the vehicle cannot have reached
-        self.restarts = 0
+        self.restarts = self.added = 0  # number of states added so far
 
     def __len__(self) -> int:
         return len(self._stamps)
@@ -207,6 +242,7 @@ class OdometryBuffer:
             self._jumps.add(state.stamp_ns)
         self._stamps.append(state.stamp_ns)
         self._states.append(state)
+        self.added += 1
         if len(self._stamps) > 2 * self._capacity:
             self._jumps.difference_update(self._stamps[: self._capacity])
             del self._stamps[: self._capacity]
@@ -240,6 +276,11 @@ class OdometryBuffer:
         if gap > max_gap_ns or b.stamp_ns in self._jumps:
             return None
         return _between(a, b, (stamp_ns - a.stamp_ns) / gap, stamp_ns)
+
+
+def _std(state: VehicleState) -> float:
+    """The standard deviation of a position along x or y, the larger one, in m; 0: unknown."""
+    return math.sqrt(max((v for v in state.known_variance[:2] if v >= 0), default=0.0))
 
 
 def _speed(a: VehicleState, b: VehicleState) -> float:

@@ -15,10 +15,11 @@ from ..core.geometry import MAX_COORDINATE, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
 from .ranges import MAX_FRAMES, RawPing, refusal_reason
 from .refused_pings import NOWHERE, Xyz
-from .settings import MAX_LEVEL, FrontEndSettings
+from .settings import MAX_LEVEL, SURFACE, FrontEndSettings
 
 #: Largest distance of a bottom from the datum: a sample beyond would ruin the model's scaling.
 MAX_ELEVATION = 1e5
+BEAM_UP = "beam_up"  # a reason of refusal
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,10 @@ class PingPlacer:
         if mount is None:
             return "no_mount"
         distance = ping.range * settings.sound_scale
+        level = level if settings.from_surface else 0.0
         point, beam = place(state, mount, distance, level)
+        if settings.vertical == SURFACE and beam[2] >= 0:
+            return BEAM_UP
         if area is not None and not area.contains(point[:2]):
             return "outside_workspace"
         if not abs(point[2]) <= MAX_ELEVATION:
@@ -207,7 +211,8 @@ class PingPlacer:
             x, y, z = *state.position[:2], math.nan
         else:
             distance = ping.range * settings.sound_scale if measured else 0.0
-            x, y, z = place(state, mount, distance, level or 0.0)[0].tolist()
+            added = (level or 0.0) if settings.from_surface else 0.0
+            x, y, z = place(state, mount, distance, added)[0].tolist()
         if not (abs(x) <= MAX_COORDINATE and abs(y) <= MAX_COORDINATE):
             return NOWHERE
         known = measured and level is not None and abs(z) <= MAX_COORDINATE
@@ -226,7 +231,7 @@ class PingPlacer:
             return heights
         state = self.buffer.at(newest, 0)
         assert state is not None
-        level = self.water.level(settings, now) or 0.0
+        level = (self.water.level(settings, now) or 0.0) if settings.from_surface else 0.0
         return heights + place(state, mount, 0.0, level)[0][2] - state.position[2]
 
     def _state(self, stamp_ns: int, settings: FrontEndSettings) -> VehicleState | None:

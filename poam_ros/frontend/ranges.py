@@ -50,9 +50,10 @@ def refusal_reason(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | 
     Args:
         ping: the range.
         low: shortest valid range in m; 0: the ping's own limit.
-        high: longest valid range in m; 0: the ping's own limit.
+        high: longest valid range in m; 0: the ping's own limit; 0 or NaN again: none.
     """
-    low, high = low or ping.min_range, high or ping.max_range
+    low = low or (ping.min_range if ping.min_range > 0 else 0.0)
+    high = high or (ping.max_range if ping.max_range > 0 else MAX_RANGE)
     if low <= ping.range <= high and 0 < ping.range <= MAX_RANGE:
         return None
     if math.isnan(ping.range):

@@ -25,7 +25,8 @@ REASONS = (
     "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate", "repeat",
     "no_odometry", "no_mount", "water_level_stale", "too_noisy", "position_uncertain",
     "outside_workspace", "wild_elevation", "false_echo", "waiting", "paused", "after_mission",
-    "overload", "log_full", "standing", "withdrawn",
+    "overload", "log_full", "standing", "withdrawn", "wrong_frame", "body_frame", "stale_transform",
+    "above_water", "beam_up", "mirrored", "other_clock",
 )  # fmt: skip
 #: Why soundings of a record are refused, and accepted pings are left out of the map.
 FALSE_ECHO, WITHDRAWN = "false_echo", "withdrawn"

@@ -10,6 +10,8 @@ from ..core.settings import Settings, setting
 
 #: Largest absolute water level in m: some lakes lie at several thousand.
 MAX_LEVEL = 1e4
+#: What z counts from.
+SURFACE, DATUM = "surface", "datum"
 
 
 def water_level_setting() -> Any:
@@ -48,6 +50,12 @@ class FrontEndSettings(Settings):
     odometry_wait: float = setting(
         5.0, "Let a ping wait at most this long for its odometry, in wall time", "s", minimum=0.1,
         maximum=600.0, mutable=True, name="odometry.wait",
+    )  # fmt: skip
+    vertical: str = setting(
+        "", "What the odometry's z counts from: the water's surface (z is 0 there, and grows "
+        "upwards), or the map's datum. Empty: the surface, but z is not checked",
+        choices=("", SURFACE, DATUM), mutable=True,
+        name="odometry.vertical",
     )  # fmt: skip
     surface: bool = setting(
         False, "Take z as 0, the water surface, whatever the odometry says: the vehicle floats",
@@ -140,6 +148,11 @@ class FrontEndSettings(Settings):
     )  # fmt: skip
     workspace: Extent | None = None
     capacity: int = 4096
+
+    @property
+    def from_surface(self) -> bool:
+        """Whether the water level is added to the odometry's z."""
+        return self.vertical != DATUM
 
     @property
     def sound_scale(self) -> float:

@@ -135,7 +135,7 @@ class Drive:
         """
         messages = self._listen(now)
         if self.guidance is not None and not self.vehicle.stalled:
-            self.steering.steer(self.guidance.mission, self.guidance.z, now.steady_s)
+            self.steering.steer(self.guidance.mission, self.guidance.goal_z, now.steady_s)
         for message in messages:
             self._take(message, now)
         if self._frame is None and not self.origin_fault:

@@ -17,6 +17,7 @@ from ..core.settings import instance
 from ..frontend.events import PAUSED, RETURNING
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
+from ..frontend.settings import SURFACE
 from ..planning.areas import AreaSettings, in_metres, read_polygons
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
@@ -27,6 +28,9 @@ from .states import DISPLACED, MET, TAKEN_OVER
 from .store import MissionStore, MissionStoreSettings
 from .target import GAPS, MapTarget, TargetSettings
 from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
+
+#: Standard deviations of the map that are added to its bottom: 95 % lie within.
+UNCERTAINTY = 1.96
 
 
 class Guidance:
@@ -43,6 +47,7 @@ class Guidance:
         found: what was restored, as text; empty: nothing.
         map: the latest map; None before the first.
         z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
+            ``goal_z``: of the goal.
 
     Raises:
         InputError: a value is wrong, or the mission folder cannot be used.
@@ -85,6 +90,8 @@ class Guidance:
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self.map: ElevationMap | None = None
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
+        self._sailed_z: float | None = None  # of the vehicle when an operator let it go, in m
+        self._goal_z: tuple[np.ndarray | None, float] = None, 0.0  # a goal, and its z in m
 
     def change(self) -> None:
         """Apply new values; the planner's options are read at every choice."""
@@ -117,12 +124,44 @@ class Guidance:
             mission.replace_position(position)
             self.displace(text)
         self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
+        if self._sailed_z is None:
+            self._sailed_z = self.z
         if mission.update_position(position, self._now_s, state.stamp_ns / SECOND) == "timeout":
             text = "a goal was given up, as it was not reached in time"
             self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
         self._choose()
         self._watchdog.position_received(mission, std)
         return fault
+
+    @property
+    def goal_z(self) -> float:
+        """z of the present goal, in m: the same whenever it is sent.
+
+        By ``goals.altitude`` above the map's bottom, less its 95 % uncertainty, or else
+        ``goals.depth`` below the surface; without either, as deep as when an operator last started
+        or resumed the mission: to follow the present z would let a vehicle drift.
+        """
+        goal = self.mission.goal
+        if goal is None:
+            return self.z
+        if goal is not self._goal_z[0]:
+            self._goal_z = goal, self._deep_as_set(goal)
+        return self._goal_z[1]
+
+    def _deep_as_set(self, goal: np.ndarray) -> float:
+        values, level = self._values, self.target.present_level
+        depth, altitude = values["goals.depth"], values["goals.altitude"]
+        # The surface, and what z is below a map's elevations, in the odometry's z.
+        surface, below = (0.0, level) if values["odometry.vertical"] == SURFACE else (level, 0.0)
+        if altitude and self.map is not None:
+            grid, at = self.map.grid, goal[None]
+            mean = float(grid.interpolate(self.map.mean, at)[0])
+            std = math.sqrt(float(grid.interpolate(self.map.variance, at)[0]))
+            if math.isfinite(mean + std):
+                return min(surface, mean + UNCERTAINTY * std - below + altitude)
+        if depth or altitude:  # without a map, no deeper than the surface
+            return surface - depth
+        return self.z if self._sailed_z is None else self._sailed_z
 
     def displace(self, text: str) -> None:
         """The positions' origin has moved, as the text says: the map may be displaced."""
@@ -148,6 +187,7 @@ class Guidance:
             self.target.forget()  # the gaps that the last mission gave up
         if done and word in ("start", "resume"):
             self.autopilot.agree()
+            self._sailed_z = self.z if mission.position is not None else None
         if done and word == "resume" and displaced and self.map is not None:
             text = "positions were displaced: what is mapped from now on may not fit the map so far"
             self._warn("map_displaced", text)

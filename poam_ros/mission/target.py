@@ -314,7 +314,8 @@ class MapTarget:
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     @property
-    def _level(self) -> float:
+    def present_level(self) -> float:
+        """The water level above the datum, in m."""
         return self.settings.water_level if self.level is None else self.level
 
     def _known(self, mission: Mission) -> bool:
@@ -332,4 +333,4 @@ class MapTarget:
             reach = self._reach = ReachableCells(drawn.grid, mission.goals.routes, mission.position)
             self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
             self._visits = np.zeros(drawn.grid.shape, dtype=int)
-        return assess(self.settings, self._level, drawn, reach, self._given_up, more)
+        return assess(self.settings, self.present_level, drawn, reach, self._given_up, more)

@@ -44,3 +44,52 @@ def test_a_mission_is_given_goals_from_the_first_map_on_and_a_start_begins_anew(
     assert guidance.command("resume", now)[0] and guidance.command("stop", now)[0]
     assert guidance.target.status is not None
     assert guidance.command("start", now)[0] and guidance.target.status is None
+
+
+def sunk(drawn=None, **values):
+    """A guidance at (1, 1) at z = -2 whose goal is (15, 1); ``at(z)`` moves the vehicle there."""
+    given = {**VALUES, "goals.metres": "15 1", "watchdog.max_jump": 0.0, **values}
+    guidance, now = Guidance(given, lambda *_: None), 0
+    if drawn is not None:
+        guidance.map = drawn
+
+    def at(z):
+        nonlocal now
+        now += 1
+        moment = Moment(now * 10**9, now)
+        guidance.locate(VehicleState(now * 10**9, (1.0, 1.0, z)), 0.0, moment)
+        return guidance.goal_z
+
+    at(-2.0)
+    guidance.command("start", now)
+    at(-2.0)
+    assert guidance.mission.goal.tolist() == [15, 1]
+    return guidance, at
+
+
+def test_the_depth_of_a_goal_is_not_that_of_a_vehicle_that_drifts():
+    guidance, at = sunk()
+    assert [at(z) for z in (-2.1, -2.5, -3.0, -9.0)] == [-2.0] * 4
+    guidance.mission.goals.clear()
+    guidance.mission.goals.add(np.array([[1.0, 15.0]]))
+    assert at(-9.0) == -2.0  # nor that of the next one
+    guidance.command("pause", 9)
+    guidance.command("resume", 9)  # an operator let it dive
+    guidance.mission.goals.clear()
+    guidance.mission.goals.add(np.array([[3.0, 15.0]]))
+    assert at(-9.5) == -9.0
+
+
+def test_goals_are_as_deep_as_is_asked_for():
+    assert sunk(**{"goals.depth": 4.5})[0].goal_z == -4.5
+    raised = {"goals.depth": 4.5, "odometry.vertical": "datum", "water.level": 400.0}
+    assert sunk(**raised)[0].goal_z == 395.5
+
+
+def test_goals_are_as_high_above_the_bottom_as_is_asked_for_but_never_above_the_water():
+    bottom = chart()  # at -9 m, with a standard deviation of 1 m
+    assert sunk(bottom, **{"goals.altitude": 3.0})[0].goal_z == -9 + 1.96 + 3
+    assert sunk(bottom, **{"goals.altitude": 30.0})[0].goal_z == 0.0
+    level = {"goals.altitude": 3.0, "water.level": 2.0}  # z counts from the water, 2 m up
+    assert sunk(bottom, **level)[0].goal_z == -11 + 1.96 + 3
+    assert sunk(None, **{"goals.altitude": 3.0, "goals.depth": 1.0})[0].goal_z == -1.0

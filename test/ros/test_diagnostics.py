@@ -15,9 +15,9 @@ from sessions import Survey
 
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import MissionStateChanged
+from poam_ros.frontend.events import MissionStateChanged, OdometryRefused, Tick
 from poam_ros.journal.interface import WITHDRAW, JournalStep
-from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_status
+from poam_ros.ros.mapper.diagnostics import Lately, MapperDiagnosticsInput, mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.shift import Shift
 
@@ -25,12 +25,11 @@ ROOT = Path(__file__).parents[2]
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
-def look(s, alive=True, lost=0):
+def look(s, alive=True, lost=0, lately=None):
     session = s.session
-    bounds = {"mean": (1.0, 2.0)}
-    return mapper_status(
-        MapperDiagnosticsInput(session, s.now, alive, Counter(odom=lost), lost, bounds)
-    )
+    bounds, lately = {"mean": (1.0, 2.0)}, lately or Lately()
+    view = session, s.now, alive, Counter(odom=lost), lost, bounds, lately
+    return mapper_status(MapperDiagnosticsInput(*view))
 
 
 @pytest.fixture
@@ -81,11 +80,13 @@ def test_every_value_is_in_the_manual_and_every_value_of_the_manual_is_reported(
         session.status.dropped, session.status.errors,
     ):  # fmt: skip
         counts["anything"] += 1
+    lately = Lately()
+    lately.refused = lately.odometry = {"anything": 0.1}
     manual = (ROOT / "docs/operating.md").read_text().partition("| value | meaning |")[2]
     table = manual.partition("\n\n")[0].splitlines()[2:]
     names = [name for row in table for name in re.findall("`([^`]+)`", row.split("|")[1])]
     patterns = {re.sub("<[a-z]+>", ".+", name) for name in names}
-    values = set(look(mapped)[2])
+    values = set(look(mapped, lately=lately)[2])
     assert {v for v in values if not any(re.fullmatch(p, v) for p in patterns)} == set()
     assert {p for p in patterns if not any(re.fullmatch(p, v) for v in values)} == set()
 
@@ -107,8 +108,6 @@ def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
 
 
 def test_the_most_severe_problem_is_reported(mapped):
-    mapped.session.ledger.odometry_rejected["jump"] = 1
-    assert look(mapped)[:2] == (WARN, "positions jumped: 1 were refused")
     assert look(mapped, lost=3)[:2] == (WARN, "3 messages lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
@@ -135,5 +134,56 @@ def test_pings_refused_by_a_slow_model_are_reported():
     s.work()
     s.drive(3)
     assert ledger.accepted == 28
-    assert look(s)[0] == WARN and "15 pings were refused" in look(s)[1]
+    assert look(s)[:2] == (OK, "mapping")
     assert ledger.received == ledger.accepted + ledger.pending + ledger.rejected.total()
+
+
+class Watched:
+    """A survey whose diagnostics are looked at every second."""
+
+    def __init__(self) -> None:
+        self.survey, self.lately = Survey(pilot_samples=10), Lately()
+        self.look()
+
+    def look(self):
+        self.lately.take(self.survey.session, self.survey.now.steady_s)
+        return look(self.survey, lately=self.lately)
+
+    def second(self, odometry=True, distance=None):
+        s = self.survey
+        for _ in range(10):
+            s.wait(0.1)
+            if odometry is True:
+                s.odometry()
+            elif odometry:
+                s.handle(OdometryRefused(odometry))
+            s.ping(distance)
+            s.handle(Tick())
+        return self.look()
+
+
+@pytest.mark.parametrize(
+    ("odometry", "reason"), [(False, "no_odometry"), ("wrong_frame", "wrong_frame")]
+)
+def test_odometry_that_stops_or_changes_its_frame_is_an_error_and_its_return_none(odometry, reason):
+    """Once any odometry was there, the level was OK while every ping was refused."""
+    watched = Watched()
+    for _ in range(20):
+        assert watched.second()[0] == OK
+    level, text, values = max((watched.second(odometry) for _ in range(25)), key=lambda s: s[0])
+    assert level == ERROR and f"the last 10 s refused as {reason}" in text
+    assert f"lately {reason}" in values or f"lately odometry {reason}" in values
+    for _ in range(25):
+        level, text, _ = watched.second()
+    assert (level, text) == (OK, "waiting for the pilot survey") or level == OK
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.05, OK), (0.5, WARN), (1.0, ERROR)])
+def test_the_level_is_that_of_the_share_refused(share, expected):
+    watched = Watched()
+    for second in range(30):
+        nan = (second % 20) < 20 * share
+        level, text, _ = watched.second(distance=float("nan") if nan else None)
+        if share == 0.5 and second % 20 == 14:
+            assert level == WARN and "refused as nan" in text
+    assert share == 0.5 or level == expected

@@ -10,15 +10,17 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from action_msgs.msg import GoalStatus, GoalStatusArray
 from geometry_msgs.msg import PoseStamped
 from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.log_throttle import LogThrottle
 from poam_ros.ros.common import messages
 from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
 
-SUCCEEDED, CANCELED, ABORTED = 4, 5, 6
+EXECUTING, SUCCEEDED, CANCELED, ABORTED = 2, 4, 5, 6
 
 
 class Answer:
@@ -54,12 +56,14 @@ class Server:
         self.sent: list[tuple[str, Future]] = []
         self.handles: list[Handle] = []
         self.cancels: list[str] = []
+        self.identities: list[UUID] = []
 
     def server_is_ready(self) -> bool:
         return self.ready
 
-    def send_goal_async(self, goal: str) -> Future:
+    def send_goal_async(self, goal: str, goal_uuid: UUID) -> Future:
         self.sent.append((goal, Future()))
+        self.identities.append(goal_uuid)
         return self.sent[-1][1]
 
     def answer(self, which: int = -1, accepted: bool = True) -> Handle:
@@ -75,11 +79,12 @@ class Scene:
 
     def __init__(self) -> None:
         self.server, self.now = Server(), 0.0
-        self.warnings = LogThrottle(lambda text: None)
+        self.warnings, self.taken = LogThrottle(lambda text: None), []
         self.goals = ActionGoals(
             self.server,
             lambda pose: f"{pose.pose.position.x:g}",
             self.warnings,
+            self.taken.append,
             clock=lambda: self.now,
         )
 
@@ -190,6 +195,54 @@ def test_a_goal_is_sent_once_the_server_appears():
     assert scene.sent == ["1"]
 
 
+def states(*goals: tuple[UUID, int]) -> GoalStatusArray:
+    found = []
+    for identity, status in goals:
+        each = GoalStatus(status=status)
+        each.goal_info.goal_id = identity
+        found.append(each)
+    return GoalStatusArray(status_list=found)
+
+
+def test_a_goal_that_somebody_else_cancelled_is_not_sent_again():
+    scene = Scene()
+    scene.go(1)
+    scene.server.answer().end(CANCELED)
+    assert scene.taken == ["goals.action: somebody else has cancelled the goal"]
+    scene.goals.hold(pose(0))  # as the mission is paused
+    scene.later(10 * RETRY_S)
+    assert scene.sent == ["1"]
+
+
+def test_a_cancel_of_our_own_is_nobody_elses():
+    scene = Scene()
+    scene.go(1)
+    handle = scene.server.answer()
+    scene.goals.hold(pose(0))
+    handle.end(CANCELED)
+    scene.go(2)
+    scene.server.answer()
+    mine = [(identity, EXECUTING) for identity in scene.server.identities]
+    scene.goals.listen(states(*mine))
+    assert not scene.taken
+
+
+def test_a_goal_that_somebody_else_sent_replaces_ours():
+    scene = Scene()
+    scene.go(1)
+    handle = scene.server.answer()
+    foreign = UUID(uuid=[7] * 16)
+    scene.goals.listen(states((foreign, SUCCEEDED)))  # an old one
+    assert not scene.taken
+    scene.goals.listen(states((scene.server.identities[0], ABORTED), (foreign, EXECUTING)))
+    assert scene.taken == ["goals.action: somebody else has sent a goal"]
+    scene.goals.hold(pose(0))
+    handle.end(ABORTED)
+    scene.goals.listen(states((foreign, EXECUTING)))  # while it holds, it is theirs
+    scene.later(10 * RETRY_S)
+    assert len(scene.taken) == 1 and scene.sent == ["1"]
+
+
 def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(refusal):
     try:
         import nav2_msgs.action  # noqa: F401
@@ -198,7 +251,7 @@ def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(refusal):
     else:
         pytest.skip("nav2_msgs is installed")
     with pytest.raises(InputError, match="expected nav2_msgs to be installed for 'go'"):
-        open_goals(None, "go")
+        open_goals(None, "go", print)
     from poam_ros.ros.planner.node import main
 
     assert "goals.action" in refusal(main, "-p", "goals.action:=go")
@@ -224,6 +277,6 @@ def test_nav2s_action_gets_the_pose(ros, eventually):
         return node
 
     ros(server)
-    goals = open_goals(ros(PlannerNode), "navigate")
+    goals = open_goals(ros(PlannerNode), "navigate", print)
     goals.go(pose(3.0))
     eventually(lambda: goals.poll() or heard == [3.0])

@@ -134,7 +134,7 @@ def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
 @pytest.mark.slow
 def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually, tmp_path):
     """Killed right after the line, and again when it has been crossed."""
-    vehicle, settings = ros(Surveyor), {"screening.enabled": True}
+    vehicle, settings = ros(Surveyor), {"screening.enabled": True, "odometry.vertical": "datum"}
     after_it, crossing = (int((line == Crossed.LINES).argmax()) for line in (2, 3))
     vehicle.say("pilot")
     for stop in (after_it, crossing + 110, None):

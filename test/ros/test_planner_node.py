@@ -17,7 +17,7 @@ import yaml
 
 pytest.importorskip("rclpy")
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from heard import Listener, answer, status_values
 from launched import node_command
@@ -740,3 +740,39 @@ def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatc
     assert planner.mission.state == "paused"
     assert call(vehicle, eventually, "resume").success
     eventually(lambda: vehicle.states[-1] == "pilot")
+
+
+class Deaf(WithMavros):
+    """A planner with MAVROS that nobody publishes for."""
+
+    def report(self, level, text, values, stamp_ns=None):
+        self.said_last = level, text
+        super().report(level, text, values, stamp_ns)
+
+
+def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(ros, eventually, monkeypatch):
+    """In a namespace, the guard against take-overs listened to nobody, and nothing said so."""
+    mavros = types.ModuleType("mavros_msgs.msg")
+    mavros.State = State
+    monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
+    monkeypatch.setitem(sys.modules, "mavros_msgs.msg", mavros)
+    monkeypatch.setattr("poam_ros.ros.planner.node.AUTOPILOT_TIMEOUT_S", 0.5)
+    given = {"workspace": WORKSPACE, "mavros": "/boat/mavros/"} | PATIENT
+    planner = ros(Deaf, parameters=given)
+    assert planner.said_on == "/boat/mavros/state"
+    text = "nobody publishes /boat/mavros/state: take-overs are not noticed"
+    eventually(lambda: planner.said_last == (DiagnosticStatus.WARN, text))
+
+
+def test_a_late_viewer_gets_the_present_plan_alone(ring, ros, eventually):
+    _, vehicle = ring()
+
+    def moved_on():
+        vehicle.be_at(*(vehicle.last_goal() or (0.0, 0.0)))
+        return len(vehicle.heard["plan"]) >= 3
+
+    eventually(moved_on)
+    late = ros(Vehicle)
+    eventually(lambda: late.heard["plan"])
+    eventually(lambda: len(late.reports) >= 2)
+    assert len(late.heard["plan"]) == 1

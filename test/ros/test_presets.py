@@ -6,9 +6,9 @@ local_position (branch ros2), ping_sonar_ros, and waterlinked_dvl_driver with ma
 
 import math
 import re
-from importlib import import_module
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,9 +31,9 @@ from poam_ros.core.settings import instance, rows
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.ros.common.inputs import RangeReader
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
-from poam_ros.ros.common.parameters import MAPPER, PLANNER
-from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
+from poam_ros.ros.common.parameters import MAPPER, PLANNER, RangeSettings
 from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.planner.node import PlannerNode
@@ -102,7 +102,10 @@ def mavros_odometry(t):
     return message
 
 
-def survey(preset, ranges, odometry=mavros_odometry, **more):
+RANGES = {row.name: row.default for row in rows(RangeSettings)}
+
+
+def survey(preset, ranges, odometry=mavros_odometry, read=read_range, **more):
     """Drive along x for 40 s while a driver's messages come; the front_end, and the samples."""
     settings = instance(
         FrontEndSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
@@ -116,7 +119,7 @@ def survey(preset, ranges, odometry=mavros_odometry, **more):
             front_end.add_odometry(state)
     samples = []
     for message in ranges:
-        front_end.add_ping(read_range(message), Moment(0, 0.0))
+        front_end.add_ping(read(message), Moment(0, 0.0))
         samples.append(front_end.take(Moment(0, 0.0)))
     ledger = front_end.ledger
     assert ledger.received == len(ranges) == ledger.accepted + sum(ledger.rejected.values())
@@ -221,28 +224,19 @@ def test_ping1d():
     assert samples.noise_std[0] == pytest.approx(0.1 * 20 * math.tan(math.radians(12.5)), rel=2e-3)
 
 
-def test_ping1d_by_the_adapter():
-    """brping's own reading: mm, %, and the scan that it belongs to."""
-    data = {"confidence": 100, "distance": 30_100, "scan_start": 300, "scan_length": 30_000}
-    stamp = ns_to_stamp(123 * SECOND + 5)
-    ping = read_range(range_of_ping1d(data, stamp))
-    assert (ping.stamp_ns, ping.frame_id) == (123 * SECOND + 5, "sonar_link")
-    assert (ping.range, ping.min_range, ping.max_range) == pytest.approx((30.1, 0.3, 30.3))
-    assert math.isnan(read_range(range_of_ping1d({**data, "confidence": 49}, stamp)).range)
-    assert read_range(range_of_ping1d({**data, "confidence": 50}, stamp)).range > 0
+class Dvl(SimpleNamespace):
+    """A marine_acoustic_msgs/Dvl with what is read of it: no registry has the type."""
+
+    @classmethod
+    def get_fields_and_field_types(cls):
+        return dict.fromkeys(("header", "altitude", "beam_ranges_valid", "beam_velocities_valid"))
 
 
 def dvl(t, altitude, valid):
-    """A marine_acoustic_msgs/Dvl with what is read of it; its type where that is installed."""
-    given = {
-        "header": Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="dvl_link"),
-        "altitude": altitude, "beam_ranges_valid": True, "beam_velocities_valid": valid,
-    }  # fmt: skip
-    try:
-        from marine_acoustic_msgs.msg import Dvl
-    except ImportError:
-        return SimpleNamespace(**given)
-    return Dvl(**given)
+    header = Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="dvl_link")
+    return Dvl(
+        header=header, altitude=altitude, beam_ranges_valid=True, beam_velocities_valid=valid
+    )
 
 
 def lock(i):
@@ -250,21 +244,19 @@ def lock(i):
     return i % 10 < 7
 
 
-def test_waterlinked_dvl():
+def test_waterlinked_dvl(monkeypatch):
     """Seven of ten have a lock on the bottom; the others carry -1 or the last altitude."""
+    module = ModuleType("marine_acoustic_msgs.msg")
+    module.Dvl = Dvl
+    monkeypatch.setitem(sys.modules, "marine_acoustic_msgs", ModuleType("marine_acoustic_msgs"))
+    monkeypatch.setitem(sys.modules, "marine_acoustic_msgs.msg", module)
+    settings = instance(RangeSettings, RANGES | values_of("waterlinked-dvl"))
+    read = RangeReader(settings).read
     messages = [
-        range_of_dvl(dvl(101 + i / 5, 12.0 + i / 100 if lock(i) else (-1.0, 12.3)[i % 2], lock(i)))
+        dvl(101 + i / 5, 12.0 + i / 100 if lock(i) else (-1.0, 12.3)[i % 2], lock(i))
         for i in range(100)
     ]
-    front_end, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
+    speed = {"water.sound_speed": 1481.0}
+    front_end, samples, _ = survey("waterlinked-dvl", messages, read=read, **speed)
     assert front_end.ledger.rejected == {"nan": 30} and front_end.ledger.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
-
-
-def test_the_adapter_in_the_docs_is_short_and_valid():
-    text = (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len([line for line in code.splitlines() if line.strip()]) == 10
-    compile(code, "docs/sensors.md", "exec")
-    ours = re.findall(r"^from (poam_ros\S*) import (\w+)$", code, re.MULTILINE)
-    assert [getattr(import_module(module), name) for module, name in ours] == [range_of_dvl]

@@ -28,6 +28,7 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 GIVEN = {
     "method": "toy", "screening.enabled": False, "resolution": 5.0, "batch.size": 20,
+    "odometry.vertical": "",
     "batch.period": 3600.0, "pilot_samples": 60,
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
     "sonar.offset": [0.0, 0.0, -100.0],

@@ -35,6 +35,7 @@ WINDOWS = 18
 OWN = sum(array.nbytes for array in Samples.of(np.zeros((1, 2)), np.zeros(1)).arrays)
 PARAMETERS = {
     "method": "nngp", "batch.size": BURST, "batch.period": 3600.0, "pilot_samples": PILOT,
+    "odometry.vertical": "datum",
     "workspace": [-60.0, 60.0, -60.0, 60.0], "resolution": 2.0,
     "sonar.pings_at_place": 0,  # the curve turns slowly in a corner, after 44,900 pings
 }  # fmt: skip

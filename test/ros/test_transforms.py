@@ -18,12 +18,13 @@ from geometry_msgs.msg import Transform, TransformStamped
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.time import Time
+from std_msgs.msg import Header
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.odometry import VehicleState, rotate
 from poam_ros.frontend.placing import mount_of
 from poam_ros.frontend.settings import FrontEndSettings
-from poam_ros.ros.common.messages import yaw_to_quaternion
+from poam_ros.ros.common.messages import ns_to_stamp, yaw_to_quaternion
 from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, mounted, transformed
 from poam_ros.ros.simulator.topics import SimulatorTopics
 from poam_ros.simulation.world.simulator import Simulation
@@ -74,7 +75,8 @@ def tf2(monkeypatch):
             known = {("map", "odom"): quarter_turn(), **module.tree}
             if (target_frame, source_frame) not in known:
                 raise LookupException(f'"{source_frame}" passed to lookupTransform does not exist')
-            return SimpleNamespace(transform=known[target_frame, source_frame])
+            header = Header(stamp=ns_to_stamp(module.stamp_ns))
+            return SimpleNamespace(header=header, transform=known[target_frame, source_frame])
 
     class TransformListener:
         def __init__(self, buffer, node, *, spin_thread=False, qos=None, static_qos=None):
@@ -100,7 +102,7 @@ def tf2(monkeypatch):
     class StaticTransformBroadcaster(TransformBroadcaster):
         topic = "/tf_static"
 
-    module.sent = []
+    module.sent, module.stamp_ns = [], 0  # all transforms are static
     for kind in (TransformException, LookupException, Buffer, TransformListener):
         setattr(module, kind.__name__, kind)
     module.TransformBroadcaster = TransformBroadcaster
@@ -148,6 +150,23 @@ def test_earlier_transforms_are_dropped_when_time_is_set_back(state, tf2):
     for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
         assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
         assert tf2.made[1].buffer.cleared == cleared
+
+
+def test_a_transform_whose_publisher_has_ended_is_refused_by_name_until_it_is_back(state, tf2):
+    """`map -> odom` stayed frozen, and all was mapped with it."""
+    frames = FrameTransformer("node", "map")
+    tf2.stamp_ns = 100 * SECOND
+
+    def at(seconds):
+        return frames.into_map(replace(state, stamp_ns=round(seconds * SECOND)))
+
+    assert at(100.0) is not None and at(109.0) is not None
+    assert at(111.0) is None and at(500.0) is None
+    assert frames.fault == "stale_transform" and "400 s old" in frames.reason
+    tf2.stamp_ns = 500 * SECOND
+    assert at(501.0) is not None
+    tf2.stamp_ns = 0  # a static one never ends
+    assert at(9000.0) is not None
 
 
 def test_reason_without_a_transform(tf2):

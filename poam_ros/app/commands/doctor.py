@@ -203,7 +203,7 @@ def _size(count: int) -> str:
 
 NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
-REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
+REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of the newest, and of all pings; more is a problem
 #: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
 #: which a busy machine delays, per unit of its speed.
 MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
@@ -213,9 +213,6 @@ STARTING_S = 10.0
 STARTING = "the simulation is starting: run poam doctor again in a moment"
 #: Advice, by the beginning of a status text.
 ADVICE = {
-    "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
-    "install tf2_ros and publish the transform between them",
-    "pings arrive, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
     "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
     "the model's thread has ended": "restart the mapper; its log has the error",
     "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",
@@ -224,7 +221,6 @@ ADVICE = {
     "map's elevations and cells (docs/good-enough.md)",
     "positions have": "check the position fix and the odometry's origin; the map has both, so "
     "reset it, or continue from a folder without the pings after it",
-    "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
     "too slow": "lower the simulation's speed, or stop other programs",
 }
 #: Advice for reasons that refuse many pings. Reasons that normally refuse many are not in it:
@@ -250,6 +246,22 @@ REASONS = {
     "wild_elevation": "elevations of 100 km: odometry's z is not in metres",
     "standing": "the vehicle does not move: find out why, or set sonar.pings_at_place to 0",
     "log_full": "the disk of mission_dir is too slow",
+    "wrong_frame": "start with frame_id:= the odometry's frame, or install tf2_ros and publish the "
+    "transform between them",
+    "body_frame": "choose the driver's topic with odometry in a fixed frame",
+    "stale_transform": "start the publisher of the transform to the map again",
+    "above_water": "odometry's z must be 0 at the water and grow upwards: convert the driver's "
+    "axes, set odometry.surface for a vehicle that floats, or odometry.vertical to datum where z "
+    "is a height above the map's datum",
+    "beam_up": "check sonar.tilt, and that attitudes are from forward-left-up to east-north-up",
+    "mirrored": "odometry must be in axes east, north, up (REP-103): convert it in the driver",
+    "other_clock": "synchronise the clocks of sonar and odometry, or set sonar.time_offset",
+}
+#: Advice for reasons that refuse odometry alone.
+ODOMETRY_REASONS = {
+    "jump": "check the position fix; see odometry.max_speed and odometry.max_jump",
+    "not_finite": "the driver sends positions that are not numbers: wait for its first fix",
+    "invalid_orientation": "the driver sends no attitude: all zeros is none",
 }
 
 
@@ -375,11 +387,14 @@ def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     if not received:
         yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
         return
-    refused = {key[9:]: _number(values, key) for key in values if key.startswith("rejected ")}
-    for reason, count in sorted(refused.items(), key=lambda item: -item[1]):
-        if count > REFUSED_SHARE * received and reason in REASONS:
-            text = f"{name}: {count:.0f} of {received:.0f} pings refused as {reason}"
-            yield problem(text, REASONS[reason])
+    lately = {key[7:]: _number(values, key) for key in values if key.startswith("lately ")}
+    for what, share in sorted(lately.items(), key=lambda item: -item[1]):
+        reason = what.removeprefix("odometry ")
+        advice = (REASONS if reason == what else REASONS | ODOMETRY_REASONS).get(reason)
+        if share > REFUSED_SHARE and advice:
+            kind = "pings" if reason == what else "odometry"
+            text = f"{name}: {share:.0%} of the {kind} of the last 10 s refused as {reason}"
+            yield problem(text, advice)
     lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
     for topic, count in lost.items():
         if count > LOST_SHARE * received:

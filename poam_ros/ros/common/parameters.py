@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Value, rows
+from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.settings import FrontEndSettings
+from ...frontend.settings import SURFACE, FrontEndSettings
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import PlaceSettings as PlacesInDegrees
 from ...mission.arrival import CAPTURE_RADIUS
@@ -29,6 +29,32 @@ from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
 
 
+@dataclass(frozen=True)
+class RangeSettings(Settings):
+    """From which messages ranges are read."""
+
+    range_type: str = setting(
+        "sensor_msgs/msg/Range",
+        "Type of the messages with the ranges, as `ros2 topic info` shows it",
+    )
+    range_field: str = setting(
+        "", "Field of the message that holds the range, as in data, altitude or beams[0].range. "
+        "Empty: a sensor_msgs/Range",
+    )  # fmt: skip
+    range_scale: float = setting(
+        1.0, "Metres in a unit of range_field: 0.001 for millimetres", "m", minimum=1e-9,
+        maximum=1e3,
+    )  # fmt: skip
+    range_valid_field: str = setting(
+        "", "Field that says how good the range is, such as a bottom lock or a confidence. Empty: "
+        "every range is good",
+    )  # fmt: skip
+    range_valid_min: float = setting(
+        1.0, "Smallest value of range_valid_field of a good range; true is 1", minimum=-1e9,
+        maximum=1e9,
+    )  # fmt: skip
+
+
 def _frame_name(name: str) -> None:
     if not name or name.startswith("/"):
         raise InputError(f"a frame's name without a leading slash, got {name!r}")
@@ -36,6 +62,7 @@ def _frame_name(name: str) -> None:
 
 _TARGET = {row.name: row for row in rows(TargetSettings)}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
+(VERTICAL,) = (row for row in rows(FrontEndSettings) if row.name == "odometry.vertical")
 SEED = _MISSION["seed"]
 FRAME = Setting("frame_id", "map", "Frame of the map, without a leading slash", check=_frame_name)
 WORKSPACE = Setting(
@@ -53,6 +80,7 @@ TERRAIN = Setting(
 #: a more accurate model and planner, and screening. config/sim.yaml has those of a simulation.
 VEHICLE: dict[str, Value] = {
     "method": "nngp", "planner": "path-entropy", "screening.enabled": True,
+    "odometry.vertical": SURFACE,
 }  # fmt: skip
 
 
@@ -74,6 +102,7 @@ MAPPER: tuple[Setting, ...] = _of_vehicle(
         "pilot_samples", 500, "Start the model at this many accepted pings if nobody publishes "
         "mission/state", minimum=5, maximum=1_000_000, mutable=True,
     ),
+    *rows(RangeSettings),
     Setting("simulated", False, "Say in saved maps that their pings are simulated"),
     *rows(
         JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
@@ -130,6 +159,22 @@ PLANNER: tuple[Setting, ...] = _of_vehicle(
     Setting(
         "goals.action", "", "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to "
         "the topic goal_pose",
+    ),
+    Setting(
+        "goals.depth", 0.0, "Send goals this deep below the water's surface. 0, with "
+        "goals.altitude 0: as deep as the vehicle is at ~/start or ~/resume", "m", minimum=0.0,
+        maximum=1.2e4, mutable=True,
+    ),
+    Setting(
+        "goals.altitude", 0.0, "Send goals this high above the map's bottom plus its 95 % "
+        "uncertainty, but never above the surface; without a map at goals.depth. 0: off", "m",
+        minimum=0.0, maximum=1.2e4, mutable=True,
+    ),
+    VERTICAL,
+    *rows(RangeSettings),
+    Setting(
+        "mavros", "mavros", "Prefix of MAVROS' topics: take-overs are noticed by its topic state. "
+        "Empty: do not listen",
     ),
     Setting(
         "goal_period", 1.0, "Period at which a goal is repeated, in ROS time. 0: send each goal "

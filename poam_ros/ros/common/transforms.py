@@ -17,7 +17,9 @@ from ...core.errors import shown
 from ...frontend.odometry import VehicleState, multiply, rotate
 from ...frontend.placing import SonarMount
 from ...frontend.ranges import MAX_FRAMES
+from ...importers.messages import stamp_to_ns
 
+MAX_AGE_S = 10.0  # of a transform that is not static, at the time of the odometry
 MOUNT_PERIOD_S = 1.0  # wall time between two look-ups of a sonar mount
 MIN_DOWNWARD = 0.5  # minimum downward component of a beam in the vehicle's frame
 
@@ -27,7 +29,7 @@ class FrameTransformer:
 
     tf2's buffer and listener are created when the first state in another frame arrives. The latest
     transform is used: the one from `odom` to `map` is a slow correction, and waiting for the exact
-    time would delay every ping.
+    time would delay every ping. One whose publisher has ended is not used for long.
 
     Attributes:
         fault, reason: why the last state could not be transformed: a name, and a text.
@@ -62,7 +64,7 @@ class FrameTransformer:
         if not self._listens():
             self.reason = (
                 f"odometry is in frame '{shown(state.frame_id)}', the map in '{self._frame_id}', "
-                "and tf2_ros is not installed"
+                "and tf2_ros is not installed: set frame_id to the odometry's frame"
             )
             return None
         if state.stamp_ns < self._latest_ns - SECOND:
@@ -70,18 +72,29 @@ class FrameTransformer:
             # of the system clock. Static transforms stay.
             self._buffer.clear()
         self._latest_ns = state.stamp_ns
-        transform = self.look_up(self._frame_id, state.frame_id)
-        return None if transform is None else transformed(state, transform, self._frame_id)
+        found = self.look_up(self._frame_id, state.frame_id)
+        if found is None:
+            self.reason += "; or set frame_id to the odometry's frame"
+            return None
+        since_s = (state.stamp_ns - stamp_to_ns(found.header.stamp)) / SECOND
+        if since_s > MAX_AGE_S and stamp_to_ns(found.header.stamp):  # 0: all of it is static
+            self.fault, source = "stale_transform", shown(state.frame_id)
+            self.reason = (
+                f"the transform from '{source}' to '{self._frame_id}' is {since_s:.0f} s old: is "
+                "its publisher still running?"
+            )
+            return None
+        return transformed(state, found.transform, self._frame_id)
 
     def look_up(self, target: str, source: str) -> Any:
-        """The latest transform between two frames; None, with ``reason``, without one."""
+        """The latest stamped transform between frames; None, with ``reason``, without one."""
         if not self._listens():
             self.reason = "tf2_ros is not installed"
             return None
         try:
-            return self._buffer.lookup_transform(target, source, Time()).transform
+            return self._buffer.lookup_transform(target, source, Time())
         except self._tf2.TransformException as error:
-            text = shown(str(error), 200)
+            text = shown(str(error), 160)
             self.reason = f"no transform from '{shown(source)}' to '{shown(target)}': {text}"
             return None
 
@@ -125,7 +138,7 @@ class MountLookup:
         if transform is None:
             self._warn("no_mount", self._frames.reason)
             return None
-        mount = mounted(frame_id, transform)
+        mount = mounted(frame_id, transform.transform)
         if mount is None or mount.beam[2] > -MIN_DOWNWARD:
             text = f"the x axis of '{shown(frame_id)}', its beam, does not point down"
             self._warn("no_mount", f"{text} in '{self._base}'")

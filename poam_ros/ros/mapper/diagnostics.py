@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,6 @@ from ...core.clock import SECOND, Moment
 from ...core.errors import quantity
 from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
-from ...frontend.odometry import JUMP
 from ...learning.session import SurveySession
 from ...outputs.crossings import statistics_of
 from ...outputs.scoring import MapReport
@@ -20,9 +20,25 @@ from ...screening.shift import worst_block
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
-FRAME_FAULTS = {
-    "wrong_frame": "odometry is in another frame than the map",
+#: What normally refuses pings, and is no fault.
+EXPECTED = frozenset({"waiting", "paused", AFTER_MISSION, "repeat", "duplicate", "standing"})
+#: The newest pings and odometry that are judged, in s.
+LATELY_S = 10.0
+SOME, MOST = 0.2, 0.9  # shares of them that are refused: WARN, ERROR
+#: Refused by these names, pings have a cause that a setting removes.
+FAULTS = {
+    "wrong_frame": "odometry is in another frame than the map (frame_id)",
     "body_frame": "odometry is in a frame that moves with the vehicle",
+    "stale_transform": "the transform of the odometry's frame is no longer published",
+    "above_water": "odometry has the vehicle above the water: z points down, or counts from "
+    "another height (odometry.vertical, odometry.surface)",
+    "beam_up": "the sonar's beam points up: attitude or mount are wrong (sonar.tilt, or odometry "
+    "in axes north, east, down)",
+    "mirrored": "the course is mirrored against the heading: odometry is not in axes east, north",
+    "other_clock": "pings and odometry are stamped by different clocks",
+    "no_odometry": "no odometry at the times of the pings",
+    "water_level_stale": "no water level is received",
+    OVERLOAD: "the model cannot keep up",
 }
 SLOW_UPDATE_S = 1.0  # p99 of an update with its map; more is reported
 
@@ -38,6 +54,7 @@ class MapperDiagnosticsInput:
         lost: lost messages by topic.
         lost_lately: number of messages lost since the last report.
         bounds: the values at 0 and 100 of each occupancy grid.
+        lately: what was refused in the last seconds.
         order: of S-44, whose limit the differences at crossings are compared with.
     """
 
@@ -47,6 +64,7 @@ class MapperDiagnosticsInput:
     lost: Mapping[str, int]
     lost_lately: int
     bounds: Mapping[str, tuple[float, float]]
+    lately: Lately
     order: str = "1a"
 
 
@@ -88,28 +106,62 @@ def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     return (ERROR, f"pings are not being stored: {failing}") if failing else None
 
 
-def _unfit_odometry(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    front_end = view.session.front_end
-    if len(front_end.buffer):
+class Lately:
+    """How many pings and odometry messages were refused in the last ``LATELY_S``, and why.
+
+    Attributes:
+        refused: shares of the pings by reason, largest first.
+        odometry: shares of the odometry by reason.
+    """
+
+    def __init__(self) -> None:
+        self.refused: dict[str, float] = {}
+        self.odometry: dict[str, float] = {}
+        self._before: deque[tuple[float, int, Counter[str], int, Counter[str]]] = deque()
+
+    def take(self, session: SurveySession, steady_s: float) -> None:
+        """Look at the counts, at a steady time in s; call about every second."""
+        ledger, buffer = session.ledger, session.front_end.buffer
+        now = (
+            steady_s, ledger.received - ledger.pending, Counter(ledger.rejected),
+            buffer.added, Counter(ledger.odometry_rejected),
+        )  # fmt: skip
+        if not self._before:  # what came before the first look is new as well
+            self._before.append((steady_s, 0, Counter(), 0, Counter()))
+        self._before.append(now)
+        while steady_s - self._before[0][0] > LATELY_S:
+            self._before.popleft()
+        _, judged, refused, accepted, odd = self._before[0]
+        self.refused = _shares(now[2] - refused, now[1] - judged)
+        lately = now[4] - odd
+        self.odometry = _shares(lately, now[3] - accepted + lately.total())
+
+
+def _shares(counts: Counter[str], total: int) -> dict[str, float]:
+    return {reason: count / total for reason, count in counts.most_common()} if total else {}
+
+
+def _refused(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+    """Pings and odometry that are refused, by their share in the last seconds."""
+    found = [
+        (share, reason, what)
+        for what, shares in (("pings", view.lately.refused), ("odometry", view.lately.odometry))
+        for reason, share in shares.items()
+        if share >= SOME and reason not in EXPECTED
+    ]
+    if not found:
         return None
-    for fault, text in FRAME_FAULTS.items():
-        if front_end.ledger.odometry_rejected[fault]:
-            return ERROR, text
-    return (WARN, "pings arrive, but no odometry") if front_end.ledger.received else None
+    share, reason, what = max(found, key=lambda each: each[0])
+    text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
+    text = f"{text}: {FAULTS[reason]}" if reason in FAULTS else text
+    if reason == "other_clock":
+        text += f", {view.session.front_end.clock_offset_s:+.1f} s apart"
+    return ERROR if share >= MOST else WARN, text
 
 
-def _no_level(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    front_end = view.session.front_end
-    if front_end.closed or front_end.level(view.now) is not None:
-        return None
-    return WARN, "pings are refused: no water level is received"
-
-
-def _overloaded(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    if view.session.full:
-        return ERROR, "the model cannot keep up: pings are refused until it does"
-    refused = view.session.ledger.rejected[OVERLOAD]
-    return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
+def _full(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+    full = view.session.full
+    return (ERROR, "the model cannot keep up: pings are refused until it does") if full else None
 
 
 def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -120,12 +172,6 @@ def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     lost = view.lost_lately
     return (WARN, f"{quantity(lost, 'message')} lost in the last second") if lost else None
-
-
-def _jumps(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    """A single jump is refused; a lasting one is accepted."""
-    jumped = view.session.front_end.ledger.odometry_rejected[JUMP]
-    return (WARN, f"positions jumped: {jumped} were refused") if jumped else None
 
 
 def _shifted(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -150,14 +196,12 @@ CHECKS: tuple[Check, ...] = (
     lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
     lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
     _disk,
-    _unfit_odometry,
-    _overloaded,
-    _no_level,
+    _full,
+    _refused,
     _shifted,
     _dropped,
     _lost,
     _slow,
-    _jumps,
 )
 
 
@@ -173,6 +217,8 @@ def _pings(view: MapperDiagnosticsInput) -> dict[str, object]:
         ("errors", status.errors),
     ):
         values |= {f"{name} {reason}": count for reason, count in sorted(counts.items())}
+    for name, shares in (("", view.lately.refused), ("odometry ", view.lately.odometry)):
+        values |= {f"lately {name}{reason}": share for reason, share in shares.items()}
     return values
 
 

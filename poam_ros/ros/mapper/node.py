@@ -11,14 +11,14 @@ from typing import Any
 from nav_msgs.msg import Odometry
 from rclpy.clock import JumpThreshold, TimeJump
 from rclpy.duration import Duration
-from sensor_msgs.msg import Range
-from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
+from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity
 from ...core.log_throttle import LogThrottle
 from ...core.process import configure_process
+from ...core.settings import instance
 from ...frontend import events
 from ...frontend.placing import level_fault
 from ...learning.create import open_mission, recovery_message, settings_changed
@@ -27,12 +27,13 @@ from ...learning.thread import ModelThread
 from ...models.registry import MODELS
 from ...outputs.results import ResultFolder, SessionResults
 from ..common.executor import run_node
-from ..common.messages import bare_frame, read_odometry, read_range, write_report
+from ..common.inputs import Inputs
+from ..common.messages import bare_frame, write_report
 from ..common.node import BaseNode
-from ..common.parameters import MAPPER
-from ..common.qos import KEPT, LATCHED, SENSOR_READ, SensorSubscriptions
+from ..common.parameters import MAPPER, RangeSettings
+from ..common.qos import KEPT, LATCHED, SensorSubscriptions
 from ..common.transforms import FrameTransformer, MountLookup
-from .diagnostics import MapperDiagnosticsInput, map_report, mapper_status
+from .diagnostics import Lately, MapperDiagnosticsInput, map_report, mapper_status
 from .saving import SaveService
 from .topics import MapTopics
 
@@ -59,7 +60,7 @@ class MapperNode(BaseNode):
         super().open()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
         self._sensors = SensorSubscriptions(self, self._on_sensors)
-        self._errors = LogThrottle(self.get_logger().error)
+        self._errors, self._lately = LogThrottle(self.get_logger().error), Lately()
         self._frames = FrameTransformer(self, self.frame_id)
         self._mounts = MountLookup(
             self._frames, getattr(values, "sonar.base_frame"), self.warnings.add
@@ -114,9 +115,10 @@ class MapperNode(BaseNode):
         self._handle_event(settings_changed(vars(self.values)))
 
     def _listen(self) -> None:
+        self._inputs = Inputs(self, instance(RangeSettings, vars(self.values)))
         self._sensors.listen("odom", Odometry, self._on_odometry)
-        self._sensors.listen("sonar/range", Range, self._on_range)
-        self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
+        self._sensors.listen("sonar/range", self._inputs.ranges.kind, self._on_range)
+        self._inputs.listen_to_level(self._on_level)
         self._state = self._taken_over = ""
         # Before the state, so that it is read first where both have come.
         self.create_subscription(String, "mission/taken_over", self._on_taken_over, LATCHED)
@@ -142,22 +144,22 @@ class MapperNode(BaseNode):
             self.thread.wake()
 
     def _on_odometry(self, message: Odometry) -> None:
-        state = self._frames.into_map(read_odometry(message))
+        state = self._frames.into_map(self._inputs.odometry(message))
         if state is None:
             self.warnings.add(self._frames.fault, self._frames.reason)
         self._handle_event(events.OdometryRefused(self._frames.fault) if state is None else state)
 
-    def _on_range(self, message: Range) -> None:
-        ping = read_range(message)
+    def _on_range(self, message: Any) -> None:
+        ping = self._inputs.ping(message)
         mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
         if mount is not None:
             self._handle_event(mount)
         self._handle_event(ping)
 
-    def _on_level(self, message: Float64) -> None:
-        if fault := level_fault(message.data):
+    def _on_level(self, level: float) -> None:
+        if fault := level_fault(level):
             self.warnings.add("water_level", fault)
-        self._handle_event(events.WaterLevel(message.data))
+        self._handle_event(events.WaterLevel(level))
 
     def _on_sensors(self) -> None:
         self._handle_event(events.Tick())
@@ -199,7 +201,11 @@ class MapperNode(BaseNode):
         self.topics.publish_refused(self.session, self._now())
         lost = self._sensors.take_lost()
         order = getattr(self.values, "target.tvu") or "1a"
-        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds, order)
+        self._lately.take(self.session, time.monotonic())
+        view = (
+            self.session, self._now(), self.thread.alive, *lost, self.topics.bounds, self._lately,
+            order,
+        )  # fmt: skip
         self.report(*mapper_status(MapperDiagnosticsInput(*view)))
 
     def _publish_samples(self) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import time
+import uuid
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from action_msgs.msg import GoalStatusArray
 from geometry_msgs.msg import PoseStamped
 from rclpy.duration import Duration
 from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
 from ...core.errors import InputError
 from ...core.log_throttle import LogThrottle
@@ -18,7 +22,8 @@ from ..common.node import BaseNode
 
 RETRY_S = 5.0  # wall time until a rejected or aborted goal is sent again
 SETTLE_TIMEOUT_S = 2.0  # for all subscribers to receive the last goal
-CANCELED, ABORTED = 5, 6  # of action_msgs/GoalStatus
+ACCEPTED, EXECUTING, CANCELED, ABORTED = 1, 2, 5, 6  # of action_msgs/GoalStatus
+REMEMBERED = 64  # newest goals of ours
 
 
 class GoalSink(Protocol):
@@ -59,12 +64,14 @@ class ActionGoals:
     """Sends goals to an action. Each preempts the one before; to hold station, goals are canceled.
 
     A rejected or aborted goal is sent again until the mission chooses another. A cancel is sent
-    again until every goal has ended.
+    again until every goal has ended. A goal that somebody else cancelled or replaced is not sent
+    again: a person is driving.
 
     Args:
         client: as ``rclpy.action.ActionClient``.
         make_goal: the action's goal from a pose.
         warnings: for ``action_missing``, ``goal_rejected`` and ``goal_aborted``.
+        interrupted: called with a text when somebody else has cancelled or replaced a goal.
         clock: a steady clock, in s.
     """
 
@@ -73,10 +80,12 @@ class ActionGoals:
         client: Any,
         make_goal: Callable[[PoseStamped], Any],
         warnings: LogThrottle,
+        interrupted: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._make_goal = client, make_goal
-        self._warnings, self._clock = warnings, clock
+        self._warnings, self._interrupted, self._clock = warnings, interrupted, clock
+        self._ours: deque[bytes] = deque(maxlen=REMEMBERED)  # identities of the goals sent
         self._wanted: PoseStamped | None = None
         self._number = 0  # of the current goal; others are to end
         self._handles: dict[int, Any] = {}  # of accepted goals that have not ended
@@ -103,6 +112,13 @@ class ActionGoals:
         elif self._again is not None and self._clock() >= self._again:
             self._send()
 
+    def listen(self, message: GoalStatusArray) -> None:
+        """Take the states of all goals that the server has, whoever sent them."""
+        goals = [s for s in message.status_list if s.status in (ACCEPTED, EXECUTING)]
+        active = {bytes(each.goal_info.goal_id.uuid) for each in goals}
+        if self._wanted is not None and not active <= set(self._ours):
+            self._interrupted("goals.action: somebody else has sent a goal")
+
     def settle(self) -> None:
         """Nothing to do: without spinning, the answer to a cancel cannot arrive."""
 
@@ -113,7 +129,9 @@ class ActionGoals:
         if not self._client.server_is_ready():
             self._failed(number, "action_missing", "no server for goals.action")
             return
-        sent = self._client.send_goal_async(self._make_goal(self._wanted))
+        identity = UUID(uuid=list(uuid.uuid4().bytes))
+        self._ours.append(bytes(identity.uuid))
+        sent = self._client.send_goal_async(self._make_goal(self._wanted), goal_uuid=identity)
         sent.add_done_callback(lambda future: self._answered(number, future))
 
     def _answered(self, number: int, future: Future) -> None:
@@ -130,8 +148,10 @@ class ActionGoals:
     def _ended(self, number: int, future: Future) -> None:
         self._handles.pop(number, None)
         answer = future.result()
-        if answer is None or answer.status in (ABORTED, CANCELED):
+        if answer is None or answer.status == ABORTED:
             self._failed(number, "goal_aborted", "goals.action: the goal was aborted")
+        elif answer.status == CANCELED and number == self._number and self._wanted is not None:
+            self._interrupted("goals.action: somebody else has cancelled the goal")
 
     def _failed(self, number: int, reason: str, text: str) -> None:
         if number == self._number and self._wanted is not None:
@@ -143,8 +163,10 @@ class ActionGoals:
             handle.cancel_goal_async()
 
 
-def open_goals(node: BaseNode, action: str) -> GoalSink:
+def open_goals(node: BaseNode, action: str, interrupted: Callable[[str], object]) -> GoalSink:
     """The topic, or the action with this name; closed with the node's present state.
+
+    ``interrupted``: see ``ActionGoals``.
 
     Raises:
         InputError: an action is given, but nav2_msgs is not installed.
@@ -159,4 +181,7 @@ def open_goals(node: BaseNode, action: str) -> GoalSink:
         ) from None
     client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
     node.on_exit.callback(client.destroy)
-    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings)
+    goals = ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings, interrupted)
+    status = f"{action}/_action/status"
+    node.create_subscription(GoalStatusArray, status, goals.listen, qos.LATCHED)
+    return goals

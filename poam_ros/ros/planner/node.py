@@ -11,17 +11,19 @@ from functools import partial
 from typing import Any
 
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import Float64, String, UInt64
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
 from ...core.errors import InputError, shown
+from ...core.settings import instance
 from ...frontend.odometry import JUMP
 from ...mission.guidance import Guidance
 from ..common import clouds, messages, qos
 from ..common.executor import run_node, subscribe
+from ..common.inputs import Inputs
 from ..common.node import BaseNode
-from ..common.parameters import PLANNER
+from ..common.parameters import PLANNER, RangeSettings
 from ..common.transforms import FrameTransformer
 from .goals import open_goals
 from .topics import MissionTopics, planner_status
@@ -29,6 +31,7 @@ from .topics import MissionTopics, planner_status
 POLL_PERIOD_S = 1.0  # between two checks of limits and watchdog
 REPORT_PERIOD_S = 1.0
 ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
+AUTOPILOT_TIMEOUT_S = 10.0  # without the autopilot's state, until it is reported
 SERVICES = "start", "stop", "pause", "resume"
 
 
@@ -56,7 +59,8 @@ class PlannerNode(BaseNode):
             self.get_logger().warning(self.guidance.found)
         self._frames = FrameTransformer(self, p.frame_id)
         self.on_exit.callback(self._frames.close)
-        self._topics = MissionTopics(self, self.guidance, open_goals(self, vars(p)["goals.action"]))
+        goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
+        self._topics = MissionTopics(self, self.guidance, goals)
         self._odometry_time = time.monotonic()  # time of the last usable odometry
         self._repeat_time = -math.inf  # time of the last repetition of a goal
         self._listen()
@@ -68,14 +72,20 @@ class PlannerNode(BaseNode):
         self.on_exit.callback(self._hold)
 
     def _listen(self) -> None:
+        self._inputs = Inputs(self, instance(RangeSettings, vars(self.values)))
+        ranges = self._inputs.ranges.kind
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
-        subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
+        subscribe(self, ranges, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
-        self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
+        self._inputs.listen_to_level(self._on_level)
+        self._autopilot_topic, self._autopilot_time = "", time.monotonic()
         with suppress(ImportError):  # only if MAVROS is installed
-            kind = importlib.import_module("mavros_msgs.msg").State
-            self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
+            if self.values.mavros:
+                kind = importlib.import_module("mavros_msgs.msg").State
+                topic = f"{self.values.mavros.rstrip('/')}/state"
+                self.create_subscription(kind, topic, self._on_autopilot, qos.SENSOR_READ)
+                self._autopilot_topic = self.resolve_topic_name(topic)
         self.create_subscription(String, "map/shift", self._on_shift, qos.GOAL)  # no old one
 
     def _hold(self) -> None:
@@ -89,7 +99,7 @@ class PlannerNode(BaseNode):
         self._announce()
 
     def _on_odometry(self, message: Odometry) -> None:
-        state = self._frames.into_map(messages.read_odometry(message))
+        state = self._frames.into_map(self._inputs.odometry(message))
         if state is None:
             self.warnings.add("odometry_frame", self._frames.reason)
             return
@@ -104,7 +114,13 @@ class PlannerNode(BaseNode):
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
+        self._autopilot_time = time.monotonic()
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
+        self._announce()
+
+    def _on_interrupted(self, text: str) -> None:
+        """Somebody else has given the vehicle a goal, or taken one from it."""
+        self.autopilot.take_over(self.mission, text)
         self._announce()
 
     def _on_shift(self, message: String) -> None:
@@ -112,8 +128,8 @@ class PlannerNode(BaseNode):
         self.guidance.shift(message.data)
         self._announce()
 
-    def _on_ping(self, message: Range) -> None:
-        self.guidance.ping(messages.read_range(message))
+    def _on_ping(self, message: Any) -> None:
+        self.guidance.ping(self._inputs.ping(message))
         self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
@@ -134,8 +150,8 @@ class PlannerNode(BaseNode):
         self.guidance.count(message.data)
         self._announce()
 
-    def _on_level(self, message: Float64) -> None:
-        if fault := self.guidance.target.set_water_level(message.data):
+    def _on_level(self, level: float) -> None:
+        if fault := self.guidance.target.set_water_level(level):
             self.warnings.add("water_level", fault)
 
     def _on_timer(self) -> None:
@@ -184,7 +200,11 @@ class PlannerNode(BaseNode):
             if self.now_ns == 0:
                 text += " and /clock"
             self.warnings.remind("no_odometry", text)
-        self.report(*planner_status(self.guidance, self.warnings.counts, silent))
+        unheard, text = time.monotonic() - self._autopilot_time > AUTOPILOT_TIMEOUT_S, ""
+        if self._autopilot_topic and unheard:
+            text = f"nobody publishes {self._autopilot_topic}: take-overs are not noticed"
+            self.warnings.remind("no_autopilot", f"{text} (parameter mavros; '': do not listen)")
+        self.report(*planner_status(self.guidance, self.warnings.counts, silent, text))
 
 
 #: Runs the node with ROS arguments; returns the exit status.

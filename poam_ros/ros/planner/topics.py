@@ -31,7 +31,7 @@ class MissionTopics:
 
     Args:
         node: with the parameter ``frame_id``.
-        guidance: of the mission, only read; goals have the vehicle's depth.
+        guidance: of the mission, only read.
         goals: receives the goals.
     """
 
@@ -41,7 +41,7 @@ class MissionTopics:
         self._node, self._guidance, self._mission = node, guidance, mission
         self._published: tuple[Any, ...] = (None, None, None, None)
         self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
-        self._plans = node.create_publisher(Path, "plan", qos.KEPT)
+        self._plans = node.create_publisher(Path, "plan", qos.LATCHED)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
         self._takeovers = node.create_publisher(String, "mission/taken_over", qos.LATCHED)
         self._taken_over = ""  # the last one published
@@ -51,8 +51,7 @@ class MissionTopics:
 
     def draw_areas(self, drawn: ElevationMap | None) -> None:
         """Publish the borders at the water level, and on the map where that is land."""
-        target = self._guidance.target
-        level = target.settings.water_level if target.level is None else target.level
+        level = self._guidance.target.present_level
 
         def heights(xy: np.ndarray) -> np.ndarray:
             return np.full(len(xy), level) if drawn is None else np.fmax(level, surface(drawn)(xy))
@@ -77,12 +76,13 @@ class MissionTopics:
         self._warn("clipped", "goals outside the navigable area were moved into it")
         self._warn("unreachable", "goals were given up because no route leads to them")
         if mission.goal is not goal:
-            path = mission.plan, self._node.now_ns, self._node.values.frame_id, self._guidance.z
-            self._plans.publish(messages.write_path(*path))
+            frame_id, z = self._node.values.frame_id, self._guidance.goal_z
+            path = messages.write_path(mission.plan, self._node.now_ns, frame_id, z)
+            self._plans.publish(path)
             if mission.goal is not None:
                 self._send(mission.goal, self.goals.go)
         if mission.station is not hold and mission.station is not None:
-            self._send(mission.station, self.goals.hold, self._guidance.yaw)
+            self._hold_at(mission.station)
         return new
 
     def repeat(self) -> None:
@@ -93,7 +93,7 @@ class MissionTopics:
     def hold(self) -> None:
         """Let the vehicle hold station before the node ends, whatever the mission's goal."""
         if self._mission.position is not None:
-            self._send(self._mission.position, self.goals.hold, self._guidance.yaw)
+            self._hold_at(self._mission.position)
             self.goals.settle()
 
     def _announce_taken_over(self, state: str) -> None:
@@ -125,20 +125,23 @@ class MissionTopics:
             self._warned[what] = count
             self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
 
-    def _send(
-        self, place: np.ndarray, how: Callable[[PoseStamped], None], yaw: float = math.nan
-    ) -> None:
-        """Send a pose at a place [2]; by default with the yaw from the vehicle to it."""
-        if math.isnan(yaw):
-            x, y = place - self._mission.position
-            yaw = math.atan2(y, x)
+    def _send(self, goal: np.ndarray, how: Callable[[PoseStamped], None]) -> None:
+        """Send a goal [2], with its own z and the yaw from the vehicle to it."""
+        x, y = goal - self._mission.position
+        how(self._pose(goal, self._guidance.goal_z, math.atan2(y, x)))
+
+    def _hold_at(self, place: np.ndarray) -> None:
+        """Hold station at a place [2], with the vehicle's present z and yaw."""
+        yaw = 0.0 if math.isnan(self._guidance.yaw) else self._guidance.yaw
+        self.goals.hold(self._pose(place, self._guidance.z, yaw))
+
+    def _pose(self, place: np.ndarray, z: float, yaw: float) -> PoseStamped:
         node = self._node
-        frame = node.values.frame_id
-        how(messages.write_pose(place.tolist(), node.now_ns, frame, self._guidance.z, yaw))
+        return messages.write_pose(place.tolist(), node.now_ns, node.values.frame_id, z, yaw)
 
 
 def planner_status(
-    guidance: Guidance, refused: Mapping[str, int], silent: bool
+    guidance: Guidance, refused: Mapping[str, int], silent: bool, deaf: str = ""
 ) -> tuple[bytes, str, dict[str, object]]:
     """The diagnostics of the planner: level, text and values.
 
@@ -146,10 +149,13 @@ def planner_status(
         guidance: of its mission.
         refused: number of warnings by reason.
         silent: whether no odometry arrives.
+        deaf: why the autopilot is not heard, as text; empty: it is, or need not be.
     """
     mission, target, failing = guidance.mission, guidance.target, guidance.failing
     text = "waiting for the first map" if mission.needs_goal else mission.state
     fault = target.fault
+    if deaf:
+        text = deaf
     if fault:
         text = f"the target cannot be met: {fault}"
     if silent:
@@ -158,5 +164,5 @@ def planner_status(
     for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
         values[f"refused_{reason}"] = refused.get(reason, 0)
     values["disk"] = failing or "ok"
-    wrong = (silent and mission.state != DONE) or failing or fault
+    wrong = (silent and mission.state != DONE) or failing or fault or deaf
     return (DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK), text, values

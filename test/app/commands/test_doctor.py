@@ -53,9 +53,9 @@ def test_a_healthy_graph_has_no_problem():
 @pytest.mark.parametrize(
     ("heard", "said"),
     [
-        (mapper(WARN, "pings arrive, but no odometry"), "odom_topic"),
+        (mapper(**{"lately odometry wrong_frame": "1.0"}), "frame_id"),
         (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
-        (mapper(**{"rejected no_odometry": "400"}), "sonar.time_offset"),
+        (mapper(**{"lately no_odometry": "0.4"}), "sonar.time_offset"),
         (mapper(**{"lost sonar/range": "200"}), "rmem_max"),
         (mapper(age=None), "/clock"),
     ],
