@@ -232,3 +232,12 @@ def test_events_of_the_boat_in_practice():
             assert state()[:7] == before[:7] and not boat.muted
     finally:
         boat.close()
+
+
+@pytest.mark.parametrize("name", ["water.await_level", "water.level_timeout"])
+def test_a_level_that_never_comes_is_not_waited_for(name, capsys):
+    """There is no topic of the water level."""
+    assert name not in drive.ROWS and "water.level" in drive.ROWS
+    with pytest.raises(SystemExit):
+        main(["drive", "--set", f"{name}=1", "--workspace", "0", "10", "0", "10"])
+    assert name in capsys.readouterr().err
