@@ -218,8 +218,10 @@ class Names:
             (name, True) for name in sorted(self.found["depth"], key=counts_from)
         ]
 
-    def columns(self, place: tuple[str, str, bool], height: tuple[str, bool]) -> Columns:
-        """The columns with this place and height.
+    def columns(
+        self, place: tuple[str, str, bool], height: tuple[str, bool], where: str
+    ) -> Columns:
+        """The columns with this place and height; ``where`` begins messages.
 
         Raises:
             InputError: x and y are in different units.
@@ -228,7 +230,7 @@ class Names:
         of_place = {self.units.get(name) or "m" for name in (first, second)}
         if not degrees and len(of_place) > 1:
             raise InputError(
-                f"columns {shown(first)} and {shown(second)} are in different units "
+                f"{where}: columns {shown(first)} and {shown(second)} are in different units "
                 f"({' and '.join(sorted(of_place))}): write both in one"
             )
         once = {m: (self.found[m] or ("",))[0] for m in ("time", "date", "altitude", "confidence")}

@@ -83,7 +83,7 @@ def chosen(names: Names, sample: Sample, where: str) -> Columns:
         raise _missing(names, sample, where)
     place, of_place = _one_place(names.places, sample, where)
     height, of_height = _one_height(names, sample, where)
-    return replace(names.columns(place, height), note=of_place + of_height)
+    return replace(names.columns(place, height, where), note=of_place + of_height)
 
 
 def _missing(names: Names, sample: Sample, where: str) -> Unclear:

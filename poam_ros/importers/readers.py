@@ -196,11 +196,16 @@ def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundi
             for answer in asked.answers
             if (found := _working(path, answer.applied(options), name)) is not None
         }
-        if len(asked.answers) == 1 and (asked.guess or not tried):  # what is wrong with it is asked
-            return _understood(path, asked.answers[0].applied(options), name)
+        if len(asked.answers) == 1 and (asked.guess or not tried):
+            try:
+                return _understood(path, asked.answers[0].applied(options), name)
+            except Question:  # what is wrong with the only answer is asked
+                raise
+            except InputError:  # it is none
+                tried = {}
         sure = [each.applied(options) for each in asked.answers if asked.guess]
-        if len(tried) == 1 and (found := next(iter(tried.values()))) in sure:
-            return _checked(path, found, name)
+        if len(tried) == 1 and (only := next(iter(tried.values()))) in sure:
+            return _checked(path, only, name)
         answers = {when: as_words(found) for when, found in tried.items()}
         raise Question(asked.text, answers) from None
 
