@@ -2,7 +2,7 @@
 can run code, ruff says: the rules S of pyproject.toml."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,15 @@ PARTIAL = {
 SAVERS = {"savefig", "savez", "savez_compressed", "save", "savetxt", "tofile", "ZipFile"}
 
 
-def calls() -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def calls() -> list[tuple[str, str, ast.Call]]:
     """The file, the dotted name and the node of every call."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                yield path.as_posix(), ast.unparse(node.func), node
+    return [
+        (path.as_posix(), ast.unparse(node.func), node)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    ]
 
 
 def loads(name: str, call: ast.Call) -> bool:
