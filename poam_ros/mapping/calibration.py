@@ -12,7 +12,7 @@ Crossings cannot show an error that all lines share: the reference is the day wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -263,11 +263,12 @@ class _Fit:
                 day: (float(v), float(s))
                 for (kind, day), v, s in zip(kinds, value, std, strict=True) if kind == "level"
             }  # fmt: skip
+        spread = self._spread(found)
         return Calibration(
             (*effects, *lines), tuple(remarks), tuple(self._positions(found)), levels, self.depth,
             self.speed,
-            self._spread(found),
-            self._left(kinds, std, found),
+            spread,
+            self._left(levels, spread, found),
         )  # fmt: skip
 
     def _of_speed(self, effects: Sequence[Effect]) -> list[str]:
@@ -284,25 +285,25 @@ class _Fit:
         """Variances of errors of lines, recordings and days."""
         count = len(self.day.names)
         days = found.value[: 2 * count].reshape(2, count) if count > 1 else np.zeros((2, 2))
-        position = sum(found.position_variances) if found.positions_off else 0.0
+        position = sum(found.position_variances)
         return Spread(position, found.line_variance, *map(float, days.var(1, ddof=1)))
 
     def _left(
-        self, kinds: list[tuple[str, str]], std: np.ndarray, found: Estimates
+        self, levels: Mapping[str, tuple[float, float]], spread: Spread, found: Estimates
     ) -> dict[tuple[str, str], tuple[float, float]]:
-        """See ``Calibration.left``; of parts that cross no other, the variances themselves."""
-        left = {
-            ("day", name): (0.0, float(s) ** 2)
-            for (kind, name), s in zip(kinds, std, strict=True) if kind == "level"
-        }  # fmt: skip
-        if found.positions_off:
-            parts = zip(self.parts.items(), found.moves, found.position_variances, strict=True)
-            for (kind, part), moves, most in parts:
-                each = np.trace(moves.covariance, axis1=1, axis2=2) / 2
-                left |= {
-                    (kind, name): (min(float(v), most), 0.0)
-                    for name, v in zip(part.names, each, strict=True)
-                }
+        """See ``Calibration.left``. Corrected days are all off as the median day is, and corrected
+        positions as the mean of them is, which crossings cannot show."""
+        frame = np.pi / 2 * spread.level / max(len(levels), 1)
+        left = {("day", name): (0.0, frame + std**2) for name, (_, std) in levels.items()}
+        parts = zip(self.parts.items(), found.moves, found.position_variances, strict=True)
+        for (kind, part), moves, most in parts:
+            each = np.full(len(part.names), most)
+            if found.positions_off:
+                known = np.trace(moves.covariance, axis1=1, axis2=2) / 2
+                each = np.minimum(each, known + most / len(each))
+            left |= {
+                (kind, name): (float(v), 0.0) for name, v in zip(part.names, each, strict=True)
+            }
         return left
 
     def _reference(self, found: Estimates) -> int:

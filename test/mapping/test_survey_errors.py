@@ -81,7 +81,8 @@ def test_corrected_soundings_keep_what_is_uncertain_of_their_corrections():
     assert errors.spread == found.spread and errors.spread.level > 0.01
     assert 0 < errors.position.max() < 0.5 * errors.spread.position
     of_day = [float(errors.level[days(whole).code == i].max()) for i in range(3)]
-    assert min(of_day) == 0 and 0 < max(of_day) < 0.01  # of the reference, and of the others
+    frame = np.pi / 2 * errors.spread.level / 3  # of the median of three days
+    assert min(of_day) == pytest.approx(frame) and frame < max(of_day) < frame + 0.01
     some = corrected[np.arange(0, len(corrected), 7)].errors
     assert np.array_equal(some.position, errors.position[::7])
 
