@@ -11,7 +11,7 @@ from pathlib import Path
 from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, served
 
 #: By the picture's name: the layer, and the cell under the pointer as parts of the map's sides.
-SHOTS = {"view.png": ("Elevation", (0.62, 0.4)), "view-uncertainty.png": ("Uncertainty", None)}
+SHOTS = {"view.png": ("Elevation", (0.62, 0.4))}
 PHONE, PHONE_SIZE = "view-phone.png", (412, 892)
 SETTLING_S = 2.0  # until everything is drawn
 CORNER = "(d => [d.x[0] + {} * d.width[0], d.y[0] + {} * d.height_m[0]])({}.data)"
@@ -34,10 +34,9 @@ def shoot(run: Path, docs: Path, options: list[str]) -> None:
             each.until(READY, "the page comes up")
         for name, (layer, part) in SHOTS.items():
             browser.press(*browser.evaluate(CHOOSE.format(layer)))
-            if part is not None:
-                x, y = browser.evaluate(CORNER.format(*part, CELLS))
-                browser.point(*browser.evaluate(PIXEL.format(x=x, y=y)))
-                browser.until(f"{HOVERED} != ''", "the pointer's words")
+            x, y = browser.evaluate(CORNER.format(*part, CELLS))
+            browser.point(*browser.evaluate(PIXEL.format(x=x, y=y)))
+            browser.until(f"{HOVERED} != ''", "the pointer's words")
             _write(docs / name, browser)
         _write(docs / PHONE, phone)
 

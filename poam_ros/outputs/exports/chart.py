@@ -229,10 +229,22 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
     if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
         texts["missing"] = f"{missing}; the map of the whole journal: {pasted('map', folder)}"
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
-        crossings, run.mapped.get("line", np.empty(0, dtype=str)),
-        _outline(folder, place), None if other is None else further,
-    )  # fmt: skip
+        grid=grid,
+        elevation=mean,
+        deviation=deviation,
+        density=density,
+        track=track,
+        settings=settings,
+        datum=datum,
+        provenance=texts,
+        lengthscale=lengthscale,
+        support=support,
+        unmapped=others,
+        crossings=crossings,
+        line=run.mapped.get("line", np.empty(0, dtype=str)),
+        outline=_outline(folder, place),
+        other_survey=None if other is None else further,
+    )
 
 
 def _outline(folder: Path, place: GeoReference | None) -> tuple[np.ndarray, ...]:
