@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from feeder import Surveyor
+from heard import read_refused
 from kept import SMALL, Crossed
 from sensor_msgs.msg import PointCloud2
 
@@ -15,7 +16,6 @@ from poam_ros.core.clock import SECOND
 from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.ros.common.clouds import read_refused
 from poam_ros.ros.common.qos import LATCHED
 from poam_ros.ros.mapper.node import MapperNode
 

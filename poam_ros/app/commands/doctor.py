@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.errors import InputError, quantity
+from ..drivers import ODOMETRY, RANGE, Topic, Watch, driver_findings
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -201,6 +202,7 @@ def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
+LOOK_S = 0.5  # between two looks for new topics
 NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of the newest, and of all pings; more is a problem
@@ -297,8 +299,8 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     return by_node
 
 
-def listen(seconds: float) -> dict[str, NodeStatus]:
-    """The newest status of each node of this package, by full name.
+def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
+    """The newest status of each node of this package, by full name; and the graph's topics.
 
     Raises:
         ImportError: ROS 2 is not installed.
@@ -318,14 +320,18 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
             DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
         )
         executor.add_node(node)
-        end = time.monotonic() + seconds
+        watch, end = Watch(node), time.monotonic() + seconds
         while time.monotonic() < end:
-            executor.spin_once(timeout_sec=0.1)
+            watch.look()
+            until = min(end, time.monotonic() + LOOK_S)
+            while time.monotonic() < until:
+                executor.spin_once(timeout_sec=0.1)
+        topics = watch.topics()
     finally:
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown(context=context)
-    return heard
+    return heard, topics
 
 
 def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
@@ -487,9 +493,13 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     if not args.seconds:
         return
     try:
-        heard = listen(args.seconds)
+        heard, topics = listen(args.seconds)
     except Exception as error:  # libraries of the middleware raise many types
         reason = " ".join(str(error).split())[:200]
         yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
         return
-    yield from graph_findings(heard)
+    sensors = any(topic.kind in (ODOMETRY, RANGE) and topic.publishers for topic in topics)
+    if sensors and not any(name.rpartition("/")[2] in ("mapper", "simulator") for name in heard):
+        yield from (Finding(*remark) for remark in driver_findings(topics))
+    else:
+        yield from graph_findings(heard)
