@@ -13,11 +13,11 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev python3-venv \
     && rosdep update --rosdistro "$ROS_DISTRO" \
     && rosdep install --from-paths src --ignore-src -y --dependency-types exec --skip-keys \
-        "python3-torch python3-scipy python3-matplotlib python3-rich python3-rasterio" \
+        "python3-torch python3-scipy python3-shapely python3-matplotlib python3-rich python3-rasterio" \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m venv --system-site-packages .venv \
     && .venv/bin/pip install --no-cache-dir torch --index-url "$TORCH_INDEX" \
-    && .venv/bin/pip install --no-cache-dir gpytorch threadpoolctl scipy matplotlib rich rasterio
+    && .venv/bin/pip install --no-cache-dir gpytorch threadpoolctl scipy shapely matplotlib rich rasterio
 
 COPY . src/poam_ros/
 
