@@ -17,9 +17,9 @@ NAME = "poam_ros"
 
 TORCH = ("torch", "gpytorch", "linear_operator")
 ROS = (
-    "rclpy", "rosidl_runtime_py", "tf2_ros", "tf2_py", "builtin_interfaces", "diagnostic_msgs",
-    "geometry_msgs", "nav2_msgs", "nav_msgs", "rcl_interfaces", "rosgraph_msgs", "sensor_msgs",
-    "std_msgs", "std_srvs", "visualization_msgs",
+    "rclpy", "rosidl_runtime_py", "tf2_ros", "tf2_py", "action_msgs", "builtin_interfaces",
+    "diagnostic_msgs", "geometry_msgs", "nav2_msgs", "nav_msgs", "rcl_interfaces", "rosgraph_msgs",
+    "sensor_msgs", "std_msgs", "std_srvs", "unique_identifier_msgs", "visualization_msgs",
 )  # fmt: skip
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
 EXTRAS = (
