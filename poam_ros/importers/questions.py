@@ -115,7 +115,8 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     ]
     return Unclear(
         f"{where}: expected columns latitude, longitude, depth or x, y, z, got "
-        f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers, guess=names.plain,
+        f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers,
+        guess=names.plain and len(heights) == 1,
     )  # fmt: skip
 
 
