@@ -39,7 +39,7 @@ TEST = [
 ]  # fmt: skip
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 DEV = [
-    "ruff>=0.15", "mypy>=1.11", "import-linter>=2.5", "colcon-common-extensions>=0.3",
+    "ruff>=0.15", "mypy>=1.11", "import-linter>=2.15", "colcon-common-extensions>=0.3",
     "catkin-pkg>=1.0",
 ]  # fmt: skip
 
