@@ -63,6 +63,7 @@ def calibrate(
         if found is None:
             return Calibration((), ("too few crossings of lines to calibrate",))
         total, moves = found.value, fit.moved([each.value for each in found.moves])
+    assert found is not None  # one round at least
     return fit.described(found)
 
 

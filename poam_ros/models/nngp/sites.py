@@ -80,8 +80,9 @@ class SiteStore:
         [K, 2], without land."""
         if self._area is None or self._area[0] is not self.land:
             part = CELLS // COARSE
-            cells = self._cells.numpy().reshape(COARSE, part, COARSE, part).any((1, 3))
-            place = np.argwhere(surrounded(cells))[:, ::-1] * (2 / COARSE) - 1
+            cells = self._cells.numpy().reshape(COARSE, part, COARSE, part)
+            within = surrounded(np.asarray(cells.any((1, 3))))
+            place = np.argwhere(within)[:, ::-1] * (2 / COARSE) - 1
             wet = slice(None) if self.land is None else self.land.wet(place + 1 / COARSE)
             afloat = place[wet]
             self._area = self.land, torch.from_numpy(afloat if len(afloat) else place)
