@@ -83,13 +83,14 @@ def find_crossings(
         ranges: from the surface, or the sounder, to the bottom [N], in m.
         screened: whether to look for false echoes.
     """
-    multiple, suspicious = np.ones(len(z), dtype=np.int64), ()
+    multiple = np.ones(len(z), dtype=np.int64)
+    suspicious: tuple[Suspicious, ...] = ()
     distance = np.r_[0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T))][: len(z)]
     block = block_length(xy, ranges)
     if screened:
         multiple, suspicious = judged(xy, z, line, ranges, distance)
     crossings = cross_lines(xy, z, line, multiple, distance, block)
-    return Compared(*vars(crossings).values(), multiple, suspicious, block)
+    return Compared(**vars(crossings), multiple=multiple, suspicious=suspicious, block=block)
 
 
 def cross_lines(

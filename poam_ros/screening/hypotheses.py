@@ -23,7 +23,6 @@ from .evidence import OtherLines
 from .lines import gaps, slopes_on, steps_scatter, usual_slope, usual_step
 from .paths import (
     ECHOES,
-    END,
     FACTORS,
     LONG,
     LONG_DEPTHS,
@@ -303,9 +302,7 @@ def _rates(ranges: np.ndarray, found: np.ndarray, jumped: np.ndarray) -> Rates:
     """The rates by hypotheses that were found, and by where the bottom jumped."""
     kept = found[found >= 0]
     used, multiple = max(1, len(kept)), (kept > 0) & (kept < RUN)
-    # As many begins as runs, or as runs of the usual length: the fewer, to lose no true lines.
-    begins = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
-    begun = min(begins, END * multiple.sum())
+    begun = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
     starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
     return Rates(
         float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),

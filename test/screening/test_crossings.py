@@ -122,28 +122,31 @@ def test_isolated_false_echoes_are_refused_and_nothing_else(share):
 
 
 def test_bursts_of_multiples_between_terraces_are_no_cliffs():
-    """Each is two cliffs, or a multiple: which is usual here, the record's other bursts tell."""
+    """Each is two cliffs, or a multiple: which is usual here, the record's other bursts tell. As
+    echoes are rare beforehand, some stay that no other line is near."""
     record = simulated("terraces", 4)
     every = np.ones(len(record.z), dtype=bool)
     case = plant(record, "bursts", every)
     out = refused(record, case.z, every)
-    assert out[~case.sound].mean() > 0.88 and out[case.sound].sum() <= 2
+    assert out[~case.sound].mean() > 0.9 and out[case.sound].sum() <= 2
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
 def test_a_sparse_track_is_judged_by_its_other_lines(factor):
-    """Steps of 14 m in 13 m of water; a step, a bank or a shoal between two soundings stays."""
+    """Steps of 14 m in 13 m of water; a step, a bank or a shoal between two soundings stays, and so
+    may a false sounding at an end of the line."""
     whole = simulated("terraces")
     record = Record(*(values[::10] for values in vars(whole).values()))
     every, z, false = np.arange(len(record.z)), record.z.copy(), record.line == 6
     z[false] *= factor
     out = refused(record, z, every)
     assert not out[~false].any()
-    assert out[false].mean() > 0.8 if factor > 1 else not out[false].any()
+    assert out[false].mean() > 0.9 if factor > 1 else not out[false].any()
 
 
 def test_double_echoes_between_gaps_are_refused_or_named():
-    """A gap hides a slope of usual size only."""
+    """Half of them lie in runs that no other line contradicts: these are named. Across a gap the
+    bottom may have changed by anything."""
     record = simulated("rough")
     kept = ~split_off(record.line, 0.25, 0)
     case = plant(record, "gaps", kept)
@@ -153,7 +156,7 @@ def test_double_echoes_between_gaps_are_refused_or_named():
     out, named = found.multiple != 1, np.zeros(len(z), dtype=bool)
     for run in found.suspicious:
         named[run.rows] = True
-    assert (out | named)[~sound].mean() > 0.8 and out[~sound].mean() > 0.4
+    assert (out | named)[~sound].mean() > 0.8 and out[~sound].mean() > 0.5
     assert not out[sound].any()
 
 
@@ -290,11 +293,12 @@ def test_bottom_behind_a_wreck_of_half_the_depth_is_no_double_echo_of_it():
 
 @pytest.mark.parametrize("kind", ["terraces", "rough"])
 def test_true_soundings_in_a_school_of_fish_stay(kind):
-    """Most of the fish stay, too, as a shoal would; a map of them alone would be worse."""
+    """Most of the fish stay, too, as a shoal would; a map of them alone would be worse. Without a
+    rule of its own for objects, 0.3 % of all soundings are lost between fish."""
     record = simulated(kind)
     case = plant(record, "fish", np.ones(len(record.z), dtype=bool))
     lost = case.sound & refused(record, case.z, np.arange(len(case.z)))
-    assert lost.sum() <= 0.004 * case.sound.sum()
+    assert lost.sum() <= 0.0035 * case.sound.sum()
 
 
 @pytest.mark.slow
@@ -312,7 +316,8 @@ def test_one_line_of_double_echoes_in_a_long_record_is_refused():
 
 @pytest.mark.skipif(not BAJA.exists(), reason="the recorded soundings are not here")
 def test_soundings_without_a_track_lose_only_what_others_contradict():
-    """Between ships' lines hundreds of km apart, no sounder has lost the bottom."""
+    """Between ships' lines hundreds of km apart, no sounder has lost the bottom. Two runs of which
+    nothing is contradicted stay."""
     found = read_soundings(BAJA, ReadOptions())
     factors = np.bincount(cross(found, SoundingMapSettings()).found.multiple, minlength=4)
     assert 27 <= factors[2] < 35 and factors[3] < 10 and factors[0] < 30
@@ -331,7 +336,7 @@ def test_lakes_drawn_at_random_keep_their_true_soundings_and_lose_their_false_on
         for run in found.suspicious:
             named += np.bincount(survey.multiple[run.rows].clip(0), minlength=3)[[1, 2, 0]]
     lost, true, double, doubles, other, others = every
-    assert lost <= 0.002 * true
+    assert lost <= 0.001 * true
     assert double + named[1] >= 0.75 * doubles and double >= 0.65 * doubles
     assert other + named[2] >= 0.5 * others
 
