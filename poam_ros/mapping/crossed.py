@@ -95,13 +95,14 @@ class Crossed:
 
     @cached_property
     def _lines(self) -> list[tuple[Bias, int, str]]:
-        """Bias, number of soundings left out, and verdict of each line that has crossings or such
-        soundings."""
+        """Bias, number of soundings left out, and verdict of each line that has crossings, such
+        soundings, or runs that stay though they may be false."""
         found = []
         known = {bias.name: bias for bias in self._biases(self.table.lines)}
         out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
-            if not out[number] and name not in known:
+            runs = [text for line, text in self._runs if line == name]
+            if not (out[number] or name in known or runs):
                 continue
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
             factors = self.found.multiple[(self.line.code == number) & self.refused]
@@ -109,7 +110,7 @@ class Crossed:
             parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
             if name not in self._spoilt:
                 parts = [_verdict(bias, LINE), *parts]
-            found.append((bias, int(out[number]), "; ".join(parts)))
+            found.append((bias, int(out[number]), "; ".join(parts + runs)))
         return found
 
     def offsets(self, lines: bool = True) -> list[tuple[str, Bias]]:
@@ -157,15 +158,23 @@ class Crossed:
 
     def _suspicious(self) -> list[str]:
         """Sentences on the longest runs that stay, though they may be false."""
-        runs = [run for run in self.found.suspicious if not self.refused[run.rows].any()]
-        said = []
-        for run in sorted(runs, key=lambda run: -len(run.rows))[:WORST]:
-            name = self.line.names[self.line.code[run.rows[0]]]
-            first, last = self.rows[run.rows[[0, -1]]].tolist()
-            said.append(f"line {name}, rows {first} to {last}: {run.sentence}")
-        if len(runs) > WORST:
-            said.append(f"{quantity(len(runs) - WORST, 'more run')} such as these, all shorter")
+        said = [f"line {name}, {text}" for name, text in self._runs[:WORST]]
+        if len(self._runs) > WORST:
+            more = quantity(len(self._runs) - WORST, "more run")
+            said.append(f"{more} such as these, all shorter")
         return said
+
+    @cached_property
+    def _runs(self) -> list[tuple[str, str]]:
+        """Line and description of each run that stays, though it may be false; the longest
+        first."""
+        runs = [run for run in self.found.suspicious if not self.refused[run.rows].any()]
+        found = []
+        for run in sorted(runs, key=lambda run: -len(run.rows)):
+            first, last = self.rows[run.rows[[0, -1]]].tolist()
+            name = self.line.names[self.line.code[run.rows[0]]]
+            found.append((name, f"rows {first} to {last}: {run.sentence}"))
+        return found
 
 
 def _verdict(bias: Bias, kind: str) -> str:

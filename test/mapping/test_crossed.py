@@ -48,7 +48,7 @@ def lake(doubles: bool = True) -> Soundings:
     return Soundings(np.arange(len(z)), xy, z, group, names, stamp_ns=stamps)
 
 
-def test_a_run_that_nothing_crosses_stays_and_is_named():
+def test_a_run_that_nothing_crosses_stays_and_is_named(tmp_path):
     survey = lake(doubles=False)
     alone = np.arange(300) * 1.5
     xy = np.concatenate((survey.xy, np.column_stack((500 + alone, 0 * alone))))
@@ -62,9 +62,11 @@ def test_a_run_that_nothing_crosses_stays_and_is_named():
     found = cross(whole, SETTINGS)
     assert not found.refused.any()
     first, last = 1000 + len(survey) + 100, 1000 + len(survey) + 159
-    assert found.sentences("1a")[-1] == (
-        f"line far, rows {first} to {last}: twice the depth beside it, and nothing crosses it"
-    )
+    text = f"rows {first} to {last}: twice the depth beside it, and nothing crosses it"
+    assert found.sentences("1a")[-1] == f"line far, {text}"
+    found.write(tmp_path, "1a")  # from where the report has it
+    rows = read_records(tmp_path / "lines.csv", ("line", "verdict"))
+    assert {row["line"]: row["verdict"] for row in rows}["far"] == f"crosses no other line; {text}"
 
 
 def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
