@@ -109,7 +109,7 @@ def correct(
 ) -> Soundings:
     """The soundings without the known errors."""
     fit = _Fit(soundings, divisions, water_level)
-    fit.depth, fit.speed = calibration.depth, calibration.speed
+    fit.depth, fit.speed = calibration.depth, 0.0
     values = np.array([calibration.value(*kind) for kind in fit.kinds])
     constants = np.array([calibration.value("line", name) for name in divisions.line.names])
     off = {(each.kind, each.name): (-each.x, -each.y) for each in calibration.positions}
@@ -246,7 +246,7 @@ class _Fit:
             constants[known] -= _common(constants[known], size[known])
         off = np.flatnonzero(known & (np.abs(constants) > LEAST_CONSTANT))
         lines = [Effect.of("line", self.line.names[i], constants[i], found.std[i]) for i in off]
-        remarks = self._of_speed(effects)
+        remarks = self._of_speed(found, effects)
         for side in (-1, 1):
             far = [
                 i for i, each in zip(off, lines, strict=True) if each.sure and side * each.value > 0
@@ -267,20 +267,21 @@ class _Fit:
         spread = self._spread(found)
         return Calibration(
             (*effects, *lines), tuple(remarks), tuple(self._positions(found)), levels, self.depth,
-            self.speed,
-            spread,
-            self._left(levels, spread, found),
+            spread, self._left(levels, spread, found),
         )  # fmt: skip
 
-    def _of_speed(self, effects: Sequence[Effect]) -> list[str]:
-        """What a distance along the direction of travel may be."""
+    def _of_speed(self, found: Estimates, effects: Sequence[Effect]) -> list[str]:
+        """What crossings know of an antenna's offset and a latency together, if of neither."""
         if not self.timed:
             return ["without times, a latency cannot be told from an antenna's offset"]
-        along, latency = (e for e in effects if e.kind in ("along", "latency"))
-        text = f"the distance along the direction of travel is that at {self.speed:.1f} m/s"
-        if along.sure and not latency.sure and self.speed > 0:
-            text += f": an antenna's offset, or a latency of {-along.value / self.speed:+.2f} s"
-        return [text]
+        i = self.kinds.index(("along", ""))
+        both = Effect.of("along", "", found.value[i], np.sqrt(found.covariance[i, i]))
+        if not both.sure or any(e.sure for e in effects if e.kind in ("along", "latency")):
+            return []
+        return [
+            f"at {self.speed:.1f} m/s depths belong ahead by {both.value:+.2f} m: an antenna's "
+            f"offset, or a latency of {-both.value / self.speed:+.2f} s"
+        ]
 
     def _spread(self, found: Estimates) -> Spread:
         """Variances of errors of lines, recordings and days."""
@@ -319,11 +320,14 @@ class _Fit:
 
     def _relative(self, reference: int) -> tuple[list[tuple[str, str]], np.ndarray]:
         """The effects without those of the reference day, and by which matrix [K, P] their values
-        come from those of all: the days' relative to the reference."""
+        come from those of all: the days' relative to the reference, the distance along the
+        direction of travel at rest, which is an antenna's offset."""
         base, change = self.day.names[reference], np.eye(len(self.kinds))
         for i, (kind, _) in enumerate(self.kinds):
             if kind in DAILY:
                 change[i, self.kinds.index((kind, base))] -= 1
+            elif kind == "along" and self.timed:
+                change[i, self.kinds.index(("latency", ""))] += self.speed
         own = [i for i, (kind, name) in enumerate(self.kinds) if kind not in DAILY or name != base]
         return [self.kinds[i] for i in own], change[own]
 

@@ -125,10 +125,9 @@ class Calibration:
 
     ``levels``: of each day, by its name: its error of level relative to the reference, and the
     standard deviation of what is left of it after the correction, in m. ``depth`` (m): at which
-    levels are given; ``speed`` (m/s): at which the distance along the direction of travel is.
-    ``spread``: of errors of lines, recordings and days. ``left``: of each line, day and recording
-    (kind, name), the variances of position (along each axis) and elevation that are left after the
-    correction, in m^2.
+    levels are given. ``spread``: of errors of lines, recordings and days. ``left``: of each line,
+    day and recording (kind, name), the variances of position (along each axis) and elevation that
+    are left after the correction, in m^2.
     """
 
     effects: tuple[Effect, ...]
@@ -136,7 +135,6 @@ class Calibration:
     positions: tuple[PositionError, ...] = ()
     levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     depth: float = 0.0
-    speed: float = 0.0
     spread: Spread = NO_SPREAD
     left: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 

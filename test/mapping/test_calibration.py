@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,20 +34,28 @@ def applied(found: Calibration) -> dict[tuple[str, str], object]:
 
 
 def test_latency_level_and_sound_speed_are_estimated_together():
-    """A latency as the distance at the usual speed; a scale as a level at the usual depth, too."""
+    """A latency is no antenna's offset; a scale is a level at the usual depth as well."""
     found = found_in(planted(survey(), 0.4, 0.1, 0.01))
     known = applied(found)
     second, third = days(survey()).names[1:]
     wanted = {
-        ("along", ""): -0.4 * found.speed, ("level", second): 0.1,
-        ("level", third): -0.01 * found.depth, ("scale", third): 0.01,
+        ("level", second): 0.1, ("level", third): -0.01 * found.depth, ("scale", third): 0.01,
     }  # fmt: skip
     for name, truth in wanted.items():
         assert known[name].low < truth < known[name].high, known[name].sentence
-    assert known["along", ""].high - known["along", ""].low < 0.4
-    latency = next(each for each in found.effects if each.kind == "latency")
-    assert latency.low < 0.4 < latency.high
+    for kind, truth in (("along", 0.0), ("latency", 0.4)):
+        each = next(e for e in found.effects if e.kind == kind)
+        assert each.low < truth < each.high, each.sentence
+    together, speed, latency = together_in(found)
+    assert (together / speed, latency) == pytest.approx((-0.4, 0.4), abs=0.1)
     assert not any(kind == "line" for kind, _ in known)
+
+
+def together_in(found):
+    """What a remark says of an antenna's offset and a latency together: m, m/s and s."""
+    text = next(text for text in found.remarks if "an antenna's offset, or a latency" in text)
+    speed, together, latency = map(float, re.findall(r"[-+]?\d+\.\d+", text))
+    return together, speed, latency
 
 
 def test_how_well_levels_are_known_is_found():
@@ -218,14 +227,13 @@ def test_without_times_an_antenna_offset_is_estimated_and_reported():
     assert "without times, a latency cannot be told from an antenna's offset" in found.remarks
 
 
-def test_at_one_speed_a_latency_is_a_distance():
+def test_at_one_speed_a_latency_may_be_an_antenna_s_offset():
     whole = survey()
     step = np.r_[0, np.hypot(*np.diff(whole.xy, axis=0).T)]
     stamps = BEGIN + (1e9 * np.cumsum(step) / 1.5).astype(np.int64)
     found = found_in(planted(replace(whole, stamp_ns=stamps), 0.4))
-    along = applied(found)["along", ""]
-    assert along.low < -0.6 < along.high and ("latency", "") not in applied(found)
-    assert any("an antenna's offset, or a latency of +0." in text for text in found.remarks)
+    assert not {("along", ""), ("latency", "")} & applied(found).keys()
+    assert together_in(found) == pytest.approx((-0.6, 1.5, 0.4), abs=0.1)
 
 
 def test_a_vehicle_s_pings_are_corrected_with_their_ranges():
@@ -276,8 +284,8 @@ def test_errors_planted_in_a_recorded_survey_are_found():
     whole, _ = calibrated(with_lines(whole)[np.arange(0, len(whole), 2)], SETTINGS)
     names = days(whole).names
     before, after = found_in(whole), found_in(planted(whole, 0.4, 0.1, 0.01, (3, 2)))
-    known = applied(after)
-    assert known["along", ""].low < -0.4 * after.speed < known["along", ""].high
+    known, late = applied(after), next(e for e in after.effects if e.kind == "latency")
+    assert late.low < 0.4 < late.high
     for name, error in ((names[3], 0.1), (names[2], -0.01 * after.depth)):
         assert known["level", name].low < error < known["level", name].high
     own, scale = (
