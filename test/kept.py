@@ -285,28 +285,24 @@ class Shifted(Crossed):
 
 
 class Reinstated(Crossed):
-    """The first two lines are at half the depth: they are out while few others cross them."""
+    """East of a terrace it is twice as deep: the first line there is out until another comes."""
 
-    _XY, _Z, _LINE = crossing_lines.lake()
-    _RANK = np.argsort([8, 9, 3, 10, 11, 0, 1, 2, 4, 5, 6, 7])  # of each line
-    _ORDER = np.argsort(_RANK[_LINE], kind="stable")[:1150]
-    PLACES, LINES, DEPTHS = _XY[_ORDER], _LINE[_ORDER], -_Z[_ORDER]
+    PLACES, DEPTHS, LINES = (values[:1000:2] for values in crossing_lines.lake())
+    DEPTHS = -DEPTHS * (1 + (PLACES[:, 0] > 110))
 
     def __init__(self, folder, begin=0, **changed):
         workspace = {
             "workspace": [-5.0, 245.0, -5.0, 205.0],
             "resolution": 20.0,
         }
-        super().__init__(folder, begin, pilot_samples=60, **workspace, **changed)
+        super().__init__(folder, begin, pilot_samples=150, **workspace, **changed)
 
     def ping(self):
-        place, line, depth = (
-            each[self.stamp].tolist() for each in (self.PLACES, self.LINES, self.DEPTHS)
-        )
+        place, depth = (each[self.stamp].tolist() for each in (self.PLACES, self.DEPTHS))
         self.stamp += 1
         ns = self.stamp * SECOND // 10
         self.session.handle(VehicleState(ns, (*place, 0.0)), self.now)
-        self.session.handle(RawPing(ns, depth / (1 + (line in (8, 9))), 0.1, 100.0), self.now)
+        self.session.handle(RawPing(ns, depth, 0.1, 100.0), self.now)
         self.session.handle(Tick(), self.now)
 
 
