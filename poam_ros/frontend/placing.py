@@ -224,9 +224,8 @@ class PingPlacer:
         """z of a sonar in the map at stamps [N], as [N] in m, for eyes: as the vehicle is inclined
         now; NaN without odometry."""
         heights, newest = self.buffer.heights(stamp_ns), self.buffer.newest_ns
-        mount = mount_of(settings)
-        if settings.base_frame:
-            mount = next(reversed(self._mounts.values()), None)
+        last = next(reversed(self._mounts.values()), None)
+        mount = last if settings.base_frame else mount_of(settings)
         if newest is None or mount is None:
             return heights
         state = self.buffer.at(newest, 0)

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,7 @@ class SurveyFinder(Node):
         self._began, self._since = time.monotonic(), math.inf  # s; since when an extent is known
         self.create_subscription(OccupancyGrid, "map/mean", self._on_grid, LATCHED)
         for topic in ("map/points", "terrain"):
-            self.create_subscription(
-                PointCloud2, topic, lambda m, topic=topic: self._on_cloud(topic, m), LATCHED
-            )
+            self.create_subscription(PointCloud2, topic, partial(self._on_cloud, topic), LATCHED)
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
 
     @property
