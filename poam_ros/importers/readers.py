@@ -222,8 +222,12 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     else a ``Question`` is raised."""
     try:
         if not trusted:
-            depth = found.samples(0.0).range
-            look(str(path), found.xy, depth, stamp_ns=found.stamp_ns, vehicle=True)
+            ranges = found.samples(0.0).range
+            known = np.isfinite(ranges)  # of tables that another program wrote, none may be
+            look(
+                str(path), found.xy[known], ranges[known], stamp_ns=found.stamp_ns[known],
+                vehicle=True,
+            )  # fmt: skip
     except Unclear as asked:
         (answer,) = (each for each in asked.answers if "trusted" in each.fields)
         raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None

@@ -36,11 +36,11 @@ def judged(settings, *pings):
         (100.001, 1.0, 100.0, "out_of_range"),
         (math.inf, 1.0, 100.0, "no_return"),
         (math.nan, 1.0, 100.0, "nan"),
-        (5.0, math.nan, math.nan, "out_of_range"),
+        (5.0, math.nan, math.nan, None),  # limits that nobody set
         (0.0, 0.0, 100.0, "too_close"),  # looks valid; no sonar measures it
         (-0.0, 0.0, 100.0, "too_close"),
         (1e-3, 0.0, 100.0, None),
-        (50.0, 0.0, 0.0, "out_of_range"),  # the message has no limits
+        (50.0, 0.0, 0.0, None),  # the same
         (math.inf, 0.0, math.inf, "no_return"),
         (1e30, 0.0, math.inf, "out_of_range"),
         (1e308, -math.inf, math.inf, "out_of_range"),

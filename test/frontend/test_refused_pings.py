@@ -18,6 +18,7 @@ from poam_ros.frontend.events import (
     SonarMount,
     Tick,
 )
+from poam_ros.frontend.front_end import MIRRORED, OTHER_CLOCK
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.placing import WaterLevel
 from poam_ros.frontend.ranges import RawPing
@@ -159,12 +160,13 @@ def test_a_refused_ping_without_odometry_has_no_place(survey):
     v.s.handle(Tick())
     assert {row.reason for row in v.rows} == {"no_odometry", "nan"}
     v.at(9.0)
-    v.ping(-1.0, 40.0)  # from before there was any
+    v.ping(-1.0, 40.0)  # from before there was any: of another clock
     v.ping(9.5, math.inf)
     v.s.handle(ClockSetBack())
     ledger = v.s.session.ledger
     found = ledger.refused.newest()
-    assert found.counts == ledger.rejected == {"no_odometry": 2, "nan": 1, "no_return": 1}
+    refused = {"no_odometry": 1, "other_clock": 1, "nan": 1, "no_return": 1}
+    assert found.counts == ledger.rejected == refused
     assert np.isnan(found.xyz).all() and not len(found.placed)
 
 
@@ -263,10 +265,11 @@ def test_every_reason_has_a_number_of_its_own():
             "frontend/placing",
             "learning/session",
             "learning/loop",
+            "ros/common/transforms",
         )
     )
-    where = r"(?:return |else |refuse_arrival\(|NO_ODOMETRY = |TOO_CLOSE = )"
-    found = set(re.findall(where + '"([a-z_]+)"', code))
+    where = r"(?:return |else |refuse_arrival\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"
+    found = set(re.findall(where + '"([a-z_]+)"', code)) | {OTHER_CLOCK, MIRRORED}
     found |= {"standing", "after_mission", "overload", "false_echo", "waiting", "paused"}
     found.add("withdrawn")
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
@@ -24,6 +25,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.mission.states import DRIVEN, Status
 from poam_ros.ros.common import messages, qos
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.monitor.node import MonitorNode
@@ -73,7 +75,7 @@ def ring(ros, eventually):
     def start(state="pilot", **parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy"}
         given |= PATIENT
-        given |= {"autostart": state != "waiting"} | parameters
+        given |= {"autostart": state != "waiting", "on_done": "home"} | parameters
         # Of the same clock underneath, which timers and /clock hang on.
         planner = ros(PlannerNode, parameters=given, up=False)
         planner.get_clock().__class__ = SetClock
@@ -82,10 +84,14 @@ def ring(ros, eventually):
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission
         if state == "exploring":
-            mission.state = "exploring"
+            mission.status = Status("exploring", "set by the test")
         elif state == "paused":
             mission.pause()
+        elif state == "returning":
+            mission.home = np.array([-7.0, -7.0])
+            mission.end("enough")
         elif state == "done":
+            mission.home = None
             mission.end("enough")
         eventually(lambda: mission.state == state)
         return planner, boat
@@ -134,7 +140,7 @@ def test_setting_the_system_clock_changes_neither_mission_nor_watchdog(ring, eve
         assert planner.mission.state == state  # neither spent, nor paused, nor going on
     boat.silent = True
     watch(planner)
-    if state in ("pilot", "exploring"):
+    if state in DRIVEN:
         eventually(lambda: planner.mission.state == "paused")
         assert planner.mission.reason == "no odometry for 2 s"
         boat.silent = False

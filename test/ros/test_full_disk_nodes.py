@@ -63,7 +63,7 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
                 eventually(lambda name=node: "No space left" in crew.disk(name))
             saved = answer(crew.saving, eventually)
             assert not saved.success and "No space left on device" in saved.message
-            assert read_json(folder / "mission.json", "a mission")["state"] != "waiting"
+            assert read_json(folder / "mission.json", "a mission")["status"]["state"] != "waiting"
             samples = mapper.session.samples
             eventually(lambda n=samples: mapper.session.samples > n, what="pings do not count")
             disk.free()
@@ -71,7 +71,9 @@ def test_nodes_go_on_while_the_disk_is_full(ros, eventually, tmp_path, capsys):
                 eventually(lambda name=node: crew.disk(name) == "ok")
         assert answer(crew.saving, eventually).success
         eventually(lambda: mapper.session.status.finished)
-        eventually(lambda: read_json(folder / "mission.json", "a mission")["state"] == "done")
+        eventually(
+            lambda: read_json(folder / "mission.json", "a mission")["status"]["state"] == "done"
+        )
         count = mapper.session.samples
         ros.end(planner, mapper)
         assert len(rows(folder)) == count >= PLANNER["max_samples"]

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import Transform
+from geometry_msgs.msg import TransformStamped
 from heard import Listener, read_refused, status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -416,7 +416,8 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     eventually(lambda: p.front_end.ledger.rejected["no_mount"] == 4)
     # tf2 is not here: what it would find is put in its place.
     p.mapper._frames.look_up = lambda target, source: tree[target, source]
-    tree["base_link", "sonar_link"] = mount = Transform()
+    tree["base_link", "sonar_link"] = found = TransformStamped()
+    mount = found.transform
     mount.translation.z = -2.0
     mount.rotation.y = mount.rotation.w = math.sqrt(0.5)
     p.mapper._mounts._polled.clear()  # else it would be asked for once a second
