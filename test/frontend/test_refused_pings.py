@@ -18,7 +18,7 @@ from poam_ros.frontend.events import (
     SonarMount,
     Tick,
 )
-from poam_ros.frontend.front_end import MIRRORED, OTHER_CLOCK
+from poam_ros.frontend.front_end import ABOVE_WATER, MIRRORED, OTHER_CLOCK
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.placing import WaterLevel
 from poam_ros.frontend.ranges import RawPing
@@ -269,7 +269,7 @@ def test_every_reason_has_a_number_of_its_own():
         )
     )
     where = r"(?:return |else |refuse_arrival\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"
-    found = set(re.findall(where + '"([a-z_]+)"', code)) | {OTHER_CLOCK, MIRRORED}
+    found = set(re.findall(where + '"([a-z_]+)"', code)) | {ABOVE_WATER, MIRRORED, OTHER_CLOCK}
     found |= {"standing", "after_mission", "overload", "false_echo", "waiting", "paused"}
     found.add("withdrawn")
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)
