@@ -173,7 +173,7 @@ SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
 MAPPER = {**SMALL, "batch.size": 20, "pilot_samples": 500}
 
 
-def explore(kills, samples, ros, ros_env, eventually, folder):
+def explore(kills, samples, ros, ros_env, eventually, folder, request):
     """A mission whose planner is killed so often; all its states, as they were announced."""
 
     def start(kind, **values):
@@ -193,8 +193,13 @@ def explore(kills, samples, ros, ros_env, eventually, folder):
         began = file.exists() and json.loads(file.read_text())["status"]["state"] != "waiting"
         return began and mapper.session.samples > before
 
-    for _ in range(kills):
+    def planner_process():
         planner = subprocess.Popen(node_command("planner", values), env=ros_env)
+        request.addfinalizer(planner.kill)  # else a failure leaves it to the tests after this one
+        return planner
+
+    for _ in range(kills):
+        planner = planner_process()
         before = mapper.session.samples
         eventually(lambda n=before: under_way(n), what="no progress")
         time.sleep(draw.uniform(0.0, 0.5))
@@ -204,7 +209,7 @@ def explore(kills, samples, ros, ros_env, eventually, folder):
         assert kept["status"]["state"] in ("pilot", "exploring")
         stands = [kept["arrivals"].get("reached", 0), kept["samples"], -len(kept["goals"])]
         progress.append(stands if kept["status"]["state"] == "pilot" else stands[:2])
-    planner = subprocess.Popen(node_command("planner", values), env=ros_env)
+    planner = planner_process()
     eventually(lambda: mapper.session.status.finished, what="it does not go on")
     planner.send_signal(signal.SIGINT)
     assert planner.wait(LIMIT) == 0
@@ -216,8 +221,8 @@ def explore(kills, samples, ros, ros_env, eventually, folder):
     return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
 
 
-def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_path):
-    explore(2, 160, ros, ros_env, eventually, tmp_path)
+def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_path, request):
+    explore(2, 160, ros, ros_env, eventually, tmp_path, request)
 
 
 class Waiting(Listener):
@@ -260,8 +265,8 @@ def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
 
 
 @pytest.mark.soak
-def test_a_planner_that_is_killed_twenty_times(ros, ros_env, eventually, tmp_path):
-    print(explore(20, 1000, ros, ros_env, eventually, tmp_path))
+def test_a_planner_that_is_killed_twenty_times(ros, ros_env, eventually, tmp_path, request):
+    print(explore(20, 1000, ros, ros_env, eventually, tmp_path, request))
 
 
 @pytest.mark.soak
