@@ -294,6 +294,7 @@ class Reinstated(Crossed):
         workspace = {
             "workspace": [-5.0, 245.0, -5.0, 205.0],
             "resolution": 20.0,
+            "odometry.max_jump": 1e3,  # lines begin elsewhere than those before them end
         }
         super().__init__(folder, begin, pilot_samples=150, **workspace, **changed)
 
