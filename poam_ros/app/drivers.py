@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..core.clock import SECOND
+from ..frontend.front_end import MAX_ABOVE, OTHER_CLOCK_NS
+
 ODOMETRY, RANGE, POSE = (
     "nav_msgs/msg/Odometry",
     "sensor_msgs/msg/Range",
@@ -32,8 +35,7 @@ FIELDS = {
 }  # fmt: skip
 #: Parts of the names of topics whose numbers are ranges to the bottom.
 NAMES = "altim", "altitude", "sonar", "echo", "range", "dvl", "depth_below"
-#: Slowest odometry that pings are placed by, in Hz; largest difference of clocks, in s.
-MIN_RATE, MAX_OFFSET_S = 2.0, 2.0
+MIN_RATE = 2.0  # slowest odometry that pings are placed by, in Hz
 HALF = 50.0  # m: half a side of the workspace that is proposed
 
 
@@ -176,7 +178,7 @@ def _heard(topic: Topic) -> Iterator[Remark]:
     if not topic.count:
         yield problem(f"{topic.name}: nothing is heard", "its driver publishes nothing yet, or the "
             "package of its messages is not installed here")  # fmt: skip
-    elif abs(topic.offset_s) > MAX_OFFSET_S:
+    elif abs(topic.offset_s) > OTHER_CLOCK_NS / SECOND:
         yield problem(f"{topic}", "synchronise the clocks, or set use_sim_time for a recording")
     else:
         yield Remark(str(topic))
@@ -192,7 +194,7 @@ def _odometry_findings(topic: Topic) -> Iterator[Remark]:
     if topic.frame.endswith("_link") or (topic.frame and topic.frame == child.lstrip("/")):
         yield problem(f"{topic.name}: frame '{topic.frame}' moves with the vehicle", "choose "
             "odometry in a fixed frame")  # fmt: skip
-    if place.position.z > 1.0:
+    if place.position.z > MAX_ABOVE:
         yield problem(f"{topic.name}: z is {place.position.z:.1f} m, above the water", "z must be "
             "0 at the water and grow upwards: odometry.surface on a vehicle that floats, "
             "odometry.vertical:=datum for heights")  # fmt: skip

@@ -120,7 +120,7 @@ class FrontEnd:
         self._course = CourseCheck()
         self._fault = ""  # why the last odometry was refused, if pings are refused by that name
         self._odometry_s = -math.inf  # when the last odometry came, by the steady clock
-        self._unlimited = 0  # pings without limits of their ranges
+        self._told_of_limits = False  # that pings have none
         self._waiting: deque[tuple[RawPing, float, int]] = deque()  # since; ahead of odometry, ns
         self._earliest = 0  # lower bound of the waiting pings' stamps
 
@@ -151,10 +151,10 @@ class FrontEnd:
                     return EventResult(message=Message("odometry_set_back", text))
             case RawPing():
                 self.add_ping(event, now, full)
-                if not event.max_range > 0 and not self.settings.max_range:
-                    self._unlimited += 1
-                    if self._unlimited == 1:
-                        return EventResult(message=UNLIMITED)
+                limited = event.max_range > 0 or self.settings.max_range
+                if not (limited or self._told_of_limits):
+                    self._told_of_limits = True
+                    return EventResult(message=UNLIMITED)
             case events.SonarMount():
                 self._placer.add(event)
             case events.WaterLevel(level):

@@ -37,6 +37,11 @@ from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
 
+SCORES = {
+    "count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95,
+    "coverage95_other_survey": 0.97,
+}  # fmt: skip
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -167,21 +172,12 @@ def test_a_report_says_whether_volumes_include_an_error_of_level(run):
 
 
 def test_held_out_errors_are_in_the_report(run):
-    scores = {
-        "count": 7,
-        "rmse": 0.5,
-        "mae": 0.4,
-        "msll": -1.0,
-        "nlpd": 0.1,
-        "coverage95": 0.95,
-        "coverage95_other_survey": 0.97,
-    }
-    (run / "validation.json").write_text(json.dumps({**scores, "all": scores}))
+    (run / "validation.json").write_text(json.dumps({**SCORES, "all": SCORES}))
     _, words = read(write_report(Run.open(run)))
     assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
     assert "the screening leaves out" not in words and "took part" not in words
-    every = {**scores, "count": 9, "mae": 1.7}
-    (run / "validation.json").write_text(json.dumps({**scores, "all": every}))
+    every = {**SCORES, "count": 9, "mae": 1.7}
+    (run / "validation.json").write_text(json.dumps({**SCORES, "all": every}))
     _, words = read(write_report(Run.open(run)))
     assert "0.400 m" in words and "with the 2 that the screening leaves out of the map" in words
     assert "mean absolute error 1.70 m" in words
@@ -571,16 +567,7 @@ def test_the_first_printed_page_has_the_chart(run, tmp_path):
     files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
     ring = [(0, 0, *corner) for corner in ((1.0, 1.0), (39.0, 1.0), (39.0, 119.0), (1.0, 119.0))]
     files.write_table(run / files.OUTLINE, files.OUTLINE_COLUMNS, ring)
-    scores = {
-        "count": 7,
-        "rmse": 0.5,
-        "mae": 0.4,
-        "msll": -1.0,
-        "nlpd": 0.1,
-        "coverage95": 0.95,
-        "coverage95_other_survey": 0.97,
-    }
-    (run / "validation.json").write_text(json.dumps({**scores, "all": scores}))
+    (run / "validation.json").write_text(json.dumps({**SCORES, "all": SCORES}))
     with Browser(program, tmp_path / "profile", (672, 1000)) as browser:
         browser.tell("Emulation.setEmulatedMedia", media="print")
         browser.open(write_report(Run.open(run)).as_uri())

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from ...core.errors import InputError, quantity
-from ..drivers import ODOMETRY, RANGE, Topic, Watch, driver_findings
-
-if TYPE_CHECKING:
-    from diagnostic_msgs.msg import DiagnosticArray
 import os
 import platform
 import shutil
 import socket
 import subprocess
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from ...core.errors import InputError, quantity
 from ...models.native.loader import missing_parts
+from ..drivers import ODOMETRY, RANGE, Topic, Watch, driver_findings
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
 
 
 @dataclass(frozen=True)
