@@ -224,10 +224,8 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
         if not trusted:
             ranges = found.samples(0.0).range
             known = np.isfinite(ranges)  # of tables that another program wrote, none may be
-            look(
-                str(path), found.xy[known], ranges[known], stamp_ns=found.stamp_ns[known],
-                vehicle=True,
-            )  # fmt: skip
+            stamps = None if found.stamp_ns is None else found.stamp_ns[known]
+            look(str(path), found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True)
     except Unclear as asked:
         (answer,) = (each for each in asked.answers if "trusted" in each.fields)
         raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None
