@@ -64,12 +64,9 @@ def test_without_screening_nothing_is_withdrawn(crossed):
     assert s.session.ledger.accepted == s.session.mapper.samples + len(s.session.sample_queue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind, changes",
-    [
-        (Crossed, ["withdraw"]),
-        pytest.param(Reinstated, ["withdraw", "reinstate"], marks=pytest.mark.slow),
-    ],
+    "kind, changes", [(Crossed, ["withdraw"]), (Reinstated, ["withdraw", "reinstate"])]
 )
 def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
     kind, changes, crossed, tmp_path, monkeypatch
@@ -234,7 +231,7 @@ def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed, 
 def test_withdrawn_lines_are_told_with_their_crossings_also_without_screening(crossed):
     s = crossed()
     while not said(s):
-        s.until(s.stamp + 1)
+        s.until(s.stamp + 20)
     (line,) = s.session.verdicts.withdrawn_lines
     assert line.sentence.rpartition(": ")[2] in said(s)[0]  # at once
     s.until()

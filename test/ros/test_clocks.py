@@ -120,7 +120,13 @@ def test_no_node_can_create_a_timer_on_another_clock(ros):
         planner.create_timer(1.0, print, clock=planner.get_clock())
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    "state",
+    [
+        "exploring",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in STATES if each != "exploring"),
+    ],
+)
 def test_setting_the_system_clock_changes_neither_mission_nor_watchdog(ring, eventually, state):
     planner, boat = ring(state, max_duration=1000.0)
 

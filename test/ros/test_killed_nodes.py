@@ -158,7 +158,8 @@ def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually
     compare(read_map(folder / "map.npz"), of_log(folder, tmp_path))
 
 
-@pytest.mark.parametrize("fault", ["fish", pytest.param("isolated20", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["fish", "isolated20"])
 def test_a_killed_mapper_screens_as_in_lock_step(ros, ros_env, eventually, fault, tmp_path):
     """The pilot survey has the fault; the mapper is killed while it works on the batch after it."""
     mission, folder = Planted(tmp_path / "lock-step", 7, fault, True, pings=660), tmp_path / "nodes"

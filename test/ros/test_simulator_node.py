@@ -19,6 +19,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import PointCloud2, Range
+from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Extent
@@ -228,7 +229,8 @@ def test_speed_may_change_on_simulated_time(ship, eventually):
     assert not simulator.set_parameters([Parameter("use_sim_time", value=False)])[0].successful
 
 
-def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
+def test_waits_for_a_mission_if_asked(ros, eventually, terrain, monkeypatch):
+    monkeypatch.setattr("poam_ros.ros.simulator.node.MISSION_TIMEOUT_S", math.inf)
     given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0, "wait_for_mission": True}
     simulator = ros(SimulatorNode, parameters=given)
     texts = ["waiting for a mission"]
@@ -236,10 +238,17 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
     eventually(lambda: simulator.waiting)
     assert simulator.simulation.time_ns == 0
     simulator._reported = (time.monotonic() - 100.0, 0, True)  # it has waited for long
-    ros(Crew)
+    crew = ros(Crew)
+    crew.create_publisher(UInt64, "map/samples", qos.LATCHED)  # as a mapper does
     eventually(lambda: simulator.simulation.time_ns > 0)
     eventually(lambda: texts[-1] != texts[0])
     assert texts[texts.count(texts[0])] == "running", "the time before the start makes it no slower"
+
+
+def test_waits_no_longer_for_a_mission_that_does_not_appear(ros, eventually, terrain, monkeypatch):
+    monkeypatch.setattr("poam_ros.ros.simulator.node.MISSION_TIMEOUT_S", 0.1)
+    simulator = ros(SimulatorNode, parameters={"terrain": terrain, "wait_for_mission": True})
+    eventually(lambda: simulator.simulation.time_ns > 0)
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,9 @@ def test_the_same_record_gives_the_same_result():
     assert (first.multiple == 2).any()
 
 
-@pytest.mark.parametrize("seed", [13, 54, 305])
+@pytest.mark.parametrize(
+    "seed", [13, *(pytest.param(n, marks=pytest.mark.slow) for n in (54, 305))]
+)
 def test_numpy_finds_what_the_compiled_search_does_however_many_steps_it_weighs_at_once(
     seed, monkeypatch
 ):
