@@ -337,6 +337,7 @@ class Mission:
             },
             **self.budget.to_dict(),
             "home": None if home is None else home.tolist(),
+            "shallow": [] if self.deep is None else self.deep.guarded,
             **self.goals.to_dict(),
         }
 
@@ -357,6 +358,8 @@ class Mission:
             raise ValueError(f"state {self.state!r}")
         self.budget.restore(values)
         self.goals.restore(values)
+        if self.deep is not None:
+            self.deep.guard(values.get("shallow", []))
         if self._stated_home is None and values["home"] is not None:
             self.home = np.array(values["home"], dtype=float)
         if self.state == RETURNING:

@@ -26,7 +26,8 @@ from .mission import Mission
 SCHEMA = 1
 MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
 TRACK_S = 5.0  # between two writes of the track, the larger file
-COUNT_S = 1.0  # between two writes of which only the number of samples is new
+COUNT_S = 1.0  # between two writes of which only what comes with pings is new
+WITH_PINGS = {"samples": 0, "shallow": 0}
 RETRY_S = 5.0  # after a failure of the disk
 
 
@@ -118,9 +119,9 @@ class MissionStore:
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
-        """Write what has changed: state and goals at once, the number of samples every second, the
-        track every few seconds. A disk that fails is tried every few seconds. ``steady_s`` is
-        infinite at the end: all is tried."""
+        """Write what has changed: state and goals at once, the number of samples and shallow places
+        every second, the track every few seconds. A disk that fails is tried every few seconds.
+        ``steady_s`` is infinite at the end: all is tried."""
         if self._folder is None or steady_s < self._retry_at:
             return
         values = {"schema": SCHEMA, **mission.to_dict()}
@@ -128,7 +129,7 @@ class MissionStore:
             values["draws"] = self._draws.bit_generator.state
         if self._clock.ahead is not None:
             values["clock"] = [_boot(), self._clock.ahead]
-        counted = {**values, "samples": 0} == {**self._written, "samples": 0}
+        counted = {**values, **WITH_PINGS} == {**self._written, **WITH_PINGS}
         due = steady_s >= self._written_at + (COUNT_S if counted else 0.0)
         try:
             if values != self._written and due:

@@ -116,8 +116,7 @@ class DeepRoutes(Routes):
         newest = list(self._soundings)[-RISE // 2 :]
         before = set(self._guarded)
         if len(newest) == RISE // 2 and median(depth for _, depth in newest) < self._needed:
-            x, y = np.rint(position / self._radius).tolist()
-            self._guarded[int(x), int(y)] = position, self._way
+            self._guard(position)
         elif clearance >= self._needed:
             for cell, (place, way) in list(self._guarded.items()):
                 beside = float(np.linalg.norm(place - position)) <= self._radius
@@ -125,6 +124,21 @@ class DeepRoutes(Routes):
                     del self._guarded[cell]
         if before != set(self._guarded):
             self._forget()
+
+    @property
+    def guarded(self) -> list[list[float]]:
+        """The places [2] that are avoided until another pass finds more water there."""
+        return [place.tolist() for place, _ in self._guarded.values()]
+
+    def guard(self, places: list[list[float]]) -> None:
+        """Avoid these places, as after shallow readings there just now."""
+        for place in np.array(places, dtype=float).reshape(-1, 2):
+            self._guard(place)
+        self._forget()
+
+    def _guard(self, place: np.ndarray) -> None:
+        x, y = np.rint(place / self._radius).tolist()
+        self._guarded[int(x), int(y)] = place, self._way
 
     def turns_back(self) -> bool:
         """Whether the vehicle must turn back: there is too little water, or, over an unknown

@@ -13,11 +13,13 @@ from poam_ros.core.clock import UnadjustedClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
+from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.states import INPUT
 from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.clearance import ClearanceSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
 PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])
@@ -244,6 +246,31 @@ def test_the_number_of_samples_alone_is_saved_every_second(memory, tmp_path):
     m.pause("to look at it")
     assert saved(10.0 + COUNT_S, 4) == (4, "paused")
     assert saved(math.inf, 5) == (5, "paused")
+
+
+def test_a_shallow_reading_guards_its_place_after_a_restart(memory):
+    """Until another pass finds more water, whatever its verdict in the map is."""
+    needed, place = ClearanceSettings(min_depth=2.0), np.array([30.0, 30.0])
+
+    def passes(m, depth):
+        for k in range(-12, 13):
+            m.update_position(place + (0.5 * k, 0.0), float(k))
+            m.sounded(RawPing(k, depth if abs(k) < 3 else 10.0, 0.3, 100.0))
+
+    kept, m = memory(), mission(clearance=needed)
+    passes(m, 0.5)
+    kept.save(m, 0.0)
+    kept.close()
+    kept, m = memory(), mission(clearance=needed)
+    kept.restore(m)
+    assert not m.deep.deep_enough(place[None])[0] and m.deep.deep_enough(place[None] + 9.0)[0]
+    passes(m, 10.0)
+    assert m.deep.deep_enough(place[None])[0]
+    kept.save(m, 0.0)
+    kept.close()
+    kept, m = memory(), mission(clearance=needed)
+    kept.restore(m)
+    assert m.deep.deep_enough(place[None])[0]
 
 
 def test_goals_are_saved_at_once_and_the_track_every_few_seconds(memory, tmp_path):
