@@ -7,8 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,14 +15,9 @@ import numpy as np
 
 from ..core.errors import InputError, PoamError, requires_extra
 from ..core.geometry import Extent, Grid
-from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.process import configure_process
-from ..core.samples import Samples
-from ..models.interface import Packed, pack, unpack
-from ..models.mapper import BathymetricMapper, MapperState
-from ..models.prior import PriorMap
-from ..models.registry import ModelSettings
+from ..models.mapper import BathymetricMapper
 from ..outputs.held_out import HeldOut, split_folds
 from .drawing import OnProgress, Part, assembled, draw
 from .joint_draws import Tile
@@ -82,39 +76,6 @@ def cluster(
         yield client
 
 
-@dataclass(frozen=True)
-class MapperSnapshot:
-    """A mapper as plain arrays, to predict on a worker; it has a single ping as data."""
-
-    workspace: Extent
-    settings: ModelSettings
-    packed: Packed
-    offset: float
-    deviation: float
-    sample: Samples
-    land: Land | None = None
-    prior: PriorMap | None = None
-    trust: tuple[float, int] = (1.0, 0)
-
-    @classmethod
-    def of(cls, mapper: BathymetricMapper) -> MapperSnapshot:
-        """Of a mapper that has a map."""
-        state = mapper.state()
-        return cls(
-            mapper.workspace, mapper.settings, pack(state.model), state.offset, state.deviation,
-            state.samples[:1], mapper.land, mapper.prior, state.trust,
-        )  # fmt: skip
-
-    @cached_property
-    def mapper(self) -> BathymetricMapper:
-        """The mapper, rebuilt once per worker: a worker keeps what was sent to it for all its
-        tasks."""
-        mapper = BathymetricMapper(self.workspace, self.settings, land=self.land, prior=self.prior)
-        model = unpack(self.packed)
-        mapper.restore(MapperState(model, self.offset, self.deviation, self.sample, self.trust))
-        return mapper
-
-
 #: Bands of the grid for each worker. With more, less time is lost at the end.
 BANDS = 4
 
@@ -170,7 +131,7 @@ def draw_tiles(client: Any, mapper: BathymetricMapper, tiles: list[Tile]) -> Ite
 def _sent(client: Any, mapper: BathymetricMapper) -> Any:
     """The mapper on all workers, under a key of its own: the release of an earlier one may still be
     under way."""
-    return client.scatter(MapperSnapshot.of(mapper), broadcast=True, hash=False)
+    return client.scatter(mapper, broadcast=True, hash=False)
 
 
 def result(future: Any, what: str) -> Any:
@@ -250,13 +211,13 @@ def fold_task(
     return validate_fold(soundings, held, fold, workspace, settings)
 
 
-def band_task(portrait: MapperSnapshot, band: Grid, wanted: np.ndarray | None) -> ElevationMap:
+def band_task(mapper: BathymetricMapper, band: Grid, wanted: np.ndarray | None) -> ElevationMap:
     """A band of a map on a worker."""
-    configure_process(portrait.settings.threads)
-    return draw(portrait.mapper, band, wanted=wanted)
+    configure_process(mapper.settings.threads)
+    return draw(mapper, band, wanted=wanted)
 
 
-def tile_task(portrait: MapperSnapshot, tile: Tile) -> np.ndarray:
+def tile_task(mapper: BathymetricMapper, tile: Tile) -> np.ndarray:
     """A tile of joint draws on a worker, in single precision."""
-    configure_process(portrait.settings.threads)
-    return portrait.mapper.deviations(*tile).astype(np.float32)
+    configure_process(mapper.settings.threads)
+    return mapper.deviations(*tile).astype(np.float32)

@@ -9,7 +9,6 @@ import torch
 from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from .data import grid_points
 from .native import attentive as native
@@ -48,28 +47,18 @@ class ElevationKernel(Kernel):
         """The lengthscale [N] at X [N, D], in scaled units."""
         raise NotImplementedError
 
-    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
-        """What ``forward`` can reuse as ``base`` over many calls; None if nothing."""
-        return None
-
-    def forward(
-        self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
-    ) -> Tensor:
-        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
-
-        With ``diag`` their diagonal [..., N1]. ``base``: from ``prepare`` for these inputs.
-        """
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D]; with ``diag`` their
+        diagonal [..., N1]."""
         if diag and (x2 is x1 or torch.equal(x1, x2)):
             return self.amplitude.expand(x1.shape[:-1])
         if diag:
             return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
-        return self._covariance(x1, x2, base)
+        return self._covariance(x1, x2)
 
-    def inducing_covariances(
-        self, Z: Tensor, X: Tensor, base: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Kuu [M, M] and Kuf [M, N] of Z [M, D] and X [N, D]; ``base``: of Z, from ``prepare``."""
-        return self.forward(Z, Z, base=base), self.forward(Z, X)
+    def inducing_covariances(self, Z: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Kuu [M, M] and Kuf [M, N] of Z [M, D] and X [N, D]."""
+        return self.forward(Z, Z), self.forward(Z, X)
 
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Covariances [N, rows, columns] of X [N, 2] with the points of a grid.
@@ -78,7 +67,7 @@ class ElevationKernel(Kernel):
         """
         return self.forward(X, grid_points(x, y)).reshape(len(X), len(y), len(x))
 
-    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+    def _covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         raise NotImplementedError
 
 
@@ -138,29 +127,22 @@ class AttentiveKernel(ElevationKernel):
             for a, b in zip(X1.unbind(-1), X2.unbind(-1), strict=True)
         )
         rates = -0.5 / self.lengthscales.square()
-        return torch.stack([(squared * rate).exp_() for rate in rates.tolist()])
+        return torch.stack([(squared * rate).exp() for rate in rates.tolist()])
 
-    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
-        """The base kernels; None where compiled code does without them."""
-        return None if native.usable(X1, X2, len(self.lengthscales)) else self.base(X1, X2)
-
-    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+    def _covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         W1 = self.weights(X1)
-        return self._blend(X1, X2, W1, W1 if X2 is X1 else self.weights(X2), base)
+        return self._blend(X1, X2, W1, W1 if X2 is X1 else self.weights(X2))
 
-    def _blend(self, X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, base: Tensor | None) -> Tensor:
+    def _blend(self, X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor) -> Tensor:
         if native.usable(X1, X2, len(self.lengthscales)):
             return native.covariance(X1, X2, W1, W2, self.lengthscales, self.amplitude)
-        if base is None:
-            base = self.base(X1.detach(), X2.detach())
-        return self.amplitude * _Blend.apply(W1, W2, base, X1, X2, self.lengthscales)
+        blend = torch.einsum("...np,...mp,p...nm->...nm", W1, W2, self.base(X1, X2))
+        return self.amplitude * (W1 @ W2.mT) * blend
 
-    def inducing_covariances(
-        self, Z: Tensor, X: Tensor, base: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def inducing_covariances(self, Z: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
         """As in the base class, but the network and its gradient run once for all points."""
         Wu, Wf = self.weights(torch.cat([Z, X])).split([len(Z), len(X)])
-        return self._blend(Z, Z, Wu, Wu, base), self._blend(Z, X, Wu, Wf, None)
+        return self._blend(Z, Z, Wu, Wu), self._blend(Z, X, Wu, Wf)
 
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """As in the base class, but each base kernel is a product of one factor per axis."""
@@ -175,53 +157,6 @@ class AttentiveKernel(ElevationKernel):
             on_axes = (W1[:, m, None] * up[m]).unsqueeze(-1) * across[m].unsqueeze(-2)
             K.addcmul_(on_axes, W2[..., m])
         return K.mul_(torch.einsum("np,rcp->nrc", W1, W2)).mul_(self.amplitude)
-
-
-class _Blend(torch.autograd.Function):
-    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m in plain torch, with its gradient in closed form.
-
-    W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2]. E are the base kernels
-    of X1 [..., N1, D] and X2 [..., N2, D], which may require gradients too.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, W1: Tensor, W2: Tensor, E: Tensor, X1: Tensor, X2: Tensor, lengthscales: Tensor
-    ) -> Tensor:
-        similarity = W1 @ W2.mT
-        blend = torch.zeros_like(similarity)
-        scratch = torch.empty_like(similarity)
-        for m, E_m in enumerate(E):
-            torch.mul(E_m, W1[..., :, None, m], out=scratch)
-            blend.addcmul_(scratch, W2[..., None, :, m])
-        ctx.save_for_backward(W1, W2, E, X1, X2, similarity, blend)
-        ctx.precisions = lengthscales.square().reciprocal().tolist()
-        return similarity * blend
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        W1, W2, E, X1, X2, similarity, blend = ctx.saved_tensors
-        G_similarity = G * blend
-        G_blend = G * similarity
-        dW1 = G_similarity @ W2
-        dW2 = G_similarity.mT @ W1
-        learns_inputs = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
-        # dK/dx = sum_j H_ij (x'_j - x_i) with H = sum_m G w_m w'_m E_m / l_m^2
-        H = torch.zeros_like(G)
-        scratch = torch.empty_like(G_blend)
-        for m, E_m in enumerate(E):
-            torch.mul(G_blend, E_m, out=scratch)
-            dW1[..., m] += (scratch @ W2[..., m, None]).squeeze(-1)
-            dW2[..., m] += (scratch.mT @ W1[..., m, None]).squeeze(-1)
-            if learns_inputs:
-                scratch.mul_(W1[..., :, None, m])
-                H.addcmul_(scratch, W2[..., None, :, m], value=ctx.precisions[m])
-        if not learns_inputs:
-            return dW1, dW2, None, None, None, None
-        dX1 = H @ X2 - H.sum(-1, keepdim=True) * X1
-        dX2 = H.mT @ X1 - H.sum(-2).unsqueeze(-1) * X2
-        return dW1, dW2, None, dX1, dX2, None
 
 
 class RBFKernel(ElevationKernel):
@@ -240,7 +175,7 @@ class RBFKernel(ElevationKernel):
         """The same lengthscale [N] everywhere."""
         return self.lengthscale.expand(X.shape[:-1])
 
-    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+    def _covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         rate = -0.5 / self.lengthscale.square()
         return self.amplitude * (squared_distances(X1, X2) * rate).exp()
 

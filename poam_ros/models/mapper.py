@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -325,6 +326,11 @@ class BathymetricMapper:
         self._trust, self._next_trust = state.trust
         self._store = SampleStore(state.samples)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, for another process, as its arguments and its state."""
+        made = self.workspace, self.settings, self.seed, self.land, self.prior
+        return _restored, (*made, self.state())
+
     def _require_map(self, caller: str) -> None:
         if not self.initialised:
             raise InputError(f"{caller}: expected at least one update before, got none")
@@ -351,6 +357,15 @@ class BathymetricMapper:
 
     def _from_scaled(self, X: Tensor) -> np.ndarray:
         return X.cpu().numpy() * self._scale + self.workspace.centre
+
+
+def _restored(
+    workspace: Extent, settings: ModelSettings, seed: int, land: Land | None,
+    prior: PriorMap | None, state: MapperState,
+) -> BathymetricMapper:  # fmt: skip
+    mapper = BathymetricMapper(workspace, settings, seed, land, prior)
+    mapper.restore(state)
+    return mapper
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:

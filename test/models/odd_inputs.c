@@ -168,14 +168,12 @@ static void trained(int64_t nodes, int64_t hidden, int odd)
     float *x = calloc((size_t)(nodes * INPUTS) + 1, sizeof *x);
     float *room = malloc((size_t)(network_room(nodes, hidden) + 1) * sizeof *room);
     double *theta = doubles(P), *F = doubles(nodes * FIELDS), *dF = doubles(nodes * FIELDS);
-    double *gradient = doubles(P), *rates = doubles(P), *after = doubles(4 * P);
+    double *gradient = doubles(P);
     assert(x && room);
     for (int64_t i = 0; i < nodes * INPUTS; i++)
         x[1 + i] = i % INPUTS == 2 ? 1.0f : (float)uniform();
-    for (int64_t i = 0; i < P; i++) {
+    for (int64_t i = 0; i < P; i++)
         theta[i] = odd & 1 ? ODD[i % ODDS] : 3.0 * uniform();
-        rates[i] = 0.01;
-    }
     for (int64_t i = 0; i < nodes * FIELDS; i++)
         dF[i] = odd & 2 ? ODD[i * 3 % ODDS] : uniform();
     const Network n = {nodes, hidden, x + 1, room + 1};
@@ -184,12 +182,8 @@ static void trained(int64_t nodes, int64_t hidden, int odd)
     network_gradient(&n, &penalties, theta, F, dF, odd ? INFINITY : 0.1, odd ? NAN : 0.1, gradient);
     for (int64_t i = 0; !odd && i < P; i++)
         assert(isfinite(gradient[i]));
-    const Adam a = {P, 0.9, 0.99, 1e-8, 0.98, 0.1, 0.01, rates, theta, gradient, rates, theta};
-    network_adam(&a, gradient, after);
-    for (int64_t i = 0; !odd && i < 4 * P; i++)
-        assert(isfinite(after[i]));
-    double *all[] = {theta, F, dF, gradient, rates, after};
-    for (int i = 0; i < 6; i++)
+    double *all[] = {theta, F, dF, gradient};
+    for (int i = 0; i < 4; i++)
         release(all[i]);
     free(x);
     free(room);

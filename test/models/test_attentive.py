@@ -79,13 +79,6 @@ def test_gradients_pass_gradcheck():
     assert torch.autograd.gradcheck(covariance, (X1, X2, *leaves))
 
 
-def test_a_prepared_base_changes_nothing():
-    kernel, X1, X2 = make_kernel(), scattered(20, 0).X, scattered(10, 1).X
-    torch.testing.assert_close(
-        kernel.forward(X1, X2, base=kernel.base(X1, X2)), kernel.forward(X1, X2), rtol=0, atol=0
-    )
-
-
 def test_same_generator_same_kernel_and_the_global_one_untouched():
     before = torch.random.get_rng_state()
     first, second = make_kernel(seed=7), make_kernel(seed=7)

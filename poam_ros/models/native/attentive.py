@@ -12,50 +12,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .loader import load
+from .loader import INTEGER, POINTER, REAL, declared, structure
 
 MAX_BASES, MAX_DIM, MAX_TILE = 32, 8, 64  # as in attentive.c
 
-
-def _fields(integers: str, pointers: str) -> tuple[tuple[str, type], ...]:
-    """The fields of a C structure that begins with the plan and ends with the amplitude."""
-    return (
-        ("bases", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("rates", "order", "source", "power")),
-        *((name, ctypes.c_int64) for name in integers.split()),
-        *((name, ctypes.c_void_p) for name in pointers.split()),
-        ("amplitude", ctypes.c_double),
-    )
-
-
-class _Problem(ctypes.Structure):
-    """As in attentive.c."""
-
-    _fields_ = _fields("n1 n2 dim", "X1 X2 W1 W2")
-
-
-class _GridProblem(ctypes.Structure):
-    """As in attentive.c."""
-
-    _fields_ = _fields("n1 columns rows", "X1 x y W1 W2")
-
-
-def _declared() -> ctypes.CDLL | None:
-    library = load("attentive")
-    if library is not None:
-        problem, pointer = ctypes.POINTER(_Problem), ctypes.c_void_p
-        library.attentive_forward.argtypes = (problem, ctypes.c_int, pointer)
-        library.attentive_forward.restype = None
-        library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 5)
-        library.attentive_backward.restype = ctypes.c_double
-        library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
-        library.attentive_grid.restype = None
-        library.attentive_mirror.argtypes = (ctypes.c_int64, pointer)
-        library.attentive_mirror.restype = None
-    return library
-
-
-_library = _declared()
+#: As in attentive.c.
+_PLAN = (INTEGER, "bases"), (POINTER, "rates order source power")
+_Problem = structure(*_PLAN, (INTEGER, "n1 n2 dim"), (POINTER, "X1 X2 W1 W2"), (REAL, "amplitude"))
+_GridProblem = structure(
+    *_PLAN, (INTEGER, "n1 columns rows"), (POINTER, "X1 x y W1 W2"), (REAL, "amplitude")
+)
+_at = ctypes.POINTER(_Problem)
+_library = declared(
+    "attentive",
+    attentive_forward=(None, _at, ctypes.c_int, POINTER),
+    attentive_backward=(REAL, _at, ctypes.c_int, *[POINTER] * 5),
+    attentive_grid=(None, ctypes.POINTER(_GridProblem), POINTER),
+    attentive_mirror=(None, INTEGER, POINTER),
+)
 
 #: Whether C or torch computes the kernel, for logs and benchmarks.
 BACKEND = "native" if _library else "torch"

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from .loader import load
+from .loader import INTEGER, POINTER, REAL, declared, structure
 
 STATES = 4  # as in hypotheses.c
 NUMBERS = (
@@ -19,26 +18,9 @@ NUMBERS = (
 ARRAYS = "begins changes xy r scatter reach evidence as_nonsense as_run cost skipped origin jumps"
 
 
-class _Paths(ctypes.Structure):
-    """As in hypotheses.c."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("soundings", "skipped_most")),
-        *((name, ctypes.c_double) for name in NUMBERS.split()),
-        *((name, ctypes.c_void_p) for name in ARRAYS.split()),
-    ]
-
-
-def _declared() -> Any:
-    library = load("hypotheses")
-    if library is not None:
-        pointer = ctypes.c_void_p
-        library.hypotheses_find.argtypes = (ctypes.POINTER(_Paths), pointer, pointer)
-        library.hypotheses_find.restype = None
-    return library
-
-
-_library = _declared()
+#: As in hypotheses.c.
+_Paths = structure((INTEGER, "soundings skipped_most"), (REAL, NUMBERS), (POINTER, ARRAYS))
+_library = declared("hypotheses", hypotheses_find=(None, ctypes.POINTER(_Paths), POINTER, POINTER))
 
 
 def available() -> bool:

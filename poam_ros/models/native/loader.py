@@ -12,9 +12,12 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
 
 LIBRARIES = ("attentive", "search", "conditional", "network", "hypotheses")
-INTERFACE = 12  # as in common.h
+INTERFACE = 13  # as in common.h
+#: Types of arguments.
+POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 #: Without the libraries nngp takes this many times fewer training steps, to limit update times.
 FEWER_STEPS = 6
 
@@ -31,6 +34,23 @@ def load(name: str) -> ctypes.CDLL | None:
         return library
     log.warning("%s was built from other sources: slower without it, so install again", name)
     return None
+
+
+def declared(name: str, **functions: tuple[Any, ...]) -> Any:
+    """A library with the types of its functions, each the result's and then the arguments'; None
+    without the library."""
+    library = load(name)
+    if library is not None:
+        for function, (result, *arguments) in functions.items():
+            known = getattr(library, function)
+            known.restype, known.argtypes = result, arguments
+    return library
+
+
+def structure(*groups: tuple[Any, str]) -> type[ctypes.Structure]:
+    """A structure with these fields, in this order: a type, and the names that have it."""
+    fields = [(name, kind) for kind, names in groups for name in names.split()]
+    return type("Structure", (ctypes.Structure,), {"_fields_": fields})
 
 
 def missing_parts() -> str:

@@ -5,7 +5,7 @@ more slowly (see ``loader``).
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..linalg import EXTRA_JITTER
 from ..nngp.kernel import EVERYTHING, DataIndex, cells_for, check_factors, rounded
-from .loader import load
+from .loader import INTEGER, POINTER, REAL, declared, structure
 
 if TYPE_CHECKING:
     from ...core.land import Land
@@ -23,61 +23,38 @@ MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
 
 
-def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
-    """A C structure of 64-bit integers, doubles and pointers, in this order."""
-
-    class _Structure(ctypes.Structure):
-        _fields_ = [
-            *((name, ctypes.c_int64) for name in integers.split()),
-            *((name, ctypes.c_double) for name in doubles.split()),
-            *((name, ctypes.c_void_p) for name in pointers.split()),
-        ]
-
-    return _Structure
-
-
-_Grid = _structure("cells used looked_at", "", "buckets")
-_Raster = _structure("rows columns", "side", "x y to_land nearest_row nearest_column")
-_Problem = _structure(
-    "queries sets neighbours side x_step y_step noise_step",
-    "exponent noise low high mean_precision tail",
-    "F x near site_x site_y site_noise site_own first",
+#: As in search.c and conditional.c.
+_Grid = structure((INTEGER, "cells used looked_at"), (POINTER, "buckets"))
+_Raster = structure(
+    (INTEGER, "rows columns"), (REAL, "side"), (POINTER, "x y to_land nearest_row nearest_column")
 )
-
-
-def _declared() -> tuple[Any, Any]:
-    """Both libraries with their functions declared, or neither."""
-    search, conditional = load("search"), load("conditional")
-    if search is None or conditional is None:
-        return None, None
-    pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-    grid, problem = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
-    search.search_add.argtypes = (grid, pointer, pointer, integer, integer)
-    search.search_add.restype = None
-    search.search_spread.argtypes = (
-        grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, real,
-        pointer,
-    )  # fmt: skip
-    search.search_spread.restype = None
-    search.search_hidden.argtypes = (
-        ctypes.POINTER(_Raster), pointer, pointer, integer, pointer, integer, integer, pointer,
-    )  # fmt: skip
-    search.search_hidden.restype = None
-    conditional.conditional_predict.argtypes = (problem, *[pointer] * 3, integer, pointer)
-    conditional.conditional_predict.restype = integer
-    conditional.conditional_gradient.argtypes = (
-        problem, *[pointer] * 6, integer, pointer,
-    )  # fmt: skip
-    conditional.conditional_gradient.restype = integer
-    return search, conditional
-
-
-_search, _conditional = _declared()
+_Problem = structure(
+    (INTEGER, "queries sets neighbours side x_step y_step noise_step"),
+    (REAL, "exponent noise low high mean_precision tail"),
+    (POINTER, "F x near site_x site_y site_noise site_own first"),
+)
+_grid, _problem_at = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
+_search = declared(
+    "search",
+    search_add=(None, _grid, POINTER, POINTER, INTEGER, INTEGER),
+    search_spread=(
+        None, _grid, POINTER, POINTER, *[INTEGER] * 3, REAL, REAL, INTEGER, INTEGER, REAL, POINTER,
+    ),
+    search_hidden=(
+        None, ctypes.POINTER(_Raster), POINTER, POINTER, INTEGER, POINTER, INTEGER, INTEGER,
+        POINTER,
+    ),
+)  # fmt: skip
+_conditional = declared(
+    "conditional",
+    conditional_predict=(INTEGER, _problem_at, *[POINTER] * 3, INTEGER, POINTER),
+    conditional_gradient=(INTEGER, _problem_at, *[POINTER] * 6, INTEGER, POINTER),
+)
 
 
 def available() -> bool:
     """Whether the compiled libraries are available."""
-    return _search is not None
+    return _search is not None and _conditional is not None
 
 
 def usable(neighbours: int) -> bool:

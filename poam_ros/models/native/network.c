@@ -1,5 +1,5 @@
-/* The network of the fields at the nodes of the lattice, the gradient of the penalised loss by all
- * that is learned, and the step of Adam, in plain C with the vectors of GCC and Clang.
+/* The network of the fields at the nodes of the lattice, and the gradient of the penalised loss by
+ * all that is learned, in plain C with the vectors of GCC and Clang.
  *
  *   F = W3 h2 + b3 + offsets,  h2 = tanh(W2 h1 + b2),  h1 = tanh(W1 x + b1)
  *
@@ -32,14 +32,6 @@ typedef struct {
 typedef struct {
     double field, anisotropy, spared, weight;
 } Penalties;
-
-typedef struct {
-    int64_t size;
-    double beta1, beta2, epsilon, keep; /* keep: share of the average that stays */
-    double correction1, correction2;    /* 1 - beta^step */
-    const double *rates;                /* [size], and so on */
-    const double *theta, *first, *second, *average;
-} Adam;
 
 /* The parts of the room. Rows of units have `width` places, zero beyond `hidden`. */
 typedef struct {
@@ -103,12 +95,6 @@ void network_gradient(const Network *n, const Penalties *penalties, const double
     const double half = 1.0 / (1.0 + exp(-theta[rest + 1]));
     gradient[rest] = by_noise * exp(theta[rest]);
     gradient[rest + 1] = by_exponent * 2.0 * half * (1.0 - half);
-}
-
-/* theta, both moments and the average after a step [4, size]. */
-void network_adam(const Adam *a, const double *gradient, double *after)
-{
-    DISPATCH(adam, a, gradient, after);
 }
 
 #else
@@ -302,24 +288,6 @@ static void FOR_LANES(gradient)(const Network *n, const Penalties *penalties,
     }
     for (int64_t i = 0; i < b3 + FIELDS - gradient; i++)
         gradient[i] += penalties->weight * theta[i];
-}
-
-static void FOR_LANES(adam)(const Adam *a, const double *gradient, double *restrict after)
-{
-    const Adam s = *a; /* a copy, which no store below can change */
-    double *const theta = after, *const first = theta + s.size, *const second = first + s.size;
-    double *const average = second + s.size;
-    for (int64_t i = 0; i < s.size; i++) {
-        const double g = gradient[i];
-        const double m = g + s.beta1 * (s.first[i] - g);
-        const double v = g * g + s.beta2 * (s.second[i] - g * g);
-        const double step = s.rates[i] / s.correction1 * m / (sqrt(v / s.correction2) + s.epsilon);
-        const double moved = s.theta[i] - step;
-        first[i] = m;
-        second[i] = v;
-        theta[i] = moved;
-        average[i] = moved + s.keep * (s.average[i] - moved);
-    }
 }
 
 #undef V

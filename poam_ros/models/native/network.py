@@ -1,67 +1,28 @@
-"""The network of the fields and Adam in C if it was built; otherwise torch does the same, more
+"""The network of the fields in C if it was built; otherwise torch does the same, more
 slowly (see ``loader``)."""
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from .loader import load
+from .loader import INTEGER, POINTER, REAL, declared, structure
 
+#: As in network.c.
+_Network = structure((INTEGER, "nodes hidden"), (POINTER, "x room"))
+_Penalties = structure((REAL, "field anisotropy spared weight"))
 
-class _Network(ctypes.Structure):
-    """As in network.c."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("nodes", "hidden")),
-        *((name, ctypes.c_void_p) for name in ("x", "room")),
-    ]
-
-
-class _Penalties(ctypes.Structure):
-    """As in network.c."""
-
-    _fields_ = [(name, ctypes.c_double) for name in ("field", "anisotropy", "spared", "weight")]
-
-
-class _Adam(ctypes.Structure):
-    """As in network.c."""
-
-    _fields_ = [
-        ("size", ctypes.c_int64),
-        *(
-            (name, ctypes.c_double)
-            for name in ("beta1", "beta2", "epsilon", "keep", "correction1", "correction2")
-        ),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("rates", "theta", "first", "second", "average")
-        ),
-    ]  # fmt: skip
-
-
-def _declared() -> Any:
-    library = load("network")
-    if library is not None:
-        pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-        network = ctypes.POINTER(_Network)
-        library.network_room.argtypes = (integer, integer)
-        library.network_room.restype = integer
-        library.network_evaluate.argtypes = (network, pointer, pointer)
-        library.network_evaluate.restype = None
-        library.network_gradient.argtypes = (
-            network, ctypes.POINTER(_Penalties), pointer, pointer, pointer, real, real, pointer,
-        )  # fmt: skip
-        library.network_gradient.restype = None
-        library.network_adam.argtypes = (ctypes.POINTER(_Adam), pointer, pointer)
-        library.network_adam.restype = None
-    return library
-
-
-_library = _declared()
+_library = declared(
+    "network",
+    network_room=(INTEGER, INTEGER, INTEGER),
+    network_evaluate=(None, ctypes.POINTER(_Network), POINTER, POINTER),
+    network_gradient=(
+        None, ctypes.POINTER(_Network), ctypes.POINTER(_Penalties), *[POINTER] * 3, REAL, REAL,
+        POINTER,
+    ),
+)  # fmt: skip
 
 
 def available() -> bool:
@@ -94,18 +55,3 @@ class NativeNetwork:
             by_F.data_ptr(), by_exponent, by_noise, gradient.data_ptr(),
         )  # fmt: skip
         return gradient
-
-
-def adam(
-    gradient: Tensor, rates: Tensor, state: tuple[Tensor, Tensor, Tensor, Tensor], step: int,
-    betas: tuple[float, float], epsilon: float, keep: float,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """theta, both moments and the average [P] of ``state`` after its step number ``step``."""
-    correction1, correction2 = (1 - beta**step for beta in betas)
-    after = torch.empty(4, len(rates), dtype=torch.float64)
-    problem = _Adam(
-        len(rates), *betas, epsilon, keep, correction1, correction2, rates.data_ptr(),
-        *(part.data_ptr() for part in state),
-    )  # fmt: skip
-    _library.network_adam(problem, gradient.data_ptr(), after.data_ptr())
-    return after.unbind()

@@ -107,12 +107,11 @@ class Penalties(NamedTuple):
     weight: float
 
 
-def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """F = W3 h2 + b3 + offsets, h2 = tanh(W2 h1 + b2), h1 = tanh(W1 x + b1) at the nodes
-    [G * G, 2]: F [G * G, 4], h1 and h2 [G * G, hidden]."""
-    h1 = torch.addmm(parts["b1"], nodes, parts["W1"].mT).tanh_()
-    h2 = torch.addmm(parts["b2"], h1, parts["W2"].mT).tanh_()
-    return torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), h1, h2
+def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> Tensor:
+    """F = W3 tanh(W2 tanh(W1 x + b1) + b2) + b3 + offsets at the nodes [G * G, 2], [G * G, 4]."""
+    h1 = torch.addmm(parts["b1"], nodes, parts["W1"].mT).tanh()
+    h2 = torch.addmm(parts["b2"], h1, parts["W2"].mT).tanh()
+    return torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT)
 
 
 class TorchNetwork:
@@ -125,16 +124,14 @@ class TorchNetwork:
     """
 
     def __init__(self, nodes: Tensor, hidden: int) -> None:
-        self._nodes, self._layout = (
-            nodes.float(),
-            ParameterLayout(hidden, round(len(nodes) ** 0.5) - 1),
-        )
+        self._nodes = nodes.float()
+        self._layout = ParameterLayout(hidden, round(len(nodes) ** 0.5) - 1)
 
     def evaluate(self, theta: Tensor) -> Tensor:
         """The fields F [G * G, 4] of theta [P], in float64."""
-        F, self._h1, self._h2 = evaluate(self._layout.split(theta.float()), self._nodes)
-        return F.double()
+        return evaluate(self._layout.split(theta.float()), self._nodes).double()
 
+    @torch.enable_grad()
     def gradient(
         self, theta: Tensor, F: Tensor, by_F: Tensor, by_exponent: float, by_noise: float,
         penalties: Penalties,
@@ -146,25 +143,13 @@ class TorchNetwork:
         by_varying = penalties.field * (varying - varying.mean(0))
         spared = penalties.spared * anisotropic.mean(0)
         by_anisotropic = penalties.anisotropy * (anisotropic - spared)
-        dF = (by_F + torch.cat([by_varying, by_anisotropic], dim=1)).float()
-        pieces = self._pull_back(self._layout.split(theta.float()), dF)
-        parts = self._layout.split(theta)
-        g, log_noise = exponent(parts), parts["log_noise"].exp()
-        logit = by_exponent * g * (1 - g / 2)
-        total = torch.cat([*(p.flatten() for p in pieces), by_noise * log_noise, logit.reshape(1)])
-        count = self._layout.weights
-        total[:count].add_(theta[:count], alpha=penalties.weight)
-        return total
-
-    def _pull_back(self, parts: Mapping[str, Tensor], dF: Tensor) -> list[Tensor]:
-        """Gradients of the network's parts and of the offsets, in theta's order, from dF."""
-        d2 = torch.mm(dF, parts["W3"]).mul_(1 - self._h2.square())
-        d1 = torch.mm(d2, parts["W2"]).mul_(1 - self._h1.square())
-        total = dF.sum(0)
-        return [
-            d1.mT @ self._nodes, d1.sum(0), d2.mT @ self._h1, d2.sum(0), dF.mT @ self._h2,
-            total, total,
-        ]  # fmt: skip
+        dF = by_F + torch.cat([by_varying, by_anisotropic], dim=1)
+        leaf = theta.detach().clone().requires_grad_()
+        parts = self._layout.split(leaf)
+        loss = by_exponent * exponent(parts) + by_noise * noise_variance(parts)
+        loss = loss + penalties.weight / 2 * leaf[: self._layout.weights].square().sum()
+        fields = evaluate(self._layout.split(leaf.float()), self._nodes)
+        return torch.autograd.grad([loss, fields], leaf, [None, dF.float()])[0]
 
 
 def make_network(nodes: Tensor, hidden: int) -> TorchNetwork | native.NativeNetwork:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..native import network as native
 from .conditional import gradient
 from .fields import (
     ParameterLayout,
@@ -59,12 +58,6 @@ class HyperparameterState:
         step, (beta1, beta2) = self.step + 1, BETAS
         # At first a plain mean, so that the initial values have no extra weight.
         keep = min(keep, step / (step + 9)) if self.step else 0.0
-        if native.available():
-            state = self.theta, self.first, self.second, self.average
-            theta, first, second, average = native.adam(
-                gradient, rates, state, step, BETAS, EPSILON, keep
-            )
-            return HyperparameterState(theta, first, second, average, step)
         first = torch.lerp(gradient, self.first, beta1)
         second = torch.lerp(gradient.square(), self.second, beta2)
         scale = (second / (1 - beta2**step)).sqrt_().add_(EPSILON)
@@ -95,7 +88,7 @@ class NngpTrainer:
     def kernel(self, theta: Tensor) -> Kernel:
         """The kernel of these parameters."""
         parts = self.layout.split(theta)
-        return self._kernel(parts, evaluate(parts, self._nodes)[0])
+        return self._kernel(parts, evaluate(parts, self._nodes))
 
     def _kernel(self, parts: Mapping[str, Tensor], F: Tensor) -> Kernel:
         options = self.options

@@ -107,14 +107,13 @@ class VariationalParameters:
 
 @dataclass
 class MStep:
-    """What an objective reads. ``base``, ``pseudo``: computed once for all steps."""
+    """What an objective reads. ``pseudo``: computed once for all steps."""
 
     model: SparseGP
     inputs: EpochInput
     learned: VariationalParameters
     minibatch: int
     generator: torch.Generator
-    base: Tensor | None = None
     pseudo: PseudoData | None = None
 
     @property
@@ -136,9 +135,7 @@ class MStep:
     def covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Kuu with jitter [M, M], Kuf [M, N] and kff [N] for X [N, D]."""
         kernel, Z = self.model.kernel, self.Z
-        if self.learned.Z is None and self.base is None:
-            self.base = kernel.prepare(Z, Z)
-        Kuu, Kuf = kernel.inducing_covariances(Z, X, self.base)
+        Kuu, Kuf = kernel.inducing_covariances(Z, X)
         return add_jitter(Kuu, self.model.jitter), Kuf, kernel.forward(X, X, diag=True)
 
     def parameters(self) -> list[Tensor]:

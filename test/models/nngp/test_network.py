@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from poam_ros.models.native import network as native
-from poam_ros.models.nngp import training
 from poam_ros.models.nngp.fields import (
     ParameterLayout,
     Penalties,
@@ -38,7 +37,7 @@ def problem(hidden, lattice):
 def penalised(layout, theta, found):
     """The loss that has this gradient, with the penalties, in float64."""
     parts = layout.split(theta)
-    F, _, _ = evaluate(parts, layout.nodes())
+    F = evaluate(parts, layout.nodes())
     varying, anisotropic = F.split(2, dim=1)
     dF, by_exponent, by_noise = found
     loss = (F * dF).sum() + by_exponent * exponent(parts) + by_noise * noise_variance(parts)
@@ -60,7 +59,7 @@ def test_the_gradient_equals_autograd(network, hidden, lattice):
     layout, theta, found = problem(hidden, lattice)
     made, leaf = network(layout.nodes(), hidden), theta.clone().requires_grad_()
     F = made.evaluate(theta)
-    close(F, evaluate(layout.split(theta), layout.nodes())[0])
+    close(F, evaluate(layout.split(theta), layout.nodes()))
     (expected,) = torch.autograd.grad(penalised(layout, leaf, found), leaf)
     close(made.gradient(theta, F, *found, PENALTIES), expected)
 
@@ -92,22 +91,3 @@ def test_tanh_is_accurate_to_a_few_units_in_the_last_place():
             torch.testing.assert_close(found, expected.squeeze(), rtol=6e-7, atol=0)
     parts["b2"].fill_(float("nan"))
     assert network.evaluate(theta).isnan().all()
-
-
-@needs_native
-def test_adam_equals_that_of_torch(monkeypatch):
-    generator = torch.Generator().manual_seed(2)
-    rates, theta = torch.rand(2, 77, generator=generator, dtype=torch.float64)
-    gradients = torch.randn(4, 77, generator=generator, dtype=torch.float64)
-    gradients[:, 3] = 0.0
-    ends = []
-    for compiled in (True, False):
-        monkeypatch.setattr(training.native, "available", lambda compiled=compiled: compiled)
-        state = training.HyperparameterState.begin(theta)
-        for gradient in gradients:
-            state = state.stepped(gradient, rates, 0.98)
-        ends.append(state)
-    for name in ("theta", "first", "second", "average"):
-        found, expected = (getattr(end, name) for end in ends)
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
-    assert ends[0].step == ends[1].step == 4
