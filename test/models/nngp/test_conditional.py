@@ -29,7 +29,7 @@ def rough_kernel(seed=0, spread=0.5, precision=0.05, layout=LAYOUT):
     theta = layout.initial(0.4, 0.02, generator)
     theta = theta + spread * torch.randn(len(theta), generator=generator).double()
     parts = layout.split(theta)
-    F, _, _ = evaluate(parts, layout.nodes())
+    F = evaluate(parts, layout.nodes())
     return Kernel(F, exponent(parts), noise_variance(parts), LENGTHS, precision)
 
 

@@ -130,7 +130,7 @@ def rough(seed=0):
     theta = layout.initial(0.4, 0.02, generator)
     theta = theta + 0.5 * torch.randn(len(theta), generator=generator).double()
     parts = layout.split(theta)
-    F, _, _ = evaluate(parts, layout.nodes())
+    F = evaluate(parts, layout.nodes())
     return Kernel(F, exponent(parts), noise_variance(parts), (0.02, 3.0), 0.05)
 
 
