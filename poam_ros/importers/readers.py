@@ -25,7 +25,7 @@ from .mavlink import read_mavlink
 from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
 from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear, as_words
-from .raw import Checked, RawSoundings, place
+from .raw import RawSoundings, place
 from .signalk import is_signalk, read_signalk
 from .tables import read_table
 
@@ -168,13 +168,13 @@ def read_soundings(
         InputError: a file cannot be read, has no soundings, or does not go with the others.
     """
     paths = [paths] if isinstance(paths, Path) else paths
-    found: dict[Path, Checked] = {}
+    found: dict[Path, RawSoundings] = {}
     for path in paths:
         name = find_reader(path, reader)
         if path in found:
             raise InputError(f"{path}: this file was given twice")
-        if found and options.near is None and (first := found[paths[0]][0]).degrees:
-            latitude, longitude = np.median(first.place, axis=0).tolist()
+        if found and options.near is None and (first := found[paths[0]]).degrees:
+            latitude, longitude = np.median(first.place[first.kept], axis=0).tolist()
             options = replace(options, near=(latitude, longitude))
         soundings = _understood(path, options, name)
         if isinstance(soundings, Soundings):
@@ -185,7 +185,7 @@ def read_soundings(
     return place(found, options)
 
 
-def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundings:
+def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
     """The soundings of a file, if they can be right. Raises a ``Question`` with those answers by
     which the file becomes a map."""
     try:
@@ -210,7 +210,7 @@ def _understood(path: Path, options: ReadOptions, name: str) -> Checked | Soundi
         raise Question(asked.text, answers) from None
 
 
-def _checked(path: Path, options: ReadOptions, name: str) -> Checked | Soundings:
+def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
     found = _read_by(path, options, name)
     if isinstance(found, RawSoundings):
         return found.checked(path, options)

@@ -199,7 +199,7 @@ def soundings_of(
         layout=dialect.description, source={"columns": asdict(columns)},
     ).without(wrong)  # fmt: skip
     if not good.any():
-        raise _nothing(path, rows, found.refused, flat)
+        raise _nothing(path, rows, found.lost, flat)
     return found
 
 
