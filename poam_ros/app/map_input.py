@@ -46,8 +46,13 @@ FRONT_END = tuple(
     if row.name not in ("odometry.max_outside", "sonar.base_frame", "water.level")
 )
 #: Settings of the front end that can be given for a table, and for a mission folder.
-OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
-CONFIDENCE = "sonar.min_confidence"
+SPEEDS, CONFIDENCE = ("water.sound_speed", "sonar.sound_speed"), "sonar.min_confidence"
+OF_TABLES, OF_MISSIONS = (*SPEEDS, CONFIDENCE), SPEEDS[:1]
+#: Options of soundings that nobody has placed yet: their names here, and on the command line.
+PLACED = {
+    "draught": "--draught (sonar.offset)", "near": "--near", "levels": "--water-level FILE",
+    "workspace_degrees": "--workspace-degrees",
+}  # fmt: skip
 CROP = ("start", "stop")
 CELL_BYTES = 48  # of a map in memory
 #: For recordings and missions, so that the map is the same as on the vehicle.
@@ -80,8 +85,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     if (mission or bag) and len(names) > 1:
         raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
     readers = [READERS[name] for name in names]
-    _check(args, mission, bag, all("front_end" in reader.heeds for reader in readers))
-    _check_read_options(args, readers)
+    _check(args, mission, readers)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
@@ -156,42 +160,31 @@ def _prior(
     return prior
 
 
-def _check_read_options(args: argparse.Namespace, readers: Sequence[ReaderEntry]) -> None:
-    """Refuse options that none of these readers heeds.
-
-    Raises:
-        InputError: there is one.
-    """
-    from ..importers.readers import OPTIONS
-
-    heeded = {name for reader in readers for name in reader.heeds}
-    for name in OPTIONS:
-        if getattr(args, name) and name not in heeded:
-            raise InputError(f"--{name}: does not apply to a {readers[0].kind} ({args.log})")
-
-
-def _check(args: argparse.Namespace, mission: bool, bag: bool, front_end: bool) -> None:
-    """Refuse options that do not fit this kind of log. ``front_end``: whether its readers heed the
-    front end's settings, as of a recording.
+def _check(args: argparse.Namespace, mission: bool, readers: Sequence[ReaderEntry]) -> None:
+    """Refuse options that do not fit this kind of log.
 
     Raises:
         InputError: one does not.
     """
+    from ..importers.readers import FRONT_END as LIVE
+    from ..importers.readers import OPTIONS, READERS, RECORDING
+
+    kind, bag = readers[0].kind, readers[0] is READERS[RECORDING]
+    heeded = {name for reader in readers for name in reader.heeds}
+    useless = {name: f"--{name}" for name in OPTIONS if name not in heeded}
+    if mission or bag:
+        useless |= PLACED
+    if not bag:
+        useless["mission"] = "--mission"
+    for name, option in useless.items():
+        if getattr(args, name):
+            raise InputError(f"{option}: does not apply to a {kind} ({args.log})")
     given = vars(args).keys() - args.in_files  # a vehicle's file has what its recordings need
-    recording = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
-    of_tables = (*OF_TABLES, CONFIDENCE)
-    live = (bag or front_end) and not mission
-    allowed = recording if live else OF_MISSIONS if mission else of_tables
-    for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(f"{name}: for recordings only, got {args.log}")
-    if args.workspace_degrees and (mission or bag):
-        raise InputError(f"--workspace-degrees: for tables of soundings only, got {args.log}")
-    if args.mission and (mission or not bag):
-        raise InputError(f"--mission: for recordings only, got {args.log}")
-    if args.levels and (mission or bag):
-        raise InputError(f"--water-level: a gauge file needs a table of soundings, got {args.log}")
-    if args.draught and (mission or bag):
-        raise InputError(f"--draught: not for recordings, where sonar.offset gives it ({args.log})")
+    settings = {row.name for row in (*FRONT_END, *rows(BagSettings))} - set(CROP)
+    if bag or all(LIVE in reader.heeds for reader in readers):
+        settings = set()
+    for name in sorted(settings.difference(OF_MISSIONS if mission else OF_TABLES) & given):
+        raise InputError(f"{name}: does not apply to a {kind} ({args.log})")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
@@ -222,7 +215,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
 
     options_given = vars(args)
     scale = instance(
-        FrontEndSettings, {name: options_given[name] for name in OF_TABLES if name in options_given}
+        FrontEndSettings, {name: options_given[name] for name in SPEEDS if name in options_given}
     )
     crop = {name: options_given[name] for name in CROP if name in options_given}
     mapping = read_mapping(args.columns)

@@ -53,7 +53,7 @@ DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
 #: in ``ReadOptions``.
-OPTIONS = ("columns", "units", "crs")
+OPTIONS = ("columns", "units", "crs", "keel")
 #: What readers whose pings pass through the live front end heed: its settings, and ``columns`` for
 #: the name of a sonar.
 FRONT_END = "front_end"
@@ -92,10 +92,10 @@ READERS: Table[ReaderEntry] = Table(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
         ),
         "gpx": ReaderEntry(
-            read_gpx, "tracks and waypoints with depths (.gpx)", is_gpx, ("columns", "units")
+            read_gpx, "file of GPX with depths", is_gpx, ("columns", "units", "keel")
         ),
         "features": ReaderEntry(
-            read_features, "points of GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
+            read_features, "file of GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
         ),
         "dataflash": ReaderEntry(
             read_mavlink, "log of ArduPilot (.bin, .log)", is_dataflash, LINK_OPTIONS
@@ -104,9 +104,9 @@ READERS: Table[ReaderEntry] = Table(
             read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry, LINK_OPTIONS
         ),
         "signalk": ReaderEntry(
-            read_signalk, "deltas of Signal K, values of InfluxDB", is_signalk, ("columns",)
+            read_signalk, "log of Signal K or InfluxDB", is_signalk, ("columns", "keel")
         ),
-        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("columns",)),
+        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea, ("columns", "keel")),
         TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, OPTIONS),
     },
     made=partial(ReaderEntry, heeds=OPTIONS),  # a function alone does not say which it heeds

@@ -141,7 +141,7 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "so these results are too good" not in said and "lines found in the track" in said
     for options, words in (
-        (["--set", "sonar.tilt=0.1 0"], "sonar.tilt: for recordings only"),
+        (["--set", "sonar.tilt=0.1 0"], "sonar.tilt: does not apply to a folder of a mission"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (lines found in the track), as "),
         (["--margin", "5"], "--margin: not allowed with a mission"),
     ):
