@@ -1,4 +1,4 @@
-"""The files of a simulated mission besides the mapper's, and when they are written. No rclpy."""
+"""The files of a simulated mission besides the mapper's. No rclpy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from . import folder as files
 from .scoring import EpochScores, MapReport
 
 FILES_TIMEOUT_S = 30.0  # for the mapper's files, after the end of the mission
-SHUTDOWN_TIMEOUT_S = 4.0  # the same, if the mission was interrupted
 SETTLING_S = 3.0  # for the last messages and answers
-POLL_PERIOD_S = 0.05  # between two checks for the mapper's files
 
 
 @dataclass
@@ -53,21 +51,20 @@ class Progress:
 
 
 class RunRecorder:
-    """Scores published maps, and writes the run's folder once the mapper has written its results.
+    """Scores published maps, and writes epochs.csv, config.yaml and truth.npz as they become known.
 
     Args:
         workspace: the rectangle in which maps are scored.
         path: the run's folder; None: nothing is written.
         log: anything with ``info``, ``warning`` and ``error`` as an rclpy logger has.
         linger: time from the end of the mission until ``over``, in s; None: never.
-        nodes: whose parameters ``config`` must hold before the folder is written.
+        nodes: whose parameters ``config`` must hold before it is over.
         clock: a monotonic clock, in s.
-        sleep: waits for a time in s.
 
     Attributes:
         config: parameters by node, for config.yaml.
         succeeded: whether the run's folder is complete; without a folder: whether there are epochs.
-        over: whether everything is written and ``linger`` has passed.
+        over: whether the mapper's last map and results are there, and ``linger`` has passed.
 
     Raises:
         InputError: the folder cannot be written.
@@ -82,14 +79,15 @@ class RunRecorder:
         linger: float | None,
         nodes: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.scores, self._path, self.log = EpochScores(workspace), path, log
-        self._linger, self._nodes, self._clock, self._sleep = linger, nodes, clock, sleep
+        self._linger, self._nodes, self._clock = linger, nodes, clock
         self.progress = Progress()
         self.config: dict[str, dict[str, Any]] = {}
-        self.succeeded = self.over = self._written = False
+        self.succeeded = self.over = False
         self._truth: tuple[Grid, np.ndarray] | None = None
+        self._version: object = None  # of what was written
+        self._complete = True  # whether that was all
         self._finished: MapReport | None = None
         self._finished_at = 0.0
         self._done_at: float | None = None
@@ -122,44 +120,36 @@ class RunRecorder:
             self._done_at = self._clock()
 
     def poll(self) -> None:
-        """Update the progress, and write the folder after the mission; call it periodically."""
+        """Update the progress, and write what is new; call it periodically."""
         epochs = self.scores.epochs
         self.progress.epochs = len(epochs)
         self.progress.epoch = epochs[-1] if epochs else None
-        if self._done_at is None:
+        complete = self._write()
+        if self._done_at is None or not self._settled(self._done_at):
             return
-        now = self._clock()
-        if not self._written and self._may_write(now, self._done_at):
-            self._written = True
-            self._write()
-        lingered = self._linger is not None and now - self._done_at >= self._linger
-        self.over = self._written and lingered
+        has_map = self._path is None or self._finished is not None
+        self.succeeded = complete and bool(epochs) and has_map
+        self.over = self._linger is not None and self._clock() - self._done_at >= self._linger
 
-    def finish_early(self) -> None:
-        """Write the results of an interrupted mission, if it has epochs.
-
-        The mapper writes its files while it shuts down and can no longer report it, so this waits
-        for them for ``SHUTDOWN_TIMEOUT_S``.
-        """
-        if self._written or self._path is None or not self.scores.epochs:
+    def close(self) -> None:
+        """Write what is new, and draw the figures of what the mapper has written, if it has."""
+        self._write()
+        if self._path is None:
             return
-        self._written = True
-        if not self._write_tables(self._path):
-            return
-        deadline = self._clock() + SHUTDOWN_TIMEOUT_S
-        while self._map_file_version() == self._before:
-            if self._clock() > deadline:
-                return
-            self._sleep(POLL_PERIOD_S)
-        self._draw(self._path)
+        if self._map_file_version() != self._before:
+            self.succeeded &= self._draw(self._path)
+        elif self._done_at is not None:
+            self.succeeded = False
+            self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
 
-    def _may_write(self, now: float, done_at: float) -> bool:
-        """Whether the mapper's files are complete, or the wait for them has timed out."""
+    def _settled(self, done_at: float) -> bool:
+        """Whether the mapper's results and all that belongs to them are here, or the wait for them
+        has timed out."""
+        now, epochs = self._clock(), self.scores.epochs
         if self._path is None:
             return True
         if self._finished is None:
             return now - done_at >= FILES_TIMEOUT_S
-        epochs = self.scores.epochs
         # Topics are not ordered: the last map may arrive after its report.
         scored = bool(epochs) and epochs[-1].samples >= self._finished.samples
         described = self.config.keys() >= set(self._nodes)
@@ -173,30 +163,26 @@ class RunRecorder:
             status = None
         return None if status is None else (status.st_mtime_ns, status.st_ino)
 
-    def _write(self) -> None:
-        """Write the recorder's part of the run's folder, and the figures."""
-        if self._path is None:
-            self.succeeded = bool(self.scores.epochs)
-        elif self._write_tables(self._path):
-            if self._finished is None:
-                self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
-            else:
-                self.succeeded = self._draw(self._path)
-
-    def _write_tables(self, path: Path) -> bool:
-        """Write epochs.csv, config.yaml and truth.npz; returns whether it succeeded."""
+    def _write(self) -> bool:
+        """Write what is new since the last time; returns whether it succeeded then."""
+        scores, path = self.scores, self._path
+        # Times count from the mission's beginning, which may be heard late.
+        version = len(scores.epochs), scores.began_ns, len(self.config)
+        if path is None or not scores.epochs or version == self._version:
+            return self._complete
+        self._version, self._complete = version, False
         try:
-            rows = [epoch.row() for epoch in self.scores.epochs]
+            rows = [epoch.row() for epoch in scores.epochs]
             files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
             config = {"version": __version__, "simulated": True, "nodes": self.config}
             files.write_config(path / "config.yaml", config)
             if self._truth is not None:
                 grid, elevation = self._truth
                 files.write_truth(path / "truth.npz", elevation, grid.borders)
+            self._complete = True
         except OSError as error:
             self.log.error(f"output: cannot write to {path} ({error.strerror})")
-            return False
-        return True
+        return self._complete
 
     def _draw(self, path: Path) -> bool:
         """Draw the figures; returns whether the folder holds their data."""
@@ -209,6 +195,4 @@ class RunRecorder:
         except (PoamError, OSError) as error:
             self.log.error(f"figures: {error}")
             return False
-        else:
-            self.log.info(f"the run is in {path}")
         return True

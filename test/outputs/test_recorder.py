@@ -1,4 +1,4 @@
-"""When a simulated mission's folder is written, and when the monitor ends. No ROS, no waiting."""
+"""What is recorded of a simulated mission, and when the monitor ends. No ROS, no waiting."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ import pytest
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_table, write_samples
-from poam_ros.outputs.recorder import FILES_TIMEOUT_S, SETTLING_S, SHUTDOWN_TIMEOUT_S, RunRecorder
+from poam_ros.outputs.recorder import FILES_TIMEOUT_S, SETTLING_S, RunRecorder
 from poam_ros.outputs.scoring import PENDING, EpochScores, MapReport
 
 WORKSPACE = Extent(0, 10, 0, 10)
@@ -30,19 +30,12 @@ class Log:
 
 
 class Time:
-    """A clock that advances only when it is told to, or by sleeping."""
+    """A clock that advances only when it is told to."""
 
-    def __init__(self):
-        self.now = 100.0
-        self.naps = []  # called at each sleep
+    now = 100.0
 
     def __call__(self):
         return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-        for nap in self.naps:
-            nap()
 
 
 def truth():
@@ -75,18 +68,9 @@ def time():
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
-    """No figures, which take most of the time: the folders that they were asked for."""
-    asked = []
-    monkeypatch.setattr(RunRecorder, "_draw", lambda self, path: asked.append(path) or True)
-    return asked
-
-
-@pytest.fixture
 def make(time, tmp_path):
     def start(path=tmp_path, linger=10.0, **options):
-        options |= {"linger": linger, "clock": time, "sleep": time.sleep}
-        recorder = RunRecorder(WORKSPACE, path, Log(), **options)
+        recorder = RunRecorder(WORKSPACE, path, Log(), linger=linger, clock=time, **options)
         recorder.set_truth(GRID, truth())
         recorder.scores.began_ns = 5 * SECOND
         return recorder
@@ -104,132 +88,120 @@ def hear(recorder, *, finished=True):
         recorder.add_report(report(9, 20, finished=True))
 
 
-def written(folder):
-    return (folder / "epochs.csv").exists()
+def epochs(folder):
+    return read_table(folder / "epochs.csv")["samples"].tolist()
 
 
-def test_the_folder_is_written_once_the_mapper_has_written(make, time, tmp_path):
+def test_files_are_written_as_they_become_known(make, time, tmp_path):
     recorder = make()
-    recorder.config["planner"] = {"max_samples": 20}
+    recorder.add_config("planner", {"max_samples": 20})
+    recorder.poll()
+    assert list(tmp_path.iterdir()) == []  # a pilot survey alone replaces no earlier run
     hear(recorder, finished=False)
-    time.now += 5
     recorder.poll()
-    assert not written(tmp_path) and not recorder.succeeded
-    keep_results(tmp_path)  # the files alone say nothing
-    recorder.poll()
-    assert not written(tmp_path)
-    recorder.add_report(report(9, 20, finished=True))
-    recorder.poll()
-    assert recorder.succeeded and recorder.log.errors == []
     table = read_table(tmp_path / "epochs.csv")
     assert tuple(table) == EPOCH_COLUMNS
-    assert table["samples"].tolist() == [10, 20]
-    assert table["time_s"].tolist() == [2, 4]
+    assert table["samples"].tolist() == [10, 20] and table["time_s"].tolist() == [2, 4]
     assert "max_samples: 20" in (tmp_path / "config.yaml").read_text()
+    recorder.scores.mission_began(4 * SECOND)  # heard late
+    recorder.add_config("mapper", {"method": "poam"})
+    recorder.poll()
+    assert read_table(tmp_path / "epochs.csv")["time_s"].tolist() == [3, 5]
+    assert "method: poam" in (tmp_path / "config.yaml").read_text()
+    assert not recorder.succeeded
+
+
+def test_figures_are_drawn_at_the_end_if_there_is_a_new_map(make, tmp_path):
+    keep_results(tmp_path)  # of a run before
+    recorder = make()
+    hear(recorder, finished=False)
+    recorder.poll()
+    recorder.close()
+    assert not (tmp_path / "maps.png").exists()
+    assert any("wrote no map" in text for text in recorder.log.errors)
+    keep_results(tmp_path)
+    recorder.close()
     assert {"maps.png", "metrics.png", "truth.npz"} <= {p.name for p in tmp_path.iterdir()}
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_folder_waits_for_the_nodes_parameters(make, time, tmp_path):
-    recorder = make(nodes=("mapper", "planner"))
-    keep_results(tmp_path)
-    recorder.config["planner"] = {"max_samples": 20}
+def test_it_ends_once_the_results_are_written_and_the_nodes_known(make, time, tmp_path):
+    recorder = make(nodes=("mapper",), linger=10.0)
+    hear(recorder, finished=False)
+    time.now += 11
+    recorder.poll()
+    assert not recorder.over and not recorder.succeeded
+    recorder.add_report(report(9, 20, finished=True))
+    recorder.poll()
+    assert not recorder.over
+    recorder.add_config("mapper", {})
+    recorder.poll()
+    assert recorder.over and recorder.succeeded
+
+
+@pytest.mark.parametrize(("linger", "after", "over"), [(10, 9.9, False), (10, 10, True),
+                                                      (None, 1e6, False)])  # fmt: skip
+def test_it_lingers_from_the_missions_end_on(make, time, linger, after, over):
+    recorder = make(linger=linger)
     hear(recorder)
-    time.now += SETTLING_S - 0.1
+    time.now += after
     recorder.poll()
-    assert not written(tmp_path)
-    recorder.config["mapper"] = {"method": "poam"}
-    recorder.poll()
-    assert "method: poam" in (tmp_path / "config.yaml").read_text()
+    assert recorder.succeeded and recorder.over == over
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_node_that_never_answers_delays_nothing(make, time, tmp_path):
-    recorder = make(nodes=("mapper",))
-    keep_results(tmp_path)
+def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
+    recorder = make(linger=0.0)
     hear(recorder)
-    time.now += SETTLING_S
-    recorder.poll()
-    assert recorder.succeeded and "nodes: {}" in (tmp_path / "config.yaml").read_text()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_it_lingers_from_the_missions_end_on(make, time, tmp_path):
-    recorder = make(linger=10.0)
-    keep_results(tmp_path)
-    hear(recorder)
-    time.now += 9.9
-    recorder.poll()
-    assert recorder.succeeded and not recorder.over
-    time.now += 0.1
-    recorder.poll()
+    for _ in range(2):
+        recorder.add_report(report(11, 30))
+        recorder.add_report(report(11, 30, finished=True))
+        time.now += SETTLING_S / 2
+        recorder.poll()
+        assert recorder.over == (epochs(tmp_path) == [10, 20, 30])
+        recorder.scores.add_map(drawn(11, 30))
     assert recorder.over
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_it_stays_without_a_limit_if_asked(make, time, tmp_path):
-    recorder = make(linger=None)
-    hear(recorder)
-    time.now += 1e6
-    recorder.poll()
-    assert written(tmp_path) and not recorder.over
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
-    recorder = make()
-    hear(recorder)
-    recorder.add_report(report(11, 30))
-    recorder.add_report(report(11, 30, finished=True))
-    time.now += SETTLING_S / 2
-    recorder.poll()
-    assert not written(tmp_path)
-    recorder.scores.add_map(drawn(11, 30))
-    recorder.add_report(report(11, 30))
-    recorder.add_report(report(11, 30, finished=True))
-    recorder.poll()
-    assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20, 30]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_wait_for_the_last_map_is_limited(make, time, tmp_path):
-    recorder = make()
+def test_the_wait_for_maps_and_answers_is_limited(make, time, tmp_path):
+    recorder = make(nodes=("mapper",), linger=0.0)
     hear(recorder)
     recorder.add_report(report(11, 30, finished=True))
     time.now += SETTLING_S
     recorder.poll()
-    assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20]
+    assert recorder.over and epochs(tmp_path) == [10, 20]
+    assert "nodes: {}" in (tmp_path / "config.yaml").read_text()
 
 
-def test_results_that_are_never_written_are_an_error(make, time, tmp_path):
-    recorder = make()
+def test_results_that_are_never_written_are_an_error(make, time):
+    recorder = make(linger=0.0)
     hear(recorder, finished=False)
     time.now += FILES_TIMEOUT_S - 0.1
     recorder.poll()
-    assert not written(tmp_path) and not recorder.over
+    assert not recorder.over
     time.now += 0.1
     recorder.poll()
-    assert written(tmp_path) and recorder.over and not recorder.succeeded
-    assert any("wrote no map" in text for text in recorder.log.errors)
+    assert recorder.over and not recorder.succeeded
 
 
-def test_results_written_elsewhere_are_an_error(make, tmp_path):
-    recorder = make()
+def test_a_full_disk_is_an_error_said_once(make, tmp_path):
+    recorder = make(linger=0.0)
+    (tmp_path / "epochs.csv").mkdir()  # cannot be replaced by a file
     hear(recorder)
-    recorder.poll()
-    assert written(tmp_path) and not recorder.succeeded
-    assert any("map.npz" in text for text in recorder.log.errors)
+    for _ in range(3):
+        recorder.poll()
+    assert recorder.over and not recorder.succeeded
+    (said,) = recorder.log.errors
+    assert said.startswith(f"output: cannot write to {tmp_path}")
 
 
-def test_an_earlier_missions_end_does_not_count(make, tmp_path):
-    recorder = make()
+def test_an_earlier_missions_end_does_not_count(make):
+    recorder = make(linger=0.0)
     recorder.add_report(report(3, 50, finished=True))
     hear(recorder, finished=False)
     recorder.poll()
-    assert not written(tmp_path)
+    assert not recorder.over
 
 
-def test_without_a_folder_epochs_are_enough(make, time):
+def test_without_a_folder_epochs_are_enough(make):
     recorder = make(path=None)
     recorder.set_state("done")
     recorder.poll()
@@ -239,33 +211,6 @@ def test_without_a_folder_epochs_are_enough(make, time):
     recorder.poll()
     assert recorder.succeeded and recorder.progress.epochs == 2
     assert recorder.progress.epoch.samples == 20
-
-
-def test_an_interrupted_mission_waits_for_the_mappers_files(make, time, tmp_path, undrawn):
-    recorder = make()
-    hear(recorder, finished=False)
-    time.naps.append(lambda: time.now > 102 and keep_results(tmp_path))
-    recorder.finish_early()
-    assert written(tmp_path) and undrawn == [tmp_path]
-    assert 102 < time.now < 103
-
-
-def test_the_wait_of_an_interrupted_mission_is_limited(make, time, tmp_path):
-    keep_results(tmp_path)  # of a run before
-    recorder = make()
-    hear(recorder, finished=False)
-    recorder.finish_early()
-    assert written(tmp_path) and not (tmp_path / "maps.png").exists()
-    assert SHUTDOWN_TIMEOUT_S < time.now - 100 < SHUTDOWN_TIMEOUT_S + 0.2
-    (tmp_path / "epochs.csv").unlink()
-    recorder.finish_early()  # once
-    assert not written(tmp_path)
-
-
-def test_a_mission_without_epochs_writes_nothing(make, time, tmp_path):
-    recorder = make()
-    recorder.finish_early()
-    assert list(tmp_path.iterdir()) == [] and time.now == 100
 
 
 def test_maps_and_reports_may_arrive_in_any_order():

@@ -16,11 +16,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
@@ -144,9 +143,9 @@ def run(args: argparse.Namespace) -> int:
 
     options = resolve(args)
     folder = options["output"]
-    before = _file_versions(folder)
+    began_ns = time.time_ns()
     with _interrupts() as interrupted, ProgressDisplay() as display:
-        processes = ProcessGroup(folder / "log", display.print_line)
+        processes = ProcessGroup(folder / "log")
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
@@ -155,10 +154,10 @@ def run(args: argparse.Namespace) -> int:
                 processes.start("rviz2", rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
                 status = _follow(monitor, executor, processes, display, interrupted)
-                if status != FINISHED:
-                    # The mapper writes partial results when it ends, the monitor after it.
-                    processes.stop()
-                    monitor.recorder.finish_early()
+                # The mapper writes its results when it ends, and the monitor draws after it.
+                processes.stop()
+            if status == FINISHED and not monitor.recorder.succeeded:
+                status = FAILED
         finally:
             processes.stop()
         display.stop()
@@ -166,22 +165,17 @@ def run(args: argparse.Namespace) -> int:
             for line in _summary(monitor.progress, options):
                 display.print_line(line)
         elif status == INTERRUPTED:
-            display.print_line(_partial_results(folder, before))
+            display.print_line(_partial_results(folder, began_ns))
         return status
 
 
-def _file_versions(folder: Path) -> dict[str, tuple[int, int]]:
-    """The files in a folder, each with values that change when it is written again."""
-    states = {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
-    return {name: (state.st_mtime_ns, state.st_ino) for name, state in states.items()}
-
-
-def _partial_results(folder: Path, before: dict[str, tuple[int, int]]) -> str:
-    """A line on what an interrupted mission left in its folder."""
-    written = dict(_file_versions(folder).items() - before.items())
+def _partial_results(folder: Path, since_ns: int) -> str:
+    """A line on what a mission that began then left in its folder when it was interrupted."""
+    files = (path for path in folder.iterdir() if path.is_file())
+    written = sorted(path.name for path in files if path.stat().st_mtime_ns > since_ns)
     if not written:
         return f"interrupted before there were results; the logs are in {folder / 'log'}"
-    return f"interrupted; partial results in {folder}: {', '.join(sorted(written))}"
+    return f"interrupted; partial results in {folder}: {', '.join(written)}"
 
 
 def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
@@ -209,6 +203,8 @@ def _follow(
     while not monitor.finished:
         executor.spin_once(timeout_sec=0.1)
         display.show(monitor.progress)
+        for line in processes.warnings():
+            display.print_line(line)
         if interrupted:
             return FINISHED if monitor.recorder.succeeded else INTERRUPTED
         ended = processes.ended()
@@ -262,96 +258,62 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 class ProcessGroup:
-    """Starts processes, writes their output to log files, and stops them.
+    """Starts processes with their output in log files, and stops them.
 
     Every process has a session of its own: Ctrl-C in the terminal reaches only this process, which
     signals each of them once.
 
     Args:
-        log_folder: where ``<name>.log`` is written; it must exist.
-        alert: called with each line that a process logs as a warning or worse.
-        spawn: as ``subprocess.Popen``.
-        clock: a steady clock, in s.
+        folder: where ``<name>.log`` is written; it must exist.
     """
 
-    def __init__(
-        self,
-        log_folder: Path,
-        alert: Callable[[str], None],
-        *,
-        spawn: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._spawn, self._clock = spawn, clock
-        self._folder = log_folder
-        self._alert = alert
-        self._processes: dict[str, subprocess.Popen[str]] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._vital: list[str] = []
-        self._readers: dict[str, threading.Thread] = {}
-        self._last_lines: dict[str, str] = {}
+        self._logs: dict[str, TextIO] = {}
 
     def start(self, name: str, command: Sequence[str], *, vital: bool = True) -> None:
         """Start ``command``, with its output in ``<name>.log``.
 
         ``vital``: whether ``ended`` reports its end.
+
+        Raises:
+            OSError: the log cannot be written.
         """
-        process = self._spawn(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        self._processes[name] = process
+        path = self._folder / f"{name}.log"
+        with path.open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )  # fmt: skip
+        self._logs[name] = path.open(errors="replace")
         if vital:
             self._vital.append(name)
-        reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
-        reader.start()
-        self._readers[name] = reader
+
+    def warnings(self) -> Iterator[str]:
+        """What the processes have logged as a warning or worse since the last call."""
+        for name, log in self._logs.items():
+            for line in log:
+                if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):
+                    yield f"{name}: {line.strip()}"
 
     def ended(self) -> tuple[str, int, str] | None:
         """A vital process that ended: name, exit status, last line. None while all run."""
         for name in self._vital:
-            status = self._processes[name].poll()
-            if status is not None:
-                self._readers[name].join(timeout=1.0)
-                return name, status, self._last_lines.get(name, "")
+            if (status := self._processes[name].poll()) is not None:
+                text = (self._folder / f"{name}.log").read_text(errors="replace").strip()
+                return name, status, text.rpartition("\n")[2]
         return None
 
-    def stop(self, grace: float = 10.0) -> None:
-        """Send SIGINT to all processes, SIGTERM after ``grace`` s, and SIGKILL 3 s later."""
-        for number, wait in ((signal.SIGINT, grace), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
+    def stop(self, grace_s: float = 10.0) -> None:
+        """Send SIGINT to all processes, SIGTERM after ``grace_s``, and SIGKILL 3 s later."""
+        waits = (signal.SIGINT, grace_s), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)
+        for number, wait_s in waits:
             running = [p for p in self._processes.values() if p.poll() is None]
             for process in running:
                 process.send_signal(number)
-            deadline = self._clock() + wait
+            deadline = time.monotonic() + wait_s
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, deadline - self._clock()))
-        for reader in self._readers.values():
-            reader.join(timeout=1.0)
-
-    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
-        """Copy the output of a process to its log until it ends.
-
-        It is read even if there is no log, on a full disk; otherwise the process would block.
-        """
-        assert process.stdout is not None
-        path, log, complete = self._folder / f"{name}.log", None, True
-        with contextlib.ExitStack() as opened:
-            for line in process.stdout:
-                try:
-                    if log is None:
-                        log = opened.enter_context(path.open("wb", buffering=0))
-                    log.write(line.encode())
-                except OSError as error:
-                    if complete:
-                        self._alert(f"{path} is incomplete: {error.strerror}")
-                    complete = False
-                if line.strip():
-                    self._last_lines[name] = line.strip()
-                if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):
-                    self._alert(f"{name}: {line.strip()}")
+                    process.wait(max(0.0, deadline - time.monotonic()))

@@ -31,9 +31,8 @@ RETRY_PERIOD_S = 1.0  # wall time until an unanswered request is sent again
 
 
 class MonitorNode(BaseNode):
-    """Feeds a ``RunRecorder``, which writes the run, except for the mapper's files.
-
-    If the node ends before the mission, the partial run is written.
+    """Feeds a ``RunRecorder``, which writes the run, except for the mapper's files, and at its end
+    draws the figures.
 
     It uses wall time, as the mission's clock may stand still; stamps come with the messages.
 
@@ -59,7 +58,7 @@ class MonitorNode(BaseNode):
             linger=None if values.keep else values.linger,
             nodes=OBSERVED,
         )
-        self.on_exit.callback(self.recorder.finish_early)
+        self.on_exit.callback(self.recorder.close)
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
         self._request_times: dict[str, float] = {}
         for kind, topic, callback, how in (
