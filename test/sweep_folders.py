@@ -3,7 +3,15 @@
 import numpy as np
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs.folder import EPOCH_COLUMNS, RUN_COLUMNS, write_samples, write_table
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs.folder import (
+    EPOCH_COLUMNS,
+    RUN_COLUMNS,
+    write_map,
+    write_samples,
+    write_table,
+    write_truth,
+)
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 
@@ -33,12 +41,16 @@ def write_run(folder, samples, values, shift=0.0, seed=0, resolution=6.0):
     truth = elevation_at(grid.points, shift)
     mean = truth + rng.normal(size=len(truth))
     lengthscale = 1.5 + 6 / (1 + np.exp((grid.points[:, 0] + shift) / 6))
-    table = np.column_stack((grid.points, mean, np.ones_like(truth), lengthscale))
-    write_table(folder / "map.csv", ("x", "y", "mean", "variance", "lengthscale"), table)
-    write_table(
-        folder / "truth.csv", ("x", "y", "elevation"), np.column_stack((grid.points, truth))
-    )
-    write_table(folder / "inducing.csv", ("x", "y"), WORKSPACE.sample(80, rng))
+    layers = (layer.reshape(grid.shape) for layer in (mean, np.ones_like(truth), lengthscale))
+    mean, variance, lengthscale = layers
+    write_map(
+        folder / "map.npz",
+        ElevationMap(
+            grid, mean, variance, {"lengthscale": lengthscale}, WORKSPACE.sample(80, rng),
+            int(samples[-1]),
+        ),
+    )  # fmt: skip
+    write_truth(folder / "truth.npz", truth.reshape(grid.shape), WORKSPACE)
 
 
 def write_sweep(folder, runs):

@@ -20,7 +20,6 @@ from ..core.files import UNREADABLE, atomic_write, verify
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..core.reading import LONGEST_LINE, TEXT_FACTOR, lines, read_arrays, refuse_larger
-from ..simulation.world.terrain import Terrain
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
@@ -211,23 +210,6 @@ def _require(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
         )
 
 
-def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.ndarray]]:
-    """The values of a CSV file x,y,... on a regular grid, row-major from the lower left corner.
-
-    Returns:
-        The grid, and each of ``columns`` as an array [rows, columns].
-
-    Raises:
-        InputError: if the file is missing or broken, lacks a column or is no such grid.
-    """
-    table = read_table(path, ("x", "y", *columns))
-    grid = Grid(np.unique(table["x"]), np.unique(table["y"]))
-    points = np.column_stack((table["x"], table["y"]))
-    if min(grid.shape) < 2 or not np.array_equal(grid.points, points):
-        raise InputError(f"{path}: expected x,y on a grid, row by row from the lower left corner")
-    return grid, {name: table[name].reshape(grid.shape) for name in columns}
-
-
 def write_samples(
     path: Path,
     xy: np.ndarray,
@@ -264,21 +246,6 @@ def write_map(path: Path, drawn: ElevationMap) -> None:
     }  # fmt: skip
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
-
-
-def write_map_tables(folder: Path, snapshot: ElevationMap, terrain: Terrain) -> None:
-    """Write a map and the truth on its grid as CSV files: map.csv, truth.csv and inducing.csv.
-
-    Row by row from the lower left corner; x, y, mean, lengthscale and elevation in m, variance in
-    m^2 and with noise.
-    """
-    points = snapshot.grid.points
-    names = ("mean", "variance", "lengthscale")
-    layers = (getattr(snapshot, name).ravel() for name in names)
-    write_table(folder / "map.csv", ("x", "y", *names), np.column_stack((points, *layers)).tolist())
-    rows = np.column_stack((points, terrain.elevation_at(points))).tolist()
-    write_table(folder / "truth.csv", ("x", "y", "elevation"), rows)
-    write_table(folder / "inducing.csv", ("x", "y"), snapshot.support.tolist())
 
 
 def read_map(path: Path) -> ElevationMap:

@@ -86,5 +86,5 @@ def test_settings_of_a_sweep_change_all_its_runs():
     mission = sweep.changed(values).runs()[0].mission
     assert (mission.max_samples, mission.sonar.noise_std, mission.seed) == (50, 0.5, 0)
     assert mission.model.options.num_inducing == 30
-    with pytest.raises(InputError, match=r"nngp\.blending: unknown to these methods"):
+    with pytest.raises(InputError, match=r"nngp\.blending: no such setting"):
         sweep.changed({"nngp.blending": 0.0})

@@ -105,20 +105,6 @@ def test_missing_columns_and_short_rows_are_named(tmp_path):
         results.read_records(path, ("a",))
 
 
-def test_a_raster_is_read_row_by_row_from_the_lower_left(tmp_path):
-    path = tmp_path / "map.csv"
-    grid = Grid.cells(Extent(0, 3, 0, 2), 1.0)
-    results.write_table(path, ("x", "y", "v"), np.column_stack((grid.points, np.arange(6.0))))
-    read, values = results.read_raster(path, ("v",))
-    np.testing.assert_array_equal(read.points, grid.points)
-    np.testing.assert_array_equal(values["v"], [[0, 1, 2], [3, 4, 5]])
-    lines = path.read_text().splitlines()
-    for broken in (lines[:-1], [lines[0], *lines[:0:-1]], lines[:1]):
-        path.write_text("\n".join(broken) + "\n")
-        with pytest.raises(InputError, match=r"map\.csv.*grid"):
-            results.read_raster(path, ("v",))
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(-0.0, "0.000"), (-0.0004, "0.000"), (5801136.0794, "5801136.079"), (float("nan"), "")],

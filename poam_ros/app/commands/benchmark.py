@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ...research.sweeps.configuration import SHARED, SHIPPED
+from ...research.sweeps.configuration import SHIPPED, shared_settings
 from ..command import INTERRUPTED, Parser, exit_on_interrupt, figures
 
 
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
     )  # fmt: skip
     add("--terrains", type=Path, metavar="DIR",
         help="Look for terrains in this folder before downloading them.")  # fmt: skip
-    parser.takes(SHARED)
+    parser.takes(shared_settings().values())
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.files import within
+from ...core.maps import ElevationMap
 from ...models.registry import MODELS
-from ...outputs.folder import RUN_COLUMNS, read_records, read_table
+from ...outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
 from ...outputs.scoring import average_over_samples
 from .folder import read_metadata
 
@@ -41,6 +42,11 @@ class FinishedRun:
     def samples(self) -> np.ndarray:
         """Samples in the map after each epoch, ascending, [epochs]."""
         return self.epochs["samples"]
+
+    @cached_property
+    def map(self) -> ElevationMap:
+        """The final map. Raises an InputError if its file is missing or broken."""
+        return read_map(self.folder / "map.npz")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 from ...core.errors import InputError, TerrainError
 from ...core.files import shipped
 from ...core.reading import read_yaml
-from ...core.settings import Setting, Value, at, declared, flat, instance, nearest, rows
+from ...core.settings import Setting, at, declared, flat, instance, rows, unknown
 from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...simulation.settings import MissionSettings
@@ -33,20 +34,26 @@ PER_RUN = ("method", "sparse.kernel")
 #: Further lists of values that differ from run to run, and the mission's setting.
 LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
-#: Settings that `model:` and `sonar:` may hold; those of the sonar without a prefix.
-MODEL = (*rows(ModelSettings), *option_rows())
-SONAR = tuple(at(name, row) for name, row in declared(SonarSettings).items())
-#: Settings of the mission that all runs share, apart from model and sonar.
-COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
-#: Settings that ``SweepSettings.changed`` takes.
-SHARED = (
-    *COMMON, *(row for row in MODEL if row.name not in PER_RUN), *planner_rows(),
-    *rows(SonarSettings),
-)  # fmt: skip
 #: Endings of files in which a terrain is searched for by name.
 ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
-
 Result = TypeVar("Result")
+
+
+def shared_settings(
+    methods: Sequence[str] = (), planners: Sequence[str] = ()
+) -> dict[str, Setting]:
+    """The settings that all runs share, by their keys in a file: those of these methods and
+    planners; of all built-in ones without any."""
+    kinds = [MODELS[_named(method)["method"]].options for method in methods]
+    model = rows(*dict.fromkeys(kinds)) if kinds else option_rows()
+    planning = rows(*(PLANNERS[name].options for name in planners)) if planners else planner_rows()
+    return {
+        **{name: row for name, row in _MISSION.items() if name not in LISTS.values()},
+        **{f"model.{row.name}": row for row in (*rows(ModelSettings), *model)
+           if row.name not in PER_RUN},
+        **{f"planning.{row.name}": row for row in planning},
+        **{f"sonar.{name}": row for name, row in declared(SonarSettings).items()},
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,9 +92,8 @@ class SweepSettings:
     Attributes:
         environments: by name.
         methods: names of MODELS, ``module:name``, or ``name:kernel`` of a built-in one.
-        model: settings of the models, by name; each method takes those it has.
-        planning: options of the planners, by name; each planner takes those it has.
-        base: settings that all runs share.
+        shared: settings that all runs share, by the keys of ``shared_settings``; each method and
+            planner takes those it has.
         folder: of relative paths of terrains.
         file: the file that they were read from, for messages; None without a file.
 
@@ -100,14 +106,12 @@ class SweepSettings:
     seeds: Sequence[int] = (0,)
     pilots: Sequence[str] = ("bezier",)
     planners: Sequence[str] = ("max-entropy",)
-    model: Mapping[str, Any] = field(default_factory=dict)
-    planning: Mapping[str, Any] = field(default_factory=dict)
-    base: MissionSettings = field(default_factory=MissionSettings)
+    shared: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = Path()
     file: Path | None = None
 
     def __post_init__(self) -> None:
-        for name in ("environments", "methods", "seeds", "pilots", "planners"):
+        for name in ("environments", "methods", *LISTS):
             values = list(getattr(self, name))
             if not values:
                 raise InputError(f"{name}: expected at least one, got none")
@@ -122,77 +126,77 @@ class SweepSettings:
         for key, name in LISTS.items():
             for i, value in enumerate(getattr(self, key)):
                 at(f"{key}[{i}]", _MISSION[name]).convert(value)
-        self._check_models()
-        options = [located("planning", self._planning, planner) for planner in self.planners]
-        names = list(dict.fromkeys(row.name for given in options for row in rows(given)))
-        for name in self.planning:
-            if name not in names:
-                known = ", ".join(names) or "none"
-                raise InputError(
-                    f"planning.{name}: unknown to these planners, expected one of {known}"
-                )
-
-    def _check_models(self) -> None:
         for i, method in enumerate(self.methods):
             located(f"methods[{i}]", _named, method)
-        models = [located("model", self._model, method) for method in self.methods]
+        models = [self._model(method) for method in self.methods]
         for i, model in enumerate(models):
             if model in models[:i]:
-                same = self.methods[models.index(model)]
                 raise InputError(
                     f"methods[{i}]: expected every run once, got {self.methods[i]!r}, "
-                    f"which is the same as {same!r}"
+                    f"which is the same as {self.methods[models.index(model)]!r}"
                 )
-        known = dict.fromkeys(name for model in models for name in model.values)
-        for name in self.model:
-            if name in PER_RUN:
-                raise InputError(f"model.{name}: expected under methods, as in poam or poam:rbf")
-            if name not in known:
-                names = [n for n in known if n not in PER_RUN]
-                raise InputError(
-                    f"model.{name}: unknown to these methods; the nearest is "
-                    f"{nearest(name, names)}, of {', '.join(names)}"
-                )
+        self.runs()
+
+    @cached_property
+    def table(self) -> dict[str, Setting]:
+        """The settings that ``shared`` may hold, by their keys."""
+        return shared_settings(self.methods, self.planners)
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The shared values by the settings' own names."""
+        return {self.table[name].name: value for name, value in self.resolved.items()}
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """The shared values by key; of mission and sonar also those that are not given.
+
+        Raises:
+            InputError: a key is unknown, or a value is wrong.
+        """
+        of_all = (name for name in self.table if not name.startswith(("model.", "planning.")))
+        values: dict[str, Any] = {name: self.table[name].default for name in of_all}
+        for name, value in self.shared.items():
+            if name.removeprefix("model.") in PER_RUN:
+                raise InputError(f"{name}: expected under methods, as in poam or poam:rbf")
+            if name not in self.table:
+                raise InputError(unknown(name, ("environments", "methods", *LISTS, *self.table)))
+            row = at(name, self.table[name])
+            # YAML reads a number such as 1e-6 as text.
+            is_number = isinstance(row.default, float) and isinstance(value, str)
+            values[name] = row.read(value) if is_number else row.convert(value)
+        return values
 
     def place(self, name: str) -> str:
         """The place of a key, for messages."""
         return f"{self.file}: {name}" if self.file else name
 
     def changed(self, values: Mapping[str, Any]) -> SweepSettings:
-        """The sweep with other values of ``SHARED``, by name; other names are ignored.
+        """The sweep with other values of settings, by name; other names are ignored.
 
         Raises:
             InputError: no method or planner of the sweep has a setting, or a value does not fit.
         """
-        model, planning = (
-            {**own, **{row.name: values[row.name] for row in table if row.name in values}}
-            for own, table in ((self.model, MODEL), (self.planning, planner_rows()))
-        )
-        base = _with(replace(self.base, sonar=_with(self.base.sonar, values)), values)
-        return replace(self, model=model, planning=planning, base=base)
+        named = {k: values[row.name] for k, row in shared_settings().items() if row.name in values}
+        return replace(self, shared={**self.shared, **named})
 
     def runs(self) -> list[Run]:
         """All runs: every method on every environment with the first seed comes first."""
+        values = self._values
+        sonar = located("sonar", instance, SonarSettings, values)
         runs = []
         every = product(self.seeds, self.pilots, self.planners, self.environments, self.methods)
         for seed, pilot, planner, environment, method in every:
-            varied: dict[str, Any] = {"seed": seed, "pilot": pilot, "planner": planner}
-            varied["planner_options"] = self._planning(planner)
-            mission = replace(self.base, **varied, model=self._model(method))
+            varied = {"seed": seed, "pilot": pilot, "planner": planner}
+            mission = instance(
+                MissionSettings, values | varied, model=self._model(method), sonar=sonar,
+                planner_options=instance(PLANNERS[planner].options, values),
+            )  # fmt: skip
             runs.append(Run(environment, method, mission))
         return runs
 
-    def _planning(self, planner: str) -> Any:
-        return instance(PLANNERS[planner].options, self.planning)
-
     def _model(self, method: str) -> ModelSettings:
-        return ModelSettings.of({**self.model, **_named(method)})
-
-
-def _with(settings: Any, values: Mapping[str, Any]) -> Any:
-    """A dataclass of settings with those of other values that are its own."""
-    named = declared(settings).items()
-    return replace(settings, **{own: values[row.name] for own, row in named if row.name in values})
+        return ModelSettings.of({**self._values, **_named(method)})
 
 
 def _named(method: str) -> dict[str, str]:
@@ -270,7 +274,7 @@ def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
 #: Sweeps shipped with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
 _TEXT = Setting("text", "", "Any text")
-_NUMBER = Setting("number", 0.0, "Any number")
+_RANGE = Setting("range", (0.0, 1.0), "Lowest and highest")
 
 
 def read_sweep(path: Path) -> SweepSettings:
@@ -314,87 +318,45 @@ def _read(path: Path) -> Any:
 
 
 def _parse(content: Any, path: Path) -> SweepSettings:
-    groups = {row.name.partition(".")[0] for row in COMMON}
-    lists = ("environments", "methods", *LISTS)
     given = _mapping("", content)
-    given = _mapping("", given, (*lists, *groups, "model", "planning", "sonar"))
-    shared = flat({name: value for name, value in given.items() if name in groups})
+    lists = {name: given.pop(name) for name in ("environments", "methods", *LISTS) if name in given}
     for name in ("environments", "methods"):
-        if name not in given:
+        if name not in lists:
             raise InputError(f"{name}: missing")
-    sweep: dict[str, Any] = {
-        "environments": _environments(given["environments"]),
-        "methods": _list("methods", given["methods"], _TEXT),
-        **{name: _list(name, given[name]) for name in LISTS if name in given},
-        # The allowed keys depend on the methods and planners.
-        "model": _values("model", given.get("model", {}), (*rows(ModelSettings), *option_rows())),
-        "planning": _values("planning", given.get("planning", {}), planner_rows()),
-    }
-    sonar = _values("sonar", given.get("sonar", {}), SONAR, strict=True)
-    known = {row.name: row for row in COMMON}
-    _mapping("", shared, list(known))
-    base = {name: _value(name, known[name], value) for name, value in shared.items()}
-    mission = instance(
-        MissionSettings, base, sonar=located("sonar", lambda: SonarSettings(**sonar))
-    )
-    return SweepSettings(**sweep, base=mission, folder=path.parent, file=path)
+    for name in LISTS.keys() & lists.keys() | {"methods"}:
+        if not isinstance(lists[name], list):
+            raise InputError(f"{name}: expected a list, got {lists[name]!r:.60}")
+    lists["environments"] = _environments(lists["environments"])
+    for i, method in enumerate(lists["methods"]):
+        at(f"methods[{i}]", _TEXT).convert(method)
+    return SweepSettings(**lists, shared=flat(given), folder=path.parent, file=path)
 
 
 def _environments(given: Any) -> dict[str, EnvironmentSettings]:
-    names = tuple(f.name for f in fields(EnvironmentSettings))
+    known = {f.name: f for f in fields(EnvironmentSettings)}
     environments = {}
     for name, value in _mapping("environments", given).items():
         where = f"environments.{name}"
-        if isinstance(value, str):
-            environments[str(name)] = EnvironmentSettings(value)
-            continue
-        parts = {k: v for k, v in _mapping(where, value, names).items() if v is not None}
+        parts = {"terrain": value} if isinstance(value, str) else _mapping(where, value)
+        for key in parts:
+            if key not in known:
+                raise InputError(f"{where}.{unknown(str(key), known)}")
+        parts = {key: part for key, part in parts.items() if part is not None}
         if "terrain" not in parts:
             raise InputError(f"{where}.terrain: missing")
-        for n in ("terrain", "preparation"):
-            if n in parts:
-                parts[n] = _value(f"{where}.{n}", _TEXT, parts[n])
+        for key in ("terrain", "preparation"):
+            if key in parts:
+                at(f"{where}.{key}", _TEXT).convert(parts[key])
         if "elevation_range" in parts:
-            place = f"{where}.elevation_range"
-            pair = _list(place, parts["elevation_range"], _NUMBER)
-            if len(pair) != 2 or not pair[0] < pair[1]:
-                raise InputError(f"{place}: expected two numbers, low < high, got {pair}")
-            parts["elevation_range"] = tuple(pair)
+            pair = at(f"{where}.elevation_range", _RANGE).convert(parts["elevation_range"])
+            if not pair[0] < pair[1]:
+                raise InputError(f"{where}.elevation_range: expected low < high, got {pair}")
+            parts["elevation_range"] = pair
         environments[str(name)] = EnvironmentSettings(**parts)
     return environments
 
 
-def _mapping(where: str, value: Any, known: Sequence[str] | None = None) -> dict[str, Any]:
+def _mapping(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where + ': ' if where else ''}expected a mapping, got {value!r:.60}")
-    unknown = [key for key in value if known is not None and key not in known]
-    if unknown:
-        place = f"{where}.{unknown[0]}" if where else str(unknown[0])
-        near = nearest(str(unknown[0]), known or ())
-        names = ", ".join(known or ())
-        raise InputError(f"{place}: unknown; the nearest is {near}, of {names}")
     return value
-
-
-def _list(where: str, value: Any, row: Setting | None = None) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{where}: expected a list, got {value!r:.60}")
-    return [_value(f"{where}[{i}]", row, item) if row else item for i, item in enumerate(value)]
-
-
-def _value(where: str, row: Setting, value: Any) -> Value:
-    """The converted value; also of a number that YAML reads as text, such as 1e-6."""
-    number = isinstance(row.default, float) and isinstance(value, str)
-    return at(where, row).read(value) if number else at(where, row).convert(value)
-
-
-def _values(
-    where: str, given: Any, table: Sequence[Setting], strict: bool = False
-) -> dict[str, Any]:
-    """The values of a mapping, converted by their rows; ``strict``: every key must have a row."""
-    known = {row.name: row for row in table}
-    values = flat(_mapping(where, given))
-    return {
-        name: _value(f"{where}.{name}", known[name], value) if name in known else value
-        for name, value in _mapping(where, values, list(known) if strict else None).items()
-    }

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...core.geometry import Grid
-from ...outputs.figures import blank_figure, no_lengthscale, plain
-from ...outputs.folder import read_raster, read_table
+from ...outputs.figures import blank_figure, draw_layer, no_lengthscale, plain
+from ...outputs.folder import read_table, read_truth
 from .comparison import Comparison, FinishedRun, method_label
 
 #: Panels next to each other in a figure of maps, and the width of a figure, in inches.
@@ -24,8 +24,7 @@ def draw_maps(comparison: Comparison) -> Any:
     """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
 
     def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
-        grid, values = read_raster(run.folder / "map.csv", ("mean",))
-        _image(axis, grid, values["mean"], **elevation)
+        draw_layer(axis, run.map.grid, run.map.mean, **elevation)
         samples = read_table(run.folder / "samples.csv", ("x", "y"))
         axis.plot(samples["x"], samples["y"], color="black", linewidth=0.45, alpha=0.8)
 
@@ -41,27 +40,19 @@ def draw_lengthscales(comparison: Comparison) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    maps = {
-        run.folder: read_raster(run.folder / "map.csv", ("lengthscale",))
-        for environment in comparison.environments
-        for run in comparison.shown(environment).values()
-    }
-    values = np.concatenate([layers["lengthscale"].ravel() for _, layers in maps.values()])
+    runs = [run for name in comparison.environments for run in comparison.shown(name).values()]
+    values = np.concatenate([run.map.lengthscale.ravel() for run in runs])
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
     scale = ScalarMappable(Normalize(low, high if high > low else low + 1.0), "magma")
 
     def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
-        grid, layers = maps[run.folder]
-        if not np.isfinite(layers["lengthscale"]).any():
+        if not np.isfinite(run.map.lengthscale).any():
             no_lengthscale(axis)
             return
-        _image(axis, grid, layers["lengthscale"], norm=scale.norm, cmap=scale.cmap)
-        inducing = read_table(run.folder / "inducing.csv", ("x", "y"))
+        draw_layer(axis, run.map.grid, run.map.lengthscale, norm=scale.norm, cmap=scale.cmap)
         # White dots with a dark rim are visible on every colour.
-        axis.scatter(
-            inducing["x"], inducing["y"], s=2.2, color="white", edgecolors="black", linewidths=0.25
-        )
+        axis.scatter(*run.map.support.T, s=2.2, color="white", edgecolors="black", linewidths=0.25)
 
     figure, axes = _draw_panels(comparison, panel, below=0.8)
     figure.colorbar(
@@ -69,10 +60,6 @@ def draw_lengthscales(comparison: Comparison) -> Any:
         label="lengthscale (m)",
     )  # fmt: skip
     return figure
-
-
-def _image(axis: Any, grid: Grid, values: np.ndarray, **style: Any) -> Any:
-    return axis.imshow(values, origin="lower", extent=grid.borders.bounds, **style)
 
 
 def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tuple[Any, Any]:
@@ -85,7 +72,7 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
     side = min(3.2, (_WIDTH - 1.6) / columns)
     first = next(iter(shown[comparison.environments[0]].values()))
-    width, height = read_raster(first.folder / "truth.csv", ())[0].borders.size
+    width, height = first.map.grid.borders.size
     total = rows * len(shown)
     high = 0.8 + below + total * (side * height / width + 0.3)
     figure = blank_figure((1.6 + side * columns, high))
@@ -104,11 +91,10 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
 def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel: Panel) -> Any:
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
-    grid, values = read_raster(first.folder / "truth.csv", ("elevation",))
-    truth = values["elevation"]
+    truth, extent = read_truth(first.folder / "truth.npz")
     elevation = {"vmin": float(truth.min()), "vmax": float(truth.max()), "cmap": "terrain"}
     flat = axes.ravel()
-    image = _image(flat[0], grid, truth, **elevation)
+    image = draw_layer(flat[0], Grid.dividing(extent, truth.shape), truth, **elevation)
     flat[0].set_title("truth", fontsize=10)
     for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
         panel(axis, run, elevation)
@@ -117,7 +103,7 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel
         axis.set_title(label, fontsize=min(10, 160 / len(label)))
     for axis in flat[1 + len(runs) :]:
         axis.set_axis_off()
-    bounds = grid.borders.bounds
+    bounds = first.map.grid.borders.bounds
     for (row, column), axis in np.ndenumerate(axes):
         axis.set(xlim=bounds[:2], ylim=bounds[2:])
         axis.locator_params(nbins=4)

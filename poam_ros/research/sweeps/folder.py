@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ from ... import __version__
 from ...core.errors import InputError, PoamError
 from ...core.files import atomic_write, lock, rename_folder
 from ...core.reading import read_yaml
-from ...core.settings import values_of
 from ...outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ...simulation.world.terrain import Terrain
-from .configuration import COMMON, LISTS, Run, SweepSettings, digest
+from .configuration import LISTS, Run, SweepSettings, digest
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _rank(values: Sequence[Any], value: Any) -> int:
 
 
 #: Layout of a sweep's folder, in its sweep.yaml.
-LAYOUT = 1
+LAYOUT = 2
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
 
@@ -195,56 +194,39 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
             "shape": list(terrain.elevation.shape),
             "sha256": digest(terrain),
         }
-    base = settings.base
-    values = {
-        **{row.name: values_of(base)[row.name] for row in COMMON},
-        "workspace": base.workspace.bounds,
-        "model": dict(settings.model),
-        "planning": dict(settings.planning),
-        "sonar": asdict(base.sonar),
-    }
+    shared = settings.resolved.items()
     return {
         "layout": LAYOUT,
         "version": __version__,
         "environments": environments,
         **{name: list(getattr(settings, name)) for name in VARIED},
-        **{name: list(v) if isinstance(v, tuple) else v for name, v in values.items()},
+        "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in shared},
     }
 
 
 def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
-    """The sweep, with the runs of an earlier one in its folder that has the same settings."""
+    """The sweep, with the runs of an earlier one in its folder that has the same settings.
+
+    Raises:
+        InputError: it has others, or cannot be read.
+    """
     if not path.exists():
         if (path.parent / "runs").exists():
             raise InputError(f"{path.parent}: there is no sweep.yaml beside runs/")
         return sweep
     old = read_metadata(path)
-    common = [name for name in sweep["environments"] if name in old["environments"]]
-    refuse_changes(path, _fixed(old, common), _fixed(sweep, common))
+    before, now = dict(old["settings"]), dict(sweep["settings"])
+    for name in sweep["environments"].keys() & old["environments"].keys():  # by their digests
+        for each, own in ((old, before), (sweep, now)):
+            own[f"environments.{name}"] = each["environments"][name]["sha256"]
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            raise InputError(
+                f"{path}: {name}: the runs in this folder have {before.get(name)!r}, the "
+                f"configuration {now.get(name)!r}; give another folder"
+            )
     lists = {n: [*old[n], *(value for value in sweep[n] if value not in old[n])] for n in VARIED}
     return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **lists}
-
-
-def _fixed(sweep: Mapping[str, Any], environments: Sequence[str]) -> dict[str, Any]:
-    """The values of a sweep.yaml that all runs in its folder share, terrains by their digests."""
-    terrains = {name: sweep["environments"][name]["sha256"] for name in environments}
-    shared = {key: value for key, value in sweep.items() if key not in ("version", *VARIED)}
-    return {**shared, "environments": terrains}
-
-
-def refuse_changes(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise an ``InputError`` that names the first setting that differs."""
-    for name in {**before, **now}:
-        old, new, place = before.get(name), now.get(name), name
-        if old == new:
-            continue
-        if isinstance(old, dict) and isinstance(new, dict):
-            key = next(k for k in {**old, **new} if old.get(k) != new.get(k))
-            old, new, place = old.get(key), new.get(key), f"{name}.{key}"
-        raise InputError(
-            f"{path}: {place}: the runs in this folder have {old!r}, the configuration {new!r}; "
-            f"give another folder"
-        )
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

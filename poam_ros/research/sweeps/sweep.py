@@ -14,7 +14,6 @@ from typing import Any
 from ...core.errors import InputError, PoamError
 from ...core.process import configure_process
 from ...mapping.parallel import cluster
-from ...outputs.folder import read_map, write_map_tables
 from ...simulation.lockstep import LockstepMission, run_mission
 from ...simulation.world.terrain import Terrain
 from .configuration import Run, SweepSettings, load_environments
@@ -157,7 +156,6 @@ def run_task(terrain: Terrain, run: Run) -> TaskResult:
             start = perf_counter()
             records = run_mission(terrain, run.mission, folder)
             wall_s = perf_counter() - start
-            write_map_tables(folder, read_map(folder / "map.npz"), terrain)
             files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
         return TaskResult(files, records[-1].samples, wall_s)
     except Exception:  # one run must not end the others

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("matplotlib", reason="a report has figures")
 from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
+from poam_ros.outputs.folder import read_map, write_map
 from poam_ros.research.sweeps.comparison import read_comparisons
 from poam_ros.research.sweeps.figures import draw_lengthscales
 from poam_ros.research.sweeps.sweep_report import write_report
@@ -106,9 +108,8 @@ def test_each_pilot_and_planner_has_files_of_its_own(tmp_path):
 def test_a_model_without_a_lengthscale_has_a_panel_that_says_so(tmp_path):
     runs = [run("bay", "poam", 0), run("bay", "mine:IDW", 0)]
     write_sweep(tmp_path, runs)
-    path = tmp_path / "runs/bay/mine-IDW/bezier-max-entropy/seed-0/map.csv"
-    rows = path.read_text().splitlines()
-    path.write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + ",nan" for row in rows[1:])]))
+    path = tmp_path / "runs/bay/mine-IDW/bezier-max-entropy/seed-0/map.npz"
+    write_map(path, replace(read_map(path), fields={}))
     (comparison,) = read_comparisons(tmp_path)
     truth, poam, mine = draw_lengthscales(comparison).axes[:3]
     assert truth.images and poam.images and not mine.images
@@ -146,7 +147,7 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
     [
         (lambda f: shutil.rmtree(f), "folder of a benchmark"),
         (lambda f: (f / "runs.csv").unlink(), "with runs.csv"),
-        (lambda f: (f / "sweep.yaml").write_text("layout: 0\n"), r"sweep\.yaml: .* 1, got 0"),
+        (lambda f: (f / "sweep.yaml").write_text("layout: 0\n"), r"sweep\.yaml: .* 2, got 0"),
         (lambda f: _drop_column(f / "runs.csv", "planner"), r"runs\.csv.*missing: planner"),
         (
             lambda f: (f / "runs.csv").write_text(
@@ -164,8 +165,8 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
         (lambda f: _rename(f / "runs.csv", ",bezier,", ",..,"), "expected a path inside it"),
         (lambda f: (f / RUN / "epochs.csv").unlink(), r"epochs\.csv"),
         (lambda f: _drop_column(f / RUN / "epochs.csv", "msll"), r"epochs\.csv.*missing: msll"),
-        (lambda f: _drop_column(f / RUN / "map.csv", "mean"), r"map\.csv.*missing: mean"),
-        (lambda f: (f / RUN / "truth.csv").write_text("x,y,elevation\n0,0,1\n"), r"truth\.csv"),
+        (lambda f: (f / RUN / "map.npz").unlink(), r"map\.npz: no such file"),
+        (lambda f: (f / RUN / "truth.npz").write_text("x,y\n"), r"truth\.npz: expected a truth"),
     ],
 )
 def test_bad_input_is_named_in_one_line(copy, spoil, message):
