@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = resolve(args)
     folder = options["output"]
-    began_ns = time.time_ns()
+    before = _file_times(folder)
     with _interrupts() as interrupted, ProgressDisplay() as display:
         processes = ProcessGroup(folder / "log")
         try:
@@ -165,17 +165,21 @@ def run(args: argparse.Namespace) -> int:
             for line in _summary(monitor.progress, options):
                 display.print_line(line)
         elif status == INTERRUPTED:
-            display.print_line(_partial_results(folder, began_ns))
+            display.print_line(_partial_results(folder, before))
         return status
 
 
-def _partial_results(folder: Path, since_ns: int) -> str:
-    """A line on what a mission that began then left in its folder when it was interrupted."""
-    files = (path for path in folder.iterdir() if path.is_file())
-    written = sorted(path.name for path in files if path.stat().st_mtime_ns > since_ns)
+def _file_times(folder: Path) -> dict[str, int]:
+    """When each file in a folder was written, in ns."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+
+
+def _partial_results(folder: Path, before: dict[str, int]) -> str:
+    """A line on what an interrupted mission left in its folder, with the files there before."""
+    written = dict(_file_times(folder).items() - before.items())
     if not written:
         return f"interrupted before there were results; the logs are in {folder / 'log'}"
-    return f"interrupted; partial results in {folder}: {', '.join(written)}"
+    return f"interrupted; partial results in {folder}: {', '.join(sorted(written))}"
 
 
 def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
