@@ -261,45 +261,8 @@ def draw_curves(figure: Any, folder: Path) -> None:
         axis.set_xlabel("samples")
 
 
-#: Aspect ratio of a map above which its panels are stacked.
-WIDE = 2.5
-#: Width of a page, of a colour bar with its labels, and height of a panel's title and labels, in
-#: inches.
-PAGE, BAR, TITLES = 14.0, 1.7, 0.9
 #: Maximum number of soundings drawn; of more, every Nth.
 DRAWN = 20_000
-
-
-def draw_sounding_map(run: Run) -> Path:
-    """Draw depth and uncertainty with the soundings: maps.png.
-
-    Raises:
-        InputError: if a file of the run is missing or broken.
-        ImportError: if matplotlib is not installed.
-    """
-    drawn, level = run.map, run.water_level
-    width, height = drawn.grid.borders.size
-    rows, columns = (2, 1) if width > WIDE * height else (1, 2)
-    panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
-    panel += TITLES / rows if run.simulated else 0.0
-    figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
-    figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
-    if run.simulated:
-        figure.suptitle("SIMULATED", fontweight="bold")
-    # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
-    axes = figure.subplots(rows, columns)
-    panels = (
-        (level - drawn.mean, "depth, mean (m)", "viridis_r")
-        if is_under_water(drawn.mean, level)
-        else (drawn.mean, "elevation, mean (m)", "viridis"),
-        (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
-    )
-    for axis, (values, title, colours) in zip(axes, panels, strict=True):
-        draw_layer(axis, drawn.grid, values, title, shrink=1.0, cmap=colours)
-        axis.set_xlabel("x (m)")
-    axes[0].set_ylabel("y (m)")
-    draw_soundings(axes[1], run.xy)
-    return save_figure(figure, run.folder / "maps.png")
 
 
 def draw_hypsometry(folder: Path) -> Path:

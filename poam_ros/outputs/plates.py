@@ -1,21 +1,40 @@
-"""Printed maps: contours, track, scale bar, north arrow, graticule. Needs matplotlib."""
+"""Pictures of a map: its layers side by side, and printed maps with contours, track, scale bar,
+north arrow and graticule. Needs matplotlib."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
+from ..planning.tvu import LEVEL_NAMES
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import DPI, WIDTH, blank_figure, draw_layer, draw_soundings, outline_cells, plain
+from .figures import (
+    DPI,
+    WIDTH,
+    blank_figure,
+    draw_layer,
+    draw_soundings,
+    is_under_water,
+    outline_cells,
+    plain,
+    save_figure,
+)
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
-#: Maximum height of a figure in inches; sizes of its text in points.
+#: Aspect ratio of a map above which panels are stacked.
+WIDE = 2.5
+#: Width of a page of panels, of a colour bar with its labels, and height of a panel's title and
+#: labels, in inches.
+PAGE, BAR, TITLES = 14.0, 1.7, 0.9
+#: Maximum height of a plate in inches; sizes of its text in points.
 HEIGHT = 6.2
 TEXT, SMALL = 9, 7.5
 #: Width over height from which the colour bar is below the map.
@@ -36,6 +55,45 @@ LETTERS, LONG, ALONG = 16, 8, (0.5, 0.3, 0.7, 0.12, 0.88)
 UNITS = 3_600_000
 #: Lines of a graticule in each direction, about.
 LINES = 4
+
+
+def draw_chart(chart: Chart) -> Any:
+    """Depth or elevation with the soundings, uncertainty, ping density and TVU, side by side, or
+    one below the other if the map is wide. Returns the figure."""
+    width, height = chart.grid.borders.size
+    rows, columns = (4, 1) if width > WIDE * height else (2, 2)
+    panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
+    figure = blank_figure((PAGE, float(np.clip(rows * panel, 6.0, 16.0))))
+    figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
+    figure.suptitle(plain(chart.provenance["title"]))
+    relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}
+    counts = np.where(chart.density > 0, chart.density, np.nan)
+    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
+        (chart.height, f"{chart.height_name} (m)", relief),
+        (chart.uncertainty, "uncertainty, 95 % (m)", {"cmap": "magma"}),
+        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
+        (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
+    )
+    # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
+        image = draw_layer(axis, chart.grid, values, title, shrink=1.0, **style)
+    image.colorbar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
+    draw_soundings(axes[0, 0], chart.track)
+    east, north = ("x (m)", "y (m)") if chart.place is None else ("east (m)", "north (m)")
+    for axis in axes[-1]:
+        axis.set_xlabel(east)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(north)
+    return figure
+
+
+def draw_layers(chart: Chart, folder: Path) -> Path:
+    """Draw a map as ``draw_chart`` does, but as elevations if most of it is above the water:
+    maps.png."""
+    if not is_under_water(chart.elevation, chart.settings.water_level):
+        chart = replace(chart, settings=replace(chart.settings, depth=False))
+    return save_figure(draw_chart(chart), folder / "maps.png")
 
 
 def contour_levels(chart: Chart) -> list[float]:
@@ -287,7 +345,8 @@ def _clipped(drawn: Any, shore: Any) -> None:
 
 def _draw_decorations(axis: Any, chart: Chart) -> None:
     """Draw a scale bar; north arrow and graticule too if the map has a georeference."""
-    from matplotlib.patches import Rectangle
+    from matplotlib.font_manager import FontProperties
+    from mpl_toolkits.axes_grid1.anchored_artists import AnchoredSizeBar
 
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     axis.set_xlim(xmin, xmax)
@@ -295,21 +354,14 @@ def _draw_decorations(axis: Any, chart: Chart) -> None:
     length = _bar(0.3 * (xmax - xmin))
     unit = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
     # Above the frame: inside, it would hide the map. A blank title keeps room for it in the layout.
-    across = axis.get_xaxis_transform()
-    pad = BAR_ROOM if chart.place is None else NORTH_ROOM
-    axis.set_title(" ", fontsize=TEXT, pad=pad)
-    side = max(1.0, (xmax - xmin) / (ymax - ymin))  # as high above a wide map as above a square one
-    for number in range(4):
-        axis.add_patch(
-            Rectangle(
-                (xmin + number * length / 4, 1 + 0.02 * side), length / 4, 0.008 * side,
-                transform=across, clip_on=False, facecolor="black" if number % 2 == 0 else "white",
-                edgecolor="black", linewidth=0.6,
-            )
-        )  # fmt: skip
-    style = {"fontsize": SMALL, "ha": "center", "va": "bottom", "transform": across}
-    for at, text in ((xmin, "0"), (xmin + length, unit)):
-        axis.text(at, 1 + 0.033 * side, text, **style)
+    axis.set_title(" ", fontsize=TEXT, pad=BAR_ROOM if chart.place is None else NORTH_ROOM)
+    axis.add_artist(
+        AnchoredSizeBar(
+            axis.transData, length, unit, "lower left", pad=0.2, borderpad=0.4, frameon=False,
+            label_top=True, bbox_to_anchor=(0.0, 1.0), bbox_transform=axis.transAxes,
+            fontproperties=FontProperties(size=SMALL),
+        )
+    )  # fmt: skip
     if chart.place is None:
         axis.set_xlabel("x (m)", fontsize=TEXT)
         axis.set_ylabel("y (m)", fontsize=TEXT)

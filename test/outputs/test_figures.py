@@ -8,8 +8,9 @@ pytest.importorskip("matplotlib")
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.outputs import figures
+from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves, draw_soundings
 from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
 from poam_ros.outputs.held_out import COLUMNS
@@ -125,17 +126,16 @@ def test_a_run_of_a_model_without_a_lengthscale_has_no_colours_for_it(tmp_path, 
 
 
 @pytest.mark.parametrize("width, height", [(50, 50), (50, 46), (90, 20), (20, 60)])
-def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, monkeypatch, width, height):
+def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, width, height):
     grid = Grid.cells(Extent(0, width, 0, height), 1.0)
     slope = np.broadcast_to(grid.x / 10 - 9, grid.shape).copy()
     files.write_map(tmp_path / "map.npz", ElevationMap(grid, slope, np.full(grid.shape, 0.01)))
     places = np.array([[1.0, 1.0], [width + 8.0, 5.0], [9.0, height + 3.0]])
     files.write_samples(tmp_path / "samples.csv", places, np.full(3, -8.0))
-    monkeypatch.setattr(figures, "save_figure", lambda figure, path: figure)
-    figure = figures.draw_sounding_map(Run.open(tmp_path))
+    figure = plates.draw_chart(read_chart(tmp_path, ExportSettings(depth=True)))
     figure.canvas.draw()
     panels = [axis for axis in figure.axes if axis.images]
-    assert len(panels) == 2
+    assert len(panels) == 4
     for axis in panels:
         assert (*axis.get_xlim(), *axis.get_ylim()) == (0, width, 0, height)
         title = axis.title.get_window_extent()

@@ -359,17 +359,18 @@ def _print_validation(found: Validation) -> None:
 def draw_figures(run: Run, validated: bool = False) -> Chart | None:
     """Draw a run's figures and write its report, and print where; returns the report's chart, None
     without matplotlib."""
-    from ...outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
+    from ...outputs.figures import draw_hypsometry, draw_validation
     from ...outputs.html_report import depth_chart, write_report
+    from ...outputs.plates import draw_layers
     from ...outputs.volume import FILE
 
     with figures():
-        print(f"figure:  {draw_sounding_map(run)}")
+        chart = depth_chart(run)
+        print(f"figure:  {draw_layers(chart, run.folder)}")
         if validated:
             print(f"figure:  {draw_validation(run)}")
         if (run.folder / FILE).exists():
             print(f"figure:  {draw_hypsometry(run.folder)}")
-        chart = depth_chart(run)
         print(f"report:  {write_report(run, chart)}")
         return chart
     return None

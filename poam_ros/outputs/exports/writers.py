@@ -12,8 +12,6 @@ import yaml
 
 from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
-from ...planning.tvu import LEVEL_NAMES
-from ..figures import blank_figure, draw_layer, draw_soundings, plain
 from ..view.page import standalone
 from ..view.scene import scene_of
 from ..view.texts import refused
@@ -261,29 +259,9 @@ def table(chart: Chart, name: str) -> dict[str, bytes]:
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
     """A PNG of the map, its uncertainty, its ping density and TVU."""
     with requires_extra(name, "matplotlib"):
-        import matplotlib  # noqa: F401
-    figure = blank_figure((12, 10))
-    figure.suptitle(plain(chart.provenance["title"]))
-    relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}
-    counts = np.where(chart.density > 0, chart.density, np.nan)
-    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
-        (chart.height, f"{chart.height_name} (m)", relief),
-        (chart.uncertainty, "uncertainty, 95 % (m)", {"cmap": "magma"}),
-        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
-        (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
-    )
-    axes = figure.subplots(2, 2)
-    for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
-        image = draw_layer(axis, chart.grid, values, title, **style)
-    image.colorbar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
-    draw_soundings(axes[0, 0], chart.track)
-    north = chart.place is not None
-    for axis in axes[1]:
-        axis.set_xlabel("east (m)" if north else "x (m)")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("north (m)" if north else "y (m)")
+        from ..plates import draw_chart
     content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
+    draw_chart(chart).savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
     return {name: content.getvalue()}
 
 
