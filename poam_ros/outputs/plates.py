@@ -63,7 +63,7 @@ def draw_chart(chart: Chart) -> Any:
     width, height = chart.grid.borders.size
     rows, columns = (4, 1) if width > WIDE * height else (2, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
-    figure = blank_figure((PAGE, float(np.clip(rows * panel, 6.0, 16.0))))
+    figure = blank_figure((PAGE, float(np.clip(rows * panel, 8.0, 16.0))))
     figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
     figure.suptitle(plain(chart.provenance["title"]))
     relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}

@@ -12,6 +12,7 @@ import yaml
 
 from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
+from ..plates import draw_chart
 from ..view.page import standalone
 from ..view.scene import scene_of
 from ..view.texts import refused
@@ -259,9 +260,9 @@ def table(chart: Chart, name: str) -> dict[str, bytes]:
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
     """A PNG of the map, its uncertainty, its ping density and TVU."""
     with requires_extra(name, "matplotlib"):
-        from ..plates import draw_chart
+        figure = draw_chart(chart)
     content = io.BytesIO()
-    draw_chart(chart).savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
+    figure.savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
     return {name: content.getvalue()}
 
 
