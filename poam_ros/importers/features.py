@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import shapely
+from shapely.errors import ShapelyError
 
 from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE
@@ -15,14 +16,12 @@ from ..core.geodesy import WGS84, transformed
 from ..core.reading import refuse_large_dataset
 from .cells import value_with_unit
 from .columns import MEANINGS
-from .dialect import Dialect
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import soundings_of
+from .tables import of_rows
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
-MULTIPOINT, POINT = 4, 1
 #: Attributes that repeat what a point's geometry says.
 PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
 
@@ -56,14 +55,16 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
         layers = [str(name) for name in list_layers(path)[:, 0]]
         for layer in layers:
             meta, _, geometries, columns = raw.read(path, layer=layer)
-            points = [_point(bytes(data)) if data else None for data in geometries]
+            shapes = shapely.from_wkb(geometries)
+            points = shapely.get_geometry(shapes, 0)  # of a shape with one alone
+            points[shapely.get_num_geometries(shapes) > 1] = None
             contents.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
-            if any(point is not None for point in points):
+            if np.isfinite(shapely.get_x(points)).any():
                 try:
                     return _features(path, options, meta, points, columns)
                 except InputError as error:
                     first = first or error
-    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:
@@ -71,30 +72,16 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     raise InputError(f"{path}: expected points with depths, got none ({'; '.join(contents)})")
 
 
-def _point(data: bytes) -> tuple[float, float, float] | None:
-    """x, y, z of a point in well-known binary, with z NaN if absent; None if it is no point."""
-    order = "<" if data[0] else ">"
-    (kind,) = struct.unpack_from(f"{order}I", data, 1)
-    if kind % 1000 == MULTIPOINT and struct.unpack_from(f"{order}I", data, 5) == (1,):
-        return _point(data[9:])
-    if kind & 0x1FFFFFFF not in (POINT, 1000 + POINT, 2000 + POINT, 3000 + POINT):
-        return None
-    high = kind & 0x80000000 or kind & 0x1FFFFFFF in (1000 + POINT, 3000 + POINT)
-    values = struct.unpack_from(f"{order}{3 if high else 2}d", data, 5)
-    return values if len(values) == 3 else (*values, np.nan)
-
-
 def _features(
-    path: Path, options: ReadOptions, meta: Mapping[str, Any],
-    points: list[tuple[float, float, float] | None], values: list[np.ndarray],
+    path: Path, options: ReadOptions, meta: Mapping[str, Any], points: np.ndarray,
+    values: list[np.ndarray],
 ) -> RawSoundings:  # fmt: skip
     """The soundings of a layer: its description, points and attributes as pyogrio reads them."""
     with requires_extra(f"{path}: its coordinates", "pyproj"):
         from pyproj import CRS
     crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
     degrees = crs is not None and crs.is_geographic
-    nowhere = (np.nan, np.nan, np.nan)
-    xyz = np.array([nowhere if point is None else point for point in points])
+    xyz = np.column_stack([each(points) for each in (shapely.get_x, shapely.get_y, shapely.get_z)])
     if crs is not None and degrees and (flat := crs.to_2d()).to_epsg() != 4326:
         xyz[:, :2] = transformed(flat, WGS84, xyz[:, :2])
     columns = dict(zip(("longitude", "latitude") if degrees else ("x", "y"), xyz.T, strict=False))
@@ -103,12 +90,10 @@ def _features(
     if np.isfinite(xyz[:, 2]).any() and xyz[:, 2].any():
         columns.setdefault("z", xyz[:, 2])
     texts = [[_text(cell) for cell in cells.tolist()] for cells in columns.values()]
-    layout = Dialect("", None, False, 0, tuple(columns), True,
-                     kind=f"points of {path.suffix[1:] or 'a GIS'}")  # fmt: skip
-    code = "" if degrees or crs is None else str(meta["crs"])
-    return soundings_of(
-        path, options, layout, lambda: map(list, zip(*texts, strict=True)), code
-    )  # fmt: skip
+    rows = list(map(list, zip(*texts, strict=True)))
+    kind = f"points of {path.suffix[1:] or 'a GIS'}"
+    return of_rows(path, options, tuple(columns), rows, kind,
+                   "" if degrees or crs is None else str(meta["crs"]))  # fmt: skip
 
 
 def _text(cell: Any) -> str:

@@ -7,10 +7,9 @@ from xml.etree import ElementTree
 
 from ..core.errors import InputError, quantity
 from ..core.reading import MemoryMeter
-from .dialect import Dialect
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import soundings_of
+from .tables import of_rows
 
 POINTS = ("trkpt", "rtept", "wpt")
 #: Bytes of memory that a point takes.
@@ -43,11 +42,8 @@ def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:
     named = {*options.columns.values()}
     header = {name: None for point in points for name in point if name != ANTENNA or name in named}
     kind = f"GPX, {quantity(len(points), 'point')}{torn}"
-    layout = Dialect("", None, False, 0, tuple(header), True, kind=kind)
-    return soundings_of(
-        path, options, layout,
-        lambda: ([point.get(name, "") for name in header] for point in points),
-    )  # fmt: skip
+    rows = [[point.get(name, "") for name in header] for point in points]
+    return of_rows(path, options, tuple(header), rows, kind)
 
 
 def _read(path: Path, points: list[dict[str, str]]) -> None:

@@ -16,10 +16,9 @@ from ..core.errors import InputError, quantity, requires_extra, shown
 from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter
 from .cells import UNITS
-from .dialect import Dialect
 from .options import Answer, ReadOptions, Unclear
 from .raw import RawSoundings
-from .tables import soundings_of
+from .tables import of_rows
 from .track import DAY, over_midnight
 
 #: Kinds of sentences with positions, with dates and with depths.
@@ -104,10 +103,9 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         f"{quantity(sum(log.heard.values()), 'sentence')} of NMEA 0183, positions {receivers}, "
         f"times UTC{'' if dated else ' of day without a date'}"
     )
-    layout = Dialect("", None, False, 0, ("time", "latitude", "longitude", *names), True, kind=kind)
-    found = soundings_of(
-        path, replace(options, columns=columns), layout, lambda: (row for _, row in rows),
-        refused=log.refused,
+    found = of_rows(
+        path, replace(options, columns=columns), ("time", "latitude", "longitude", *names),
+        [row for _, row in rows], kind, refused=log.refused,
     )  # fmt: skip
     talker = found.columns["depth"][:2]
     others = sum(name[:2] != talker for _, name, _ in log.depths)

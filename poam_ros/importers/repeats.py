@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,20 +78,17 @@ def _same_times(
 ) -> list[tuple[int, int]]:
     """Pairs of indices with the same time, in ms, or in s where a file has whole seconds, and the
     same place."""
+    from scipy.spatial import cKDTree
+
     stamps = soundings.stamp_ns
     assert stamps is not None
     whole = any(not (stamps[each] % SECOND).any() for each in (these, others))
-    keys = np.round(stamps / 1e6).astype(np.int64) if not whole else stamps // SECOND
-    at = defaultdict(list)
-    for other in others.tolist():
-        at[keys[other]].append(other)
-    xy = soundings.xy
-    return [
-        (this, other)
-        for this in these.tolist()
-        for other in at.get(keys[this], ())
-        if np.abs(xy[this] - xy[other]).max() <= SAME_PLACE
-    ]
+    keys = stamps // SECOND if whole else np.round(stamps / 1e6)
+    points = np.column_stack((keys, soundings.xy))
+    reach = 1.000001 * SAME_PLACE
+    near, match = cKDTree(points[others]).query(points[these], p=np.inf, distance_upper_bound=reach)
+    known = np.isfinite(near)
+    return list(zip(these[known], others[match[known]], strict=True))
 
 
 def _same_rows(

@@ -13,10 +13,9 @@ from typing import Any, TextIO
 from ..core.errors import InputError
 from ..core.reading import LONGEST_LINE, MemoryMeter
 from .columns import Names
-from .dialect import Dialect
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import soundings_of
+from .tables import of_rows
 
 #: Bytes of memory that a value takes.
 VALUE_BYTES = 300
@@ -48,8 +47,8 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
-    layout = Dialect("", None, False, 0, header, True, kind=f"a row per value: {there or 'none'}")
-    return soundings_of(path, options, layout, lambda: iter(rows), refused=refused)
+    kind = f"a row per value: {there or 'none'}"
+    return of_rows(path, options, header, rows, kind, refused=refused)
 
 
 def _pivoted(

@@ -126,6 +126,16 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         raise InputError(f"{path}: cannot be read ({reason})") from None
 
 
+def of_rows(
+    path: Path, options: ReadOptions, header: Sequence[str], rows: Sequence[list[str]], kind: str,
+    crs: str = "", refused: Counter[str] | None = None,
+) -> RawSoundings:  # fmt: skip
+    """Soundings from a table that another kind of file was made. ``kind``: of file, in words; the
+    other arguments as of ``soundings_of``."""
+    dialect = Dialect("", None, False, 0, tuple(header), True, kind=kind)
+    return soundings_of(path, options, dialect, lambda: iter(rows), crs, refused)
+
+
 def soundings_of(
     path: Path, options: ReadOptions, dialect: Dialect, cells: Cells, crs: str = "",
     refused: Counter[str] | None = None,
