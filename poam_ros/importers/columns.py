@@ -35,7 +35,8 @@ MEANINGS = {
 OF_PLACES = {
     "gps", "gnss", "wgs84", "wgs", "utm", "position", "pos", "dd", "decimal", "coord", "coordinate",
     "e6", "e7", "1e6", "1e7", "navigation", "n", "s", "e", "w", "north", "south", "east", "west",
-    "point",
+    "point", "geo", "geogr", "geographic", "geographische", "ostliche", "nordliche", "ostl",
+    "nordl", "oestl", "noerdl",
 }  # fmt: skip
 OF_DEPTHS = {
     "water", "sonar", "sounder", "echo", "bottom", "bed", "lake", "river", "sea", "corrected",
@@ -53,6 +54,9 @@ WORDS = {
 }  # fmt: skip
 #: The same joined to a name of a place, as in gpslat, late7.
 _BESIDE = re.compile(r"^(?:gps|utm|position|pos)|(?:e[67]|wgs84|dd|[nsew])$")
+#: Words, or begins of them, of northings and latitudes, and of eastings and longitudes.
+NORTHERN = re.compile(r"(?:n|b|y|hw|phi)$|north|nord|noerd|norr|hoch|lat|breit")
+EASTERN = re.compile(r"(?:e|o|l|x|rw|lambda)$|east|ost|oest|oost|est|rechts|lon|lng|lang|laeng")
 #: Of a sentence of NMEA 0183, such as SDDBT.
 _TALKER = re.compile(r"^[a-z]{2}(?=(?:dbs|dbt|dbk|dpt)$)")
 #: Characters of a column's name that say what it is.
@@ -79,7 +83,7 @@ class Columns:
         height: column of elevations or depths.
         degrees: whether the place is latitude, longitude.
         down: whether ``height`` is a depth, positive down.
-        place_unit: of x and y, a key of ``UNITS``.
+        place_unit: of x and y, a key of ``UNITS``; empty: nothing says it, which means m.
         time, date: columns of the times; empty if there are none.
         unit: of ``height``, a key of ``UNITS``.
         altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
@@ -97,7 +101,7 @@ class Columns:
     time: str = ""
     date: str = ""
     unit: str = "m"
-    place_unit: str = "m"
+    place_unit: str = ""
     altitude: str = field(default="", compare=False)
     altitude_unit: str = field(default="m", compare=False)
     confidence: str = field(default="", compare=False)
@@ -128,7 +132,7 @@ class Columns:
         """The columns with their meanings and unit, as text."""
         place = "latitude = {}, longitude = {}"
         if not self.degrees:
-            place = f"x = {{}}, y = {{}} ({self.place_unit})"
+            place = f"x = {{}}, y = {{}} ({self.place_unit or 'm'})"
         height = "depth" if self.down else "elevation"
         when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
         where = place.format(self.first, self.second)
@@ -227,11 +231,11 @@ class Names:
             InputError: x and y are in different units.
         """
         first, second, degrees = place
-        of_place = {self.units.get(name) or "m" for name in (first, second)}
+        of_place = {self.units.get(name) or "" for name in (first, second)}
         if not degrees and len(of_place) > 1:
             raise InputError(
                 f"{where}: columns {shown(first)} and {shown(second)} are in different units "
-                f"({' and '.join(sorted(of_place))}): write both in one"
+                f"({' and '.join(sorted(unit or 'none' for unit in of_place))}): write both in one"
             )
         once = {m: (self.found[m] or ("",))[0] for m in ("time", "date", "altitude", "confidence")}
         altitude = "" if set(self.given) & set(HEIGHTS) and "altitude" not in self.given else (
@@ -240,7 +244,7 @@ class Names:
         unit = self.units.get(height[0]) or "m"
         return Columns(
             first, second, height[0], degrees, height[1], once["time"], once["date"], unit,
-            "m" if degrees else of_place.pop(), altitude, self.units.get(altitude) or unit,
+            "" if degrees else of_place.pop(), altitude, self.units.get(altitude) or unit,
             once["confidence"], tuple(self.given),
         )  # fmt: skip
 
@@ -267,6 +271,13 @@ def _meanings(name: str) -> list[str]:
     if "time" in found and "date" in found:
         found.remove("date")
     return found
+
+
+def northern(name: str) -> int:
+    """1 for a column that is called as those of northings or latitudes are, -1 for eastings and
+    longitudes, 0 for others."""
+    words = words_of(name)
+    return any(map(NORTHERN.match, words)) - any(map(EASTERN.match, words))
 
 
 def _compound(text: str, name: str, words: set[str]) -> bool:

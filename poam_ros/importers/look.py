@@ -45,6 +45,7 @@ def look(
     place: np.ndarray | None = None,
     crs: str = "",
     units: str = "",
+    in_feet: bool = False,
     stamp_ns: np.ndarray | None = None,
     vehicle: bool = False,
 ) -> None:
@@ -58,6 +59,7 @@ def look(
         place: as the file has them [N, 2]: latitude, longitude, or x, y.
         crs: of x and y; ``degrees`` for latitude and longitude; empty: unknown.
         units: of depths, if an option says it.
+        in_feet: whether depths are in feet, and nothing says what x and y are in.
         stamp_ns: times [N] in ns; 0: unknown. None: the file has none.
         vehicle: whether they come from a vehicle's front end, in m, whose missions may be as short
             as the water is deep.
@@ -67,6 +69,7 @@ def look(
     columns = columns or {}
     found = (
         _of_metres(columns, place, crs)
+        or (in_feet and _of_feet())
         or _of_places(columns, xy, place, crs)
         or _of_depths(columns, depth, units)
         or (not vehicle and _of_slopes(columns, xy, depth, units))
@@ -79,6 +82,12 @@ def look(
 
 
 Found = tuple[str, list[Answer]] | None
+
+
+def swapped(columns: Mapping[str, str]) -> list[Answer]:
+    """The answer that columns of latitude and longitude mean the other."""
+    turned = "longitude", "latitude"
+    return _swap(columns, *turned, when="if they are swapped") if turned[0] in columns else []
 
 
 def _swap(columns: Mapping[str, str], *meanings: str, when: str) -> list[Answer]:
@@ -115,6 +124,13 @@ def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -
         f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
         f"would be {stretched:.3g} times as long as the water. For another system, or one in feet: "
         "--crs EPSG:N", [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})],
+    )  # fmt: skip
+
+
+def _of_feet() -> Found:
+    return (
+        "depths are in feet, and nothing says whether x and y are: write it into their header, as "
+        "in X (ft) or X (m), or give their system, which says it: --crs EPSG:N", [],
     )  # fmt: skip
 
 

@@ -95,11 +95,14 @@ class Unclear(InputError):
         text: without the answers.
         answers: the likeliest first.
         guess: whether the only answer that gives possible soundings is taken without asking.
+        most: number of answers that are shown.
     """
 
-    def __init__(self, text: str, answers: Iterable[Answer] = (), guess: bool = False) -> None:
+    def __init__(
+        self, text: str, answers: Iterable[Answer] = (), guess: bool = False, most: int = 9
+    ) -> None:
         super().__init__(text)
-        self.text, self.answers, self.guess = text, tuple(answers), guess
+        self.text, self.answers, self.guess, self.most = text, tuple(answers), guess, most
 
 
 def as_words(options: ReadOptions) -> str:

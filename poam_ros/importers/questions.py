@@ -11,7 +11,7 @@ from ..core.errors import shown
 from ..core.geodesy import is_in_feet, rough_metres
 from .candidates import KEEL, TRANSDUCER, Candidate, best_of
 from .cells import UNITS
-from .columns import Columns, Names, counts_from
+from .columns import Columns, Names, counts_from, northern
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
@@ -116,18 +116,20 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     return Unclear(
         f"{where}: expected columns latitude, longitude, depth or x, y, z, got "
         f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers,
-        guess=names.plain and len(heights) == 1,
+        guess=names.plain and len(heights) == 1, most=2,
     )  # fmt: skip
 
 
 def _pairs(sample: Sample) -> list[dict[str, str]]:
-    """Pairs of columns that may be the place: the first two that look like degrees, in either
-    order, or else the first two of numbers, in metres."""
+    """Pairs of columns that may be the place: the first two that look like degrees, in the order
+    that their names say, or in either, or else the first two of numbers, in metres."""
     fine = sample.fine()
     if len(fine) >= 2:
+        both = fine[:2], fine[1::-1]
+        said = [(a, b) for a, b in both if northern(a) > northern(b)]  # by their names
         return [
             {"latitude": a, "longitude": b}
-            for a, b in (fine[:2], fine[1::-1])
+            for a, b in said or both
             if np.abs(sample.known(a)).max() <= 90
         ]
     flat = [name for name in sample.numbers if name not in fine]

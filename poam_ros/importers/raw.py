@@ -23,7 +23,7 @@ from ..mapping.soundings import LINE, Labels, Soundings
 from .cells import UNITS
 from .frozen import FROZEN, frozen
 from .jumps import POSITION_JUMP, impossible_positions, seconds_of
-from .look import FEWEST, look
+from .look import FEWEST, look, swapped
 from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
 from .options import ReadOptions, Unclear
 from .repeats import without_repeats
@@ -41,6 +41,7 @@ class RawSoundings:
         degrees, down: see there.
         unit: of the heights, a key of ``UNITS``.
         crs: of x and y, as pyproj takes it; empty: metres of no known place.
+        place_unit: of x and y, before they became metres; empty: the file does not say.
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
             counts from; 0 where one is unknown, None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
@@ -62,6 +63,7 @@ class RawSoundings:
     down: bool = True
     unit: str = "m"
     crs: str = ""
+    place_unit: str = "m"
     stamp_ns: np.ndarray | None = None
     row: Any = None
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -162,9 +164,10 @@ class RawSoundings:
             middle = np.median(_degrees(self.place[self.kept], code), axis=0)
             both = rough_metres(np.array((options.near, middle)))
             if (away := float(np.hypot(*np.diff(both, axis=0)[0]))) > FAR_TIMES * FAR_M:
-                raise InputError(
+                raise Unclear(
                     f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
-                    f"(--near, or the first file), got one {away / 1000:.0f} km away"
+                    f"(--near, or the first file), got one {away / 1000:.0f} km away",
+                    swapped(self.columns),
                 )
 
     def _look(self, where: str, options: ReadOptions) -> None:
@@ -180,6 +183,7 @@ class RawSoundings:
             columns=self.columns, place=self.place[at],
             stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
             crs="degrees" if self.degrees else options.crs or self.crs, units=options.units,
+            in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
         )  # fmt: skip
 
     def _levelled(self, path: Path, options: ReadOptions) -> RawSoundings:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -191,11 +192,12 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
     try:
         return _checked(path, options, name)
     except Unclear as asked:
-        tried = {
-            answer.when: found
+        working = (
+            (answer.when, found)
             for answer in asked.answers
             if (found := _working(path, answer.applied(options), name)) is not None
-        }
+        )
+        tried = dict(islice(working, asked.most))
         if len(asked.answers) == 1 and (asked.guess or not tried):
             try:
                 return _understood(path, asked.answers[0].applied(options), name)
@@ -241,8 +243,10 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
             place({path: found}, options)
         return options
     except Unclear as asked:
+        known = options.columns.items()  # which no further answer takes back
         further = [each.applied(options) for each in asked.answers]
-        further = [each for each in further if not each.trusted and more]
+        further = [each for each in further
+                   if more and not each.trusted and known <= each.columns.items()]  # fmt: skip
         if len(further) > 1 and "units" in asked.answers[0].fields:
             return None  # one of many units is no answer
         tried = (_working(path, each, name, more - 1) for each in further)

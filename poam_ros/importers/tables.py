@@ -23,7 +23,7 @@ from .cells import DAY_S, UNITS, Times, angle, is_clock, is_date, is_nothing, nu
 from .columns import Columns, Names, counts_from, unit_in_column
 from .dialect import Dialect, sniff
 from .jumps import spread
-from .look import FEWEST, one_group
+from .look import FEWEST, one_group, swapped
 from .no_readings import far_away, impossible, uncertain
 from .options import Answer, ReadOptions, Unclear
 from .questions import Sample, check_unit, chosen, is_time
@@ -181,7 +181,7 @@ def soundings_of(
     wrong["no_time"] = ~timed & (options.timed and bool(rows.times))
     wrong |= impossible(place, height, columns.degrees, columns.unit)
     elsewhere = wrong["impossible_place"]
-    flat = bool(elsewhere.any() and (np.abs(place[elsewhere]) > EASTING).all())
+    lost_places = np.abs(place[elsewhere])
     place[elsewhere] = height[elsewhere] = np.nan
     if columns.confidence:
         wrong["low_confidence"], note = uncertain(heights[:, -1], options.min_confidence)
@@ -204,12 +204,13 @@ def soundings_of(
     }
     found = RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, crs,
-        stamp_ns if timed.any() else None, row, labels, columns=columns.meanings, fixed=fixed,
+        columns.place_unit or "m" * bool(crs), stamp_ns if timed.any() else None, row, labels,
+        columns=columns.meanings, fixed=fixed,
         understood=columns.description + rows.angles.description, refused=refused or Counter(),
         layout=dialect.description, source={"columns": asdict(columns)},
     ).without(wrong)  # fmt: skip
     if not good.any():
-        raise _nothing(path, rows, found.lost, flat)
+        raise _nothing(path, rows, found.lost, lost_places)
     return found
 
 
@@ -251,17 +252,22 @@ def _placed(
     return np.where(unplaced[:, None], track.places(at), place), track.refused(at)
 
 
-def _nothing(path: Path, rows: _Rows, refused: Counter[str], flat: bool) -> InputError:
-    """The error for a table without soundings; ``flat``: its places may be in metres."""
+def _nothing(path: Path, rows: _Rows, refused: Counter[str], places: np.ndarray) -> InputError:
+    """The error for a table without soundings; ``places``: sizes of those that are impossible."""
     reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: {rows.first}"
     if not rows.columns.degrees or not refused["impossible_place"]:
         return InputError(text)
-    turned = {"columns": {"x": rows.columns.second, "y": rows.columns.first}}
-    when = "if they are northings and eastings (--crs EPSG:N says of which system)"
+    answers = []
+    if (places > EASTING).all():
+        turned = {"columns": {"x": rows.columns.second, "y": rows.columns.first}}
+        when = "if they are northings and eastings (--crs EPSG:N says of which system)"
+        answers = [Answer(when, turned)]
+    elif (places <= (180, 90)).all():
+        answers = swapped(rows.columns.meanings)
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
-        "with blanks or signs between them", [Answer(when, turned)] * flat,
+        "with blanks or signs between them", answers,
     )  # fmt: skip
 
 
@@ -289,7 +295,8 @@ def _read(path: Path, options: ReadOptions, dialect: Dialect, cells: Cells, crs:
     kept = [name for name in header if name in options.labels | {LINE, options.by}]
     rows = _Rows(
         columns, dialect.comma, {name: header.index(name) for name in kept}, places, times, clock,
-        angles, MemoryMeter(f"{path}: its content"), 1.0 if in_feet else UNITS[columns.place_unit],
+        angles, MemoryMeter(f"{path}: its content"),
+        1.0 if in_feet else UNITS[columns.place_unit or "m"],
         shown(" | ".join(head[0]) if head else "none", 120),
     )  # fmt: skip
     for chunk in _chunks(cells()):

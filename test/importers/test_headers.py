@@ -1,9 +1,12 @@
 """What headers and units say of places, depths and times, as instruments and people write them."""
 
+import shlex
+
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
+from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
@@ -177,3 +180,53 @@ def test_a_table_without_a_number_shows_its_first_row(read):
     depths = [f'"{depth:.2f}"'.replace(".", ",") for depth in DEPTH]
     with pytest.raises(InputError, match=r"not_a_number\)\. Its first row: 47\.6 \| -122\.4 \| 8,"):
         read(table("lat,lon,depth", LATITUDE, LONGITUDE, depths))
+
+
+@pytest.mark.parametrize(
+    ("header", "asked"),
+    [
+        ("WGS84 Ost;WGS84 Nord;Wassertiefe (m)", True),
+        ("RW;HW;Tiefe", True),
+        ("L;B;Tiefe", True),
+        ("E;N;Tiefe", True),
+        ("eastwards;northwards;depth", True),
+        ("Rechtswert;Hochwert;Tiefe", True),  # of degrees
+        ("Östliche Länge;Nördliche Breite;Tiefe", False),
+        ("geogr_ Länge;geogr_ Breite;Tiefe", False),
+    ],
+)
+def test_names_of_sides_say_which_is_the_longitude(header, asked, write):
+    """Of tables whose eastings stand first: the first answer is right."""
+    texts = ([f"{v:.7f}".replace(".", ",") for v in each] for each in (LONGITUDE, LATITUDE, DEPTH))
+    path = write(table(header, *texts, separator=";"))
+    options = ReadOptions()
+    if asked:
+        with pytest.raises(Question) as question:
+            read_soundings(path)
+        words = shlex.split(next(iter(question.value.answers.values())))
+        options = ReadOptions(read_mapping(words[1:]))
+    check(read_soundings(path, options))
+
+
+def test_latitudes_beyond_90_degrees_are_longitudes(write):
+    path = write(table("lat,lon,depth", LONGITUDE, LATITUDE, DEPTH))
+    with pytest.raises(Question, match="If they are swapped: --columns longitude=lat latitude=lon"):
+        read_soundings(path)
+    check(read_soundings(path, ReadOptions({"longitude": "lat", "latitude": "lon"})))
+
+
+def test_a_file_of_another_continent_may_have_its_columns_swapped(write):
+    east = LONGITUDE + 130  # 7.6 E
+    first = write(table("lat,lon,depth", LATITUDE, east, DEPTH), "first.csv")
+    second = write(table("lat,lon,depth", east, LATITUDE, DEPTH + 0.1), "second.csv")
+    with pytest.raises(Question, match=r"59\d\d km away. If they are swapped: --columns longitud"):
+        read_soundings([first, second])
+
+
+def test_feet_of_depths_may_be_those_of_places(read):
+    feet = EAST / FOOT - 1e6, NORTH / FOOT - 16e6, DEPTH / FOOT
+    with pytest.raises(Question, match=r"depths are in feet, and nothing says whether x and y are"):
+        read(table("x,y,depth_ft", *feet))
+    assert len(read(table("x,y,depth_ft", *feet), ReadOptions(trusted=True))) == COUNT
+    named = read(table("x_ft,y_ft,depth_ft", *feet))
+    np.testing.assert_allclose(named.xy[:, 0], FOOT * feet[0], atol=0.01)
