@@ -11,7 +11,6 @@ import crossing_lines
 import numpy as np
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.frontend.events import MissionStateChanged, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.create import open_mission
@@ -61,9 +60,9 @@ class Kept:
         self.stamp += 1
         ns, (x, y, z) = self.stamp * SECOND // 10, self.place(self.stamp)
         ground = 20 + 10 * np.sin(x / 8) * np.cos(y / 6) + np.sin(self.stamp**2 % 97)
-        self.session.handle(VehicleState(ns, (x, y, z)), self.now)
-        self.session.handle(RawPing(ns, self.heard(z - ground), 1.0, 1000.0), self.now)
-        self.session.handle(Tick(), self.now)
+        self.session.odometry(VehicleState(ns, (x, y, z)), self.now)
+        self.session.ping(RawPing(ns, self.heard(z - ground), 1.0, 1000.0), self.now)
+        self.session.tick(self.now)
 
     def drive(self, pings):
         for _ in range(pings):
@@ -76,7 +75,7 @@ class Kept:
         while self.session.journal.unstored_count:
             assert time.monotonic() < end, "nothing comes back from the disk"
             time.sleep(0.01)
-            self.session.handle(Tick(), self.now)
+            self.session.tick(self.now)
 
     def work(self):
         while self.session.due(self.now):
@@ -188,9 +187,9 @@ class Crossed(Kept):
         ns = self.stamp * SECOND // 10
         depth = 6 + np.sin(x / 9) + np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
         false = self.LINES[self.stamp - 1] == self.FALSE
-        self.session.handle(VehicleState(ns, (x, y, 0.0)), self.now)
-        self.session.handle(RawPing(ns, float(depth) * (1 + false), 0.1, 100.0), self.now)
-        self.session.handle(Tick(), self.now)
+        self.session.odometry(VehicleState(ns, (x, y, 0.0)), self.now)
+        self.session.ping(RawPing(ns, float(depth) * (1 + false), 0.1, 100.0), self.now)
+        self.session.tick(self.now)
 
     def until(self, stamp=None):
         return super().until(stamp or len(self.PLACES))
@@ -241,7 +240,7 @@ def main(folder, begin, end):
     session = kept.session
     thread = ModelThread(session, lambda: kept.now, lambda outcome: None)
     thread.start()
-    session.handle(MissionStateChanged("exploring"), kept.now)
+    session.mission("exploring", kept.now)
     told = session.stored
     sys.stdout.write(f"began {told}\n")
     while kept.stamp < int(end):
@@ -279,9 +278,9 @@ class Shifted(Crossed):
         self.stamp += 1
         ns = self.stamp * SECOND // 10
         depth = 25 + 6 * np.sin(x / 9) + 5 * np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
-        self.session.handle(VehicleState(ns, (*place.tolist(), 0.0)), self.now)
-        self.session.handle(RawPing(ns, float(depth), 0.1, 100.0), self.now)
-        self.session.handle(Tick(), self.now)
+        self.session.odometry(VehicleState(ns, (*place.tolist(), 0.0)), self.now)
+        self.session.ping(RawPing(ns, float(depth), 0.1, 100.0), self.now)
+        self.session.tick(self.now)
 
 
 class Reinstated(Crossed):
@@ -302,9 +301,9 @@ class Reinstated(Crossed):
         place, depth = (each[self.stamp].tolist() for each in (self.PLACES, self.DEPTHS))
         self.stamp += 1
         ns = self.stamp * SECOND // 10
-        self.session.handle(VehicleState(ns, (*place, 0.0)), self.now)
-        self.session.handle(RawPing(ns, depth, 0.1, 100.0), self.now)
-        self.session.handle(Tick(), self.now)
+        self.session.odometry(VehicleState(ns, (*place, 0.0)), self.now)
+        self.session.ping(RawPing(ns, depth, 0.1, 100.0), self.now)
+        self.session.tick(self.now)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import numpy as np
 from kept import SMALL, Kept
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.events import MissionStateChanged, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.importers.journals import read_journal
@@ -129,13 +128,13 @@ class Planted(Kept):
         (x, y), distance = self.xy[self.stamp].tolist(), float(self.ranges[self.stamp])
         self.stamp += 1
         ns = self.stamp * SECOND // 10
-        self.session.handle(VehicleState(ns, (x, y, 0.0)), self.now)
-        self.session.handle(RawPing(ns, distance, 0.1, 100.0), self.now)
-        self.session.handle(Tick(), self.now)
+        self.session.odometry(VehicleState(ns, (x, y, 0.0)), self.now)
+        self.session.ping(RawPing(ns, distance, 0.1, 100.0), self.now)
+        self.session.tick(self.now)
 
     def finish(self) -> Planted:
         self.until(self.pings)
-        self.session.handle(MissionStateChanged("done"), self.now)
+        self.session.mission("done", self.now)
         self.turn()
         return self
 

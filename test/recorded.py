@@ -2,23 +2,41 @@
 
 import numpy as np
 
+from poam_ros.core.clock import Moment
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import EventResult
 from poam_ros.learning.session import SurveySession
 from poam_ros.learning.withdrawals import without
 from poam_ros.models.mapper import BathymetricMapper
 
+#: What a session takes, by itself and by its front end.
+TAKES = ("odometry", "ping", "tick", "mission", "reset", "waypoint_reached")
+PLACES = ("mount", "water_level", "clock_set_back", "mission_source")
+
 
 def recorded(session):
-    """A list to which every event is added that the session handles from now on."""
-    record, handle = [], session.handle
+    """A list of all that the session takes from now on: when, by which method, with what."""
+    record = []
 
-    def handle_and_record(event, now):
-        record.append((now, event))
-        return handle(event, now)
+    def recording(owner, name):
+        method = getattr(owner, name)
 
-    session.handle = handle_and_record
+        def take(*args):
+            now = [each for each in args if isinstance(each, Moment)]
+            record.append(((*now, record[-1][0] if record else Moment(0, 0.0))[0], name, args))
+            return method(*args)
+
+        setattr(owner, name, take)
+
+    for name in TAKES:
+        recording(session, name)
+    for name in PLACES:
+        recording(session.front_end, name)
     return record
+
+
+def again(session, name, args):
+    """Let a session take what another one took."""
+    return getattr(session if name in TAKES else session.front_end, name)(*args)
 
 
 def fresh(session, mapper):
@@ -35,23 +53,23 @@ def fresh(session, mapper):
 
 
 def replay(record, session):
-    """Handle recorded events in the time they came at; a batch is learned before the next event."""
-    for now, event in record:
-        yield session.handle(event, now)
+    """Take what is recorded in the time it came at; a batch is learned before what follows."""
+    for now, *call in record:
+        yield again(session, *call)
         while session.due(now):
             yield from session.work(now)
 
 
 def check_replayed(record, session):
     """Replay the record of a session, and hold what comes of it against what came of that."""
-    again = fresh(session, session.mapper)
-    outcomes = list(replay(record, again))
-    assert again.ledger.counts() == session.ledger.counts()
+    replayed = fresh(session, session.mapper)
+    outcomes = list(replay(record, replayed))
+    assert replayed.ledger.counts() == session.ledger.counts()
     for counter in ("rejected", "odometry_rejected"):
-        assert getattr(again.ledger, counter) == getattr(session.ledger, counter), counter
-    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, EventResult)])
-    accepted = without(accepted, again.withdrawn.number)
+        assert getattr(replayed.ledger, counter) == getattr(session.ledger, counter), counter
+    accepted = Samples.joined([o for o in outcomes if isinstance(o, Samples)])
+    accepted = without(accepted, replayed.withdrawn.number)
     expected = session.all_samples()
     for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
-    return again, outcomes
+    return replayed, outcomes

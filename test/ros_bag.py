@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from soundings import ground
 
-from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
-
-
-class TakenOver(NamedTuple):
-    """The mission's state when somebody else took the vehicle; empty: they gave it back."""
-
-    name: str
 
 
 def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
@@ -90,7 +83,9 @@ def _position(store: Any, kind: str, time_ns: int, x: float, y: float) -> Any:
 
 
 def write_events(folder: Path, record: list, wall: bool = False) -> Path:
-    """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message.
+    """A bag of a record of ``recorded``; ticks and the like leave no message.
+
+    Besides, ``taken_over``: the mission's state when somebody else took the vehicle.
 
     ``wall``: messages are recorded in wall time, as ros2 bag does by itself, whatever their stamps.
     """
@@ -99,22 +94,22 @@ def write_events(folder: Path, record: list, wall: bool = False) -> Path:
 
     store = get_typestore(Stores.ROS2_JAZZY)
     kinds = {
-        VehicleState: ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
-        RawPing: ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
-        MissionStateChanged: ("/mission/state", "std_msgs/msg/String", _text_of),
-        TakenOver: ("/mission/taken_over", "std_msgs/msg/String", _text_of),
+        "odometry": ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
+        "ping": ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
+        "mission": ("/mission/state", "std_msgs/msg/String", _text_of),
+        "taken_over": ("/mission/taken_over", "std_msgs/msg/String", _text_of),
     }
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         links = {
-            event: writer.add_connection(topic, kind, typestore=store)
-            for event, (topic, kind, _) in kinds.items()
+            name: writer.add_connection(topic, kind, typestore=store)
+            for name, (topic, kind, _) in kinds.items()
         }
-        for now, event in record:
-            if type(event) in kinds:
-                _, kind, write = kinds[type(event)]
-                data = store.serialize_cdr(write(store, event), kind)
+        for now, name, args in record:
+            if name in kinds:
+                _, kind, write = kinds[name]
+                data = store.serialize_cdr(write(store, args[0]), kind)
                 time_ns = START + round(now.steady_s * SECOND) if wall else now.ros_ns
-                writer.write(links[type(event)], time_ns, data)
+                writer.write(links[name], time_ns, data)
     return folder
 
 
@@ -133,8 +128,8 @@ def _range_of(store: Any, ping: RawPing) -> Any:
     return message
 
 
-def _text_of(store: Any, event: MissionStateChanged | TakenOver) -> Any:
-    return store.types["std_msgs/msg/String"](event.name)
+def _text_of(store: Any, text: str) -> Any:
+    return store.types["std_msgs/msg/String"](text)
 
 
 def place(seconds: float) -> tuple[float, float]:

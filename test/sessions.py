@@ -10,7 +10,6 @@ from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.batching import TimedBatches
-from poam_ros.frontend.events import Tick
 from poam_ros.frontend.front_end import FrontEndSettings, RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.session import SurveySession
@@ -83,34 +82,46 @@ class Survey:
         self.now = Moment(0, 0.0)
         self.samples: list[Samples] = []
         self.notes: list[str] = []
+        self.front_end.warn = lambda reason, text: self.notes.append(reason)
 
-    def handle(self, event) -> None:
-        handled = self.session.handle(event, self.now)
-        if len(handled.samples):
-            self.samples.append(handled.samples)
-        if handled.message is not None:
-            self.notes.append(handled.message.reason)
+    @property
+    def front_end(self):
+        return self.session.front_end
 
     def wait(self, seconds: float) -> None:
         ns = self.now.ros_ns + round(seconds * SECOND)
         self.now = Moment(ns, self.now.steady_s + seconds)
 
-    def odometry(self) -> None:
-        s = self.now.ros_ns / SECOND
-        self.handle(VehicleState(self.now.ros_ns, (20 * np.sin(s), 20 * np.cos(s), DEPTH)))
+    def odometry(self, state: VehicleState | None = None) -> None:
+        t = self.now.ros_ns / SECOND
+        circle = VehicleState(self.now.ros_ns, (20 * np.sin(t), 20 * np.cos(t), DEPTH))
+        self.session.odometry(state or circle, self.now)
 
-    def ping(self, distance: float | None = None, stamp_ns: int | None = None) -> None:
+    def ping(self, distance: float | RawPing | None = None, stamp_ns: int | None = None) -> None:
         stamp = self.now.ros_ns if stamp_ns is None else stamp_ns
-        ground = 20 + 5 * np.sin(stamp / SECOND)
-        measured = DEPTH - ground if distance is None else distance
-        self.handle(RawPing(stamp, measured, 1.0, 1000.0))
+        if not isinstance(distance, RawPing):
+            ground = 20 + 5 * np.sin(stamp / SECOND)
+            measured = DEPTH - ground if distance is None else distance
+            distance = RawPing(stamp, measured, 1.0, 1000.0)
+        self.session.ping(distance, self.now)
+
+    def tick(self) -> None:
+        samples = self.session.tick(self.now)
+        if len(samples):
+            self.samples.append(samples)
+
+    def mission(self, state: str) -> None:
+        self.session.mission(state, self.now)
+
+    def reset(self) -> None:
+        self.session.reset(self.now.ros_ns)
 
     def drive(self, steps: int, distance: float | None = None) -> None:
         for _ in range(steps):
             self.wait(0.1)
             self.odometry()
             self.ping(distance)
-            self.handle(Tick())
+            self.tick()
 
     def learn(self, steps: int, distance: float | None = None) -> list:
         """Drive, and do all that is due; returns what came of it."""

@@ -1,20 +1,12 @@
-"""Events that a survey session takes, and events that its model loop yields. Frozen values.
-
-``VehicleState``, ``RawPing``, ``WaterLevel`` and ``SonarMount`` are events, too.
-"""
+"""The states of a mission, and the events that a model loop yields. Frozen values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from .batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
-from .odometry import VehicleState
-from .placing import SonarMount, WaterLevel
-from .ranges import RawPing
-from .settings import FrontEndSettings
 
 #: The mission states as published.
 WAITING, PILOT, EXPLORING, RETURNING = "waiting", "pilot", "exploring", "returning"
@@ -37,93 +29,11 @@ def mapped_state(state: str, taken_over: str) -> str:
     return taken_over if state == PAUSED and taken_over in (PILOT, EXPLORING) else state
 
 
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed: pings that can be placed become samples."""
-
-
-@dataclass(frozen=True)
-class MissionStateChanged:
-    """The mission's state was announced."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class MissionStateSourceChanged:
-    """Whether any node publishes the mission's state."""
-
-    present: bool
-
-
-@dataclass(frozen=True)
-class WaypointReached:
-    """The vehicle has reached a waypoint."""
-
-
-@dataclass(frozen=True)
-class OdometryRefused:
-    """Odometry could not be transformed into the map's frame."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class ClockSetBack:
-    """The clock of the stamps has jumped back."""
-
-
-@dataclass(frozen=True)
-class SettingsChanged:
-    """New settings for placing pings, batches, the pilot survey and training."""
-
-    front_end: FrontEndSettings
-    policy: BatchPolicy
-    pilot_samples: int
-    training: TrainingSettings = DEFAULT_TRAINING
-
-
-@dataclass(frozen=True)
-class ResetRequested:
-    """Model and data shall be cleared."""
-
-
-Event = (
-    VehicleState
-    | RawPing
-    | SonarMount
-    | WaterLevel
-    | Tick
-    | MissionStateChanged
-    | MissionStateSourceChanged
-    | WaypointReached
-    | OdometryRefused
-    | ClockSetBack
-    | SettingsChanged
-    | ResetRequested
-)
-
-
 class Message(NamedTuple):
     """A text for people, with its reason as key."""
 
     reason: str
     text: str
-
-
-@dataclass(frozen=True)
-class EventResult:
-    """The immediate result of an event.
-
-    Attributes:
-        samples: placed pings.
-        message: what shall be logged; None: nothing.
-        done: whether the event ends the mission, so that all waiting samples are its last batch.
-    """
-
-    samples: Samples = field(default_factory=Samples.empty)
-    message: Message | None = None
-    done: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.samples import Samples
-from .ranges import RawPing
-from .refused_pings import NOWHERE, RefusedPings, RefusedPingStore, Xyz
+from .refused_pings import RefusedPings, RefusedPingStore
 
 
 class Ledger:
@@ -66,27 +65,13 @@ class Ledger:
             self.received += count
             self.pending += count
 
-    def refuse_arrival(self, reason: str, ping: RawPing, since_s: float) -> None:
-        """A ping is refused on arrival; its place will be found later."""
-        with self._lock:
-            self.received += 1
-            self.refused.refuse_unlocated(reason, ping, since_s)
-
-    def refuse_waiting(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
-        """A ping that waited for odometry is refused; ``xyz`` is final."""
+    def refuse(self, reason: str) -> str:
+        """A ping that was received is refused; returns the reason. ``refused`` stores it, once its
+        place is known."""
         with self._lock:
             self.pending -= 1
-            self.refused.refuse(reason, stamp_ns, xyz)
-
-    def refuse_later(self, reason: str, ping: RawPing, since_s: float) -> None:
-        """A ping that waited for odometry is refused; its place will be found later."""
-        with self._lock:
-            self.pending -= 1
-            self.refused.refuse_unlocated(reason, ping, since_s)
-
-    def refuse_odometry(self, reason: str) -> None:
-        """Count refused odometry."""
-        self.odometry_rejected[reason] += 1
+            self.refused.counts[reason] += 1
+        return reason
 
     def count_suspect(self, kind: str, suspect: bool) -> None:
         """Count input of a kind if it is suspect."""

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +61,12 @@ class VehicleState:
         """Heading, counter-clockwise from x (east)."""
         x, y, z, w = self.quaternion
         return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+class OdometryRefused(NamedTuple):
+    """Odometry that could not be brought into the map's frame, and why."""
+
+    reason: str
 
 
 def rotate(quaternion: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:

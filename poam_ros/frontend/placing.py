@@ -22,13 +22,6 @@ MAX_ELEVATION = 1e5
 BEAM_UP = "beam_up"  # a reason of refusal
 
 
-@dataclass(frozen=True)
-class WaterLevel:
-    """The water level above the map's datum, in m."""
-
-    level: float
-
-
 def level_fault(level: float) -> str:
     """What is wrong with a water level, as text; empty: nothing."""
     if math.isfinite(level) and abs(level) <= MAX_LEVEL:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-
-from ..core.samples import Samples
-from .ranges import RawPing
 
 #: Why pings are refused, in the order of their numbers on the topic `pings/refused`; append new
 #: ones. docs/troubleshooting.md has a remedy for each.
@@ -32,8 +29,6 @@ REASONS = (
 FALSE_ECHO, WITHDRAWN = "false_echo", "withdrawn"
 #: Refused pings of each reason that are stored.
 MAX_PER_REASON = 1000
-#: Largest number of refused pings that wait for odometry.
-MAX_PENDING = 200
 #: x, y and z of a ping in m; z is NaN if only its place is known, all are NaN if nothing is.
 Xyz = tuple[float, float, float]
 NOWHERE: Xyz = (math.nan, math.nan, math.nan)
@@ -123,8 +118,7 @@ class RefusedPings:
 class RefusedPingStore:
     """Counts refused pings, and stores the newest of each reason with their places.
 
-    Two threads may use it, but only one of them ``refuse_unlocated``, ``locate_pending`` and
-    ``abandon_pending``.
+    Two threads may use it.
 
     Attributes:
         counts: of all refused pings by reason, including those that wait for their place.
@@ -138,50 +132,15 @@ class RefusedPingStore:
         self._newest: dict[str, deque[RefusedPing]] = {}
         self._next: Counter[str] = Counter()  # numbers
         self._new: deque[RefusedPing] = deque(maxlen=MAX_PER_REASON * len(REASONS))
-        self._waiting: deque[tuple[RawPing, str, float]] = deque()
 
-    @property
-    def waiting(self) -> int:
-        """Number of refused pings that wait for their place."""
-        return len(self._waiting)
-
-    def refuse(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
-        """Count and store a refused ping; ``xyz`` is final."""
-        self.counts[reason] += 1
-        self._store(reason, stamp_ns, xyz)
-
-    def refuse_placed(self, reason: str, pings: Samples) -> None:
-        """Count and store refused pings that were placed."""
-        stamps, places = pings.stamp_ns.tolist(), pings.xy.tolist()
-        for stamp_ns, (x, y), z in zip(stamps, places, pings.z.tolist(), strict=True):
-            self.refuse(reason, stamp_ns, (x, y, z))
-
-    def refuse_unlocated(self, reason: str, ping: RawPing, since_s: float) -> None:
-        """Count a refused ping that waits for its place since ``since_s`` (steady time, s)."""
-        self.counts[reason] += 1
-        if len(self._waiting) >= MAX_PENDING:
-            self._abandon_first()
-        self._waiting.append((ping, reason, since_s))
-
-    def locate_pending(self, find: Callable[[RawPing, float], tuple[int, Xyz] | None]) -> None:
-        """Find the places of waiting pings, in their order.
-
-        Args:
-            find: takes a ping and the time it waits since (s); returns its time of measurement in
-                ns and its place, or None while odometry for it may still come.
-        """
-        while self._waiting:
-            ping, reason, since_s = self._waiting[0]
-            found = find(ping, since_s)
-            if found is None:
-                return
-            self._waiting.popleft()
-            self._store(reason, *found)
-
-    def abandon_pending(self) -> None:
-        """Store the waiting pings without a place."""
-        while self._waiting:
-            self._abandon_first()
+    def store(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
+        """Store a refused ping that is counted already."""
+        with self._lock:
+            row = RefusedPing(reason, self._next[reason], stamp_ns, *xyz)
+            self._next[reason] += 1
+            self._newest.setdefault(reason, deque(maxlen=MAX_PER_REASON)).append(row)
+            self._new.append(row)
+            self.version += 1
 
     def take_new(self) -> list[RefusedPing]:
         """The pings stored since the last call, the newest if there are too many."""
@@ -212,15 +171,3 @@ class RefusedPingStore:
             self._new.clear()
             self._next.clear()
             self.version += 1
-
-    def _store(self, reason: str, stamp_ns: int, xyz: Xyz) -> None:
-        with self._lock:
-            row = RefusedPing(reason, self._next[reason], stamp_ns, *xyz)
-            self._next[reason] += 1
-            self._newest.setdefault(reason, deque(maxlen=MAX_PER_REASON)).append(row)
-            self._new.append(row)
-            self.version += 1
-
-    def _abandon_first(self) -> None:
-        ping, reason, _ = self._waiting.popleft()
-        self._store(reason, ping.stamp_ns, NOWHERE)

@@ -18,10 +18,9 @@ from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
 from ..frontend.batching import SampleQueue, TimedBatches
-from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick, mapped_state
-from ..frontend.front_end import FrontEnd
-from ..frontend.odometry import VehicleState
-from ..frontend.placing import WaterLevel
+from ..frontend.events import mapped_state
+from ..frontend.front_end import OVERLOAD, FrontEnd
+from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
@@ -75,6 +74,8 @@ class BagSettings(Settings):
 
 
 FRAME = "frame"
+#: What a message says: odometry, a ping, a water level in m, or the mission's state.
+Event = VehicleState | OdometryRefused | RawPing | float | str
 
 
 class Decoder:
@@ -130,15 +131,22 @@ def read_bag(
     left_out: list[RefusedPing] = []
     for now, event in events:
         left_out += front_end.ledger.refused.take_new()
-        for each in (event, Tick()):
-            handled = front_end.handle(each, now, queue.full)
-            queue.add(handled.samples, now.ros_ns)
-            begun = bool(batches) or front_end.pilot.over(len(queue))
-            if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
-                batches.append(queue.take())
+        last = None  # the last pings of a mission
+        if isinstance(event, RawPing):
+            front_end.ping(event, now, OVERLOAD if queue.full else "")
+        elif isinstance(event, str):
+            last = front_end.mission(event, now)
+        elif isinstance(event, float):
+            front_end.water_level(event, now)
+        else:
+            front_end.odometry(event, now)
+        queue.add(front_end.take(now) if last is None else last, now.ros_ns)
+        begun = bool(batches) or front_end.pilot.over(len(queue))
+        if (last is not None and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
+            batches.append(queue.take())
     if now is not None:  # pings that waited for odometry that never came
         later = Moment(now.ros_ns, now.steady_s + 2 * placing.odometry_wait)
-        queue.add(front_end.handle(Tick(), later).samples, now.ros_ns)
+        queue.add(front_end.take(later), now.ros_ns)
         batches.append(queue.take())
     left_out += front_end.ledger.refused.take_new()
     refused = +(front_end.ledger.rejected + events.refused)
@@ -245,7 +253,7 @@ class _Events:
                     return read_range(message)
                 return RawPing(raw.time_ns, float(message.data), 0.0, math.inf)
             if raw.topic == self._settings.level_topic:
-                return WaterLevel(message.data)
+                return float(message.data)
         except Exception:  # bytes of something else
             self.refused["unreadable_message"] += 1
             return None
@@ -253,13 +261,9 @@ class _Events:
             self._taken_over = message.data
         else:
             self._state = message.data
-        return (
-            MissionStateChanged(mapped_state(self._state, self._taken_over))
-            if self._state
-            else None
-        )
+        return mapped_state(self._state, self._taken_over) if self._state else None
 
-    def _position(self, kind: str, message: Any) -> Event:
+    def _position(self, kind: str, message: Any) -> VehicleState | OdometryRefused:
         """Positions in the frame of the first message; other frames are refused, as without tf2."""
         if kind == POSITIONS[3]:
             return self._fix(message)
@@ -267,7 +271,7 @@ class _Events:
         self._frame = self._frame or state.frame_id
         return state if state.frame_id == self._frame else OdometryRefused(FRAME)
 
-    def _fix(self, message: Any) -> Event:
+    def _fix(self, message: Any) -> VehicleState | OdometryRefused:
         """A receiver's position on the water, in metres from the first one; the vehicle is taken
         as level."""
         place = message.latitude, message.longitude

@@ -20,14 +20,13 @@ from ..core.errors import InputError, quantity
 from ..core.geodesy import rough_metres
 from ..core.settings import instance
 from ..frontend.agreement import TOGETHER, at_times
-from ..frontend.events import ClockSetBack, Event, Tick
 from ..frontend.front_end import FrontEnd
-from ..frontend.ranges import refusal_reason
+from ..frontend.ranges import RawPing, refusal_reason
 from ..frontend.settings import FrontEndSettings
 from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
-from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
+from ..mavlink.telemetry import DOWN, RANGES, Telemetry, VehicleEvent, reading
 from .candidates import UNSAID, Candidate, best_of
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
 from .nmea import nothing_found
@@ -170,21 +169,24 @@ class Replay:
     """
 
     def __init__(self, settings: FrontEndSettings) -> None:
-        self._front_end = FrontEnd(settings)
+        self.front_end = FrontEnd(settings)
         self.rows: list[tuple[int, float, float, float, str]] = []
 
     @property
     def refused(self) -> Counter[str]:
         """Refused positions, by reason."""
-        return self._front_end.ledger.odometry_rejected
+        return self.front_end.ledger.odometry_rejected
 
-    def handle(self, event: Event, now: Moment) -> None:
-        """Take an event; pings that it places or refuses become rows."""
-        for each in (event, Tick()):
-            samples = self._front_end.handle(each, now).samples
-            for stamp_ns, xyz in zip(samples.stamp_ns.tolist(), samples.xyz.tolist(), strict=True):
-                self.rows.append((stamp_ns, *xyz, ""))
-        for reason, _, stamp_ns, x, y, z in self._front_end.ledger.refused.take_new():
+    def handle(self, event: VehicleEvent | None, now: Moment) -> None:
+        """Take what came, if anything; pings that are placed or refused become rows."""
+        if isinstance(event, RawPing):
+            self.front_end.ping(event, now)
+        elif event is not None:
+            self.front_end.odometry(event, now)
+        samples = self.front_end.take(now)
+        for stamp_ns, xyz in zip(samples.stamp_ns.tolist(), samples.xyz.tolist(), strict=True):
+            self.rows.append((stamp_ns, *xyz, ""))
+        for reason, _, stamp_ns, x, y, z in self.front_end.ledger.refused.take_new():
             self.rows.append((stamp_ns, x, y, z, reason))
 
 
@@ -203,11 +205,11 @@ def _replay(
         events = telemetry.events(message, arrived_ns)
         if telemetry.clock.boots > boots:
             boots = telemetry.clock.boots
-            placed.handle(ClockSetBack(), now)
+            placed.front_end.clock_set_back()
         for event in events:
             placed.handle(event, now)
     # Pings that waited for odometry that never came.
-    placed.handle(Tick(), Moment(now.ros_ns, now.steady_s + 1e9))
+    placed.handle(None, Moment(now.ros_ns, now.steady_s + 1e9))
 
 
 def _soundings(

@@ -11,7 +11,6 @@ from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
 from ..frontend.batching import TimedBatches, TrainingSettings
-from ..frontend.events import SettingsChanged
 from ..frontend.settings import FrontEndSettings
 from ..journal.folder import JournalSettings, MissionFolder, identity, plain
 from ..journal.writer import JournalWriter
@@ -28,10 +27,10 @@ def front_end_settings(values: Mapping[str, Any]) -> FrontEndSettings:
     return instance(FrontEndSettings, values, workspace=Extent.of(values["workspace"]))
 
 
-def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
-    """The event of changed settings; ``values`` by name."""
-    batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
-    return SettingsChanged(front_end_settings(values), batches, values["pilot_samples"], training)
+def change_settings(session: SurveySession, values: Mapping[str, Any]) -> None:
+    """Apply new settings; ``values`` by name."""
+    session.front_end.change(front_end_settings(values), values["pilot_samples"])
+    session.change(instance(TimedBatches, values), instance(TrainingSettings, values))
 
 
 def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> SurveySession:

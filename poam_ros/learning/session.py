@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..core.clock import Moment
 from ..core.geometry import Grid
-from ..frontend import events
+from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
-from ..frontend.events import EXPLORING, PILOT, Event, EventResult, Tick
-from ..frontend.front_end import NOTHING, FrontEnd
+from ..frontend.events import EXPLORING, PILOT
+from ..frontend.front_end import OVERLOAD, FrontEnd
+from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
 from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal
@@ -18,11 +19,11 @@ from .updater import MapModel
 
 
 class SurveySession(ModelLoop):
-    """``handle`` takes an event and returns at once; ``work`` runs the model.
+    """What arrives is taken by methods that return at once; ``work`` runs the model.
 
-    They may be called on two threads, each always on the same. The first batch is due when the
-    pilot survey is over: when the mission is exploring or done or, without a mission state, after
-    ``pilot_samples``.
+    It may be called on a thread of its own; all others are called on one thread. The first batch is
+    due when the pilot survey is over: when the mission is exploring or done or, without a mission
+    state, after ``pilot_samples``.
 
     Args:
         front_end: how pings are placed.
@@ -30,7 +31,7 @@ class SurveySession(ModelLoop):
         mapper, policy, grid, training, screening: see ``ModelLoop``.
 
     Attributes:
-        front_end: takes the events. ``pilot``: its pilot survey.
+        front_end: takes mounts and levels as well. ``pilot``: its pilot survey.
     """
 
     def __init__(
@@ -54,31 +55,34 @@ class SurveySession(ModelLoop):
         return self.pilot.state
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
-        """See ``ModelLoop``; call before the first event."""
+        """See ``ModelLoop``; call before anything else."""
         super().recover(journal, recovery)
-        self.pilot.recover(recovery.after_reset)
+        self.pilot.after_reset = recovery.after_reset
 
-    def handle(self, event: Event, now: Moment) -> EventResult:
-        """Handle an event; returns the samples accepted by it, and what shall be logged."""
-        full = False
-        match event:
-            case RawPing() if self.journal.full:
-                self.ledger.refuse_arrival("log_full", event, now.steady_s)  # the disk is too slow
-                return NOTHING
-            case RawPing():
-                full = self.full
-            case events.WaypointReached():
-                self.waypoint_reached()
-            case events.SettingsChanged(_, policy, _, training):
-                self.change(policy, training)
-            case events.ResetRequested():
-                self.reset(now.ros_ns)
-            case events.MissionStateChanged(state) if state in (PILOT, EXPLORING):
-                self.reopen()
-        handled = self.front_end.handle(event, now, full)
-        if not (isinstance(event, Tick) or handled.done):
-            return handled
-        samples = self.add(handled.samples, now.unadjusted_ns)
-        if handled.done:
+    def odometry(self, state: VehicleState | OdometryRefused, now: Moment) -> None:
+        """Take a state of the vehicle."""
+        self.front_end.odometry(state, now)
+
+    def ping(self, ping: RawPing, now: Moment) -> None:
+        """Take a ping; ``tick`` places it."""
+        # The disk, or the model, is too slow.
+        full = "log_full" if self.journal.full else OVERLOAD if self.full else ""
+        self.front_end.ping(ping, now, full)
+
+    def tick(self, now: Moment) -> Samples:
+        """Place pings, and queue the accepted ones; returns those that are stored now."""
+        return self.add(self.front_end.take(now), now.unadjusted_ns)
+
+    def mission(self, state: str, now: Moment) -> None:
+        """Take the state of the mission."""
+        if state in (PILOT, EXPLORING):
+            self.reopen()
+        last = self.front_end.mission(state, now)
+        if last is not None:
+            self.add(last, now.unadjusted_ns)
             self.finish()
-        return EventResult(samples, done=handled.done)
+
+    def reset(self, now_ns: int) -> None:
+        """See ``ModelLoop``."""
+        super().reset(now_ns)
+        self.front_end.reset()

@@ -188,6 +188,7 @@ class Drive:
             guidance.close()
             raise
         self.session, self.guidance = session, guidance
+        session.front_end.warn = self._warnings.add
         self._results = SessionResults(session, values["output"])
         if (folder := self._results.folder) is not None:
             config: dict[str, Any] = {
@@ -240,18 +241,18 @@ class Drive:
             self._boots = telemetry.clock.boots
             self._withdraw(self.authority.restarted())
             if session is not None:
-                session.handle(events.ClockSetBack(), now)
+                session.front_end.clock_set_back()
         if session is None or guidance is None:
             self.before_frame += sum(isinstance(event, RawPing) for event in found)
             return
         for event in found:
-            handled = session.handle(event, now)
-            if handled.message is not None:
-                self._warnings.add(*handled.message)
             if isinstance(event, RawPing):
+                session.ping(event, now)
                 self.newest_ping = event
                 guidance.ping(event)
-            elif isinstance(event, VehicleState) and not telemetry.delayed:
+                continue
+            session.odometry(event, now)
+            if isinstance(event, VehicleState) and not telemetry.delayed:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
                 guidance.locate(event, std, now)
         if text := telemetry.take_displacement():
@@ -288,7 +289,7 @@ class Drive:
             return
         mission = guidance.mission
         self._start_unasked(now)
-        session.handle(events.Tick(), now)
+        session.tick(now)
         if not self._threaded:
             while session.due(now):
                 for outcome in session.work(now):
@@ -328,7 +329,7 @@ class Drive:
         if mission.status.ended[0] and state == PAUSED:  # on the way home nothing is mapped
             state = RETURNING
         if state != self.session.mission_state:
-            self.session.handle(events.MissionStateChanged(state), now)
+            self.session.mission(state, now)
             if self._thread is not None:
                 self._thread.wake()
         self.guidance.save(now.steady_s)

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..frontend.agreement import EQUAL, TOGETHER, at_times, compare
-from ..frontend.events import OdometryRefused
-from ..frontend.odometry import VehicleState, multiply
+from ..frontend.odometry import OdometryRefused, VehicleState, multiply
 from ..frontend.ranges import RawPing
 from .frame import LocalFrame
 from .link import DEGREE

@@ -27,12 +27,8 @@ from ..frontend.events import (
     EXPLORING,
     PILOT,
     BatchLearned,
-    Event,
     MapDrawn,
-    MissionStateChanged,
     Problem,
-    Tick,
-    WaypointReached,
 )
 from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState
@@ -163,7 +159,7 @@ class LockstepMission:
         late_ns = round(settings.sonar.latency * SECOND)
         for i, ((x, y), measured) in enumerate(zip(xy.tolist(), ranges.tolist(), strict=True)):
             stamp_ns = i - len(xy)
-            self._handle(VehicleState(stamp_ns, (x, y, simulation.sonar_z)))
+            self.session.odometry(VehicleState(stamp_ns, (x, y, simulation.sonar_z)), self._now)
             self._ping(SimulatedPing(stamp_ns + late_ns, stamp_ns, x, y, measured))
 
     def _step(self) -> None:
@@ -172,8 +168,8 @@ class LockstepMission:
         for ping in () if self.settings.sonar.latency > 0 else step.pings:
             if ping.stamp_ns < step.time_ns:  # the true place, between two odometry messages
                 place = (ping.x, ping.y, self.simulation.sonar_z)
-                self._handle(VehicleState(ping.stamp_ns, place))
-        self._handle(self._odometry)
+                self.session.odometry(VehicleState(ping.stamp_ns, place), self._now)
+        self.session.odometry(self._odometry, self._now)
         for ping in step.pings:
             self._ping(ping)
         self._locate()
@@ -182,8 +178,9 @@ class LockstepMission:
         limits = self.simulation.settings.min_range, self.simulation.max_range
         raw = RawPing(ping.stamp_ns, ping.range, *limits)
         self.mission.sounded(raw)
-        self._handle(raw)
-        self._handle(Tick())
+        self.session.ping(raw, self._now)
+        self.session.tick(self._now)
+        self._work()
         self.mission.count_samples(self.session.samples)
         self._announce()
 
@@ -200,13 +197,15 @@ class LockstepMission:
             self._goal = mission.goal
             self.simulation.set_goal(mission.goal)
             if mission.state == EXPLORING:  # also at the inner points of a path
-                self._handle(WaypointReached())
+                self.session.waypoint_reached()
+                self._work()
 
     def _announce(self) -> None:
         before, state = self.session.mission_state, self.mission.state
         if state == before:
             return
-        self._handle(MissionStateChanged(state))
+        self.session.mission(state, self._now)
+        self._work()
         if before == PILOT and state == DONE:
             log.warning(
                 "max_samples = %d ends the mission during its pilot survey: no exploration",
@@ -216,7 +215,8 @@ class LockstepMission:
     def _plan_paper(self) -> tuple[np.ndarray, str] | None:
         """The paper's policy: the planner queries a model that has all samples."""
         self._announce()
-        self._handle(WaypointReached())
+        self.session.waypoint_reached()
+        self._work()
         if not self.mapper.initialised:
             raise self._no_map()
         return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
@@ -258,9 +258,8 @@ class LockstepMission:
         grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
         return self.mapper.map(grid, self._now.ros_ns).with_pings(self.mapper.xy)
 
-    def _handle(self, event: Event) -> None:
-        """Pass an event to the session, and do all model work that is due."""
-        self.session.handle(event, self._now)
+    def _work(self) -> None:
+        """Do all model work that is due."""
         while self.session.due(self._now):
             for outcome in self.session.work(self._now):
                 if isinstance(outcome, BatchLearned):

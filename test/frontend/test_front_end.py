@@ -9,10 +9,9 @@ import pytest
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.front_end import FrontEnd, FrontEndSettings, RawPing
 from poam_ros.frontend.odometry import JumpDetector, OdometryBuffer, VehicleState, multiply, rotate
-from poam_ros.frontend.placing import SonarMount, WaterLevel
+from poam_ros.frontend.placing import SonarMount
 
 
 def seconds(value):
@@ -43,9 +42,9 @@ def roll(angle):
 
 def test_a_sample_lies_below_the_interpolated_position_of_the_sonar():
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(state(1.0, x=0.0, y=4.0, z=50.0))
-    front_end.add_odometry(state(1.5, x=2.0, y=0.0, z=52.0))
-    front_end.add_ping(ping(1.25, 10.0), at(0.0))
+    front_end.odometry(state(1.0, x=0.0, y=4.0, z=50.0), at(0.0))
+    front_end.odometry(state(1.5, x=2.0, y=0.0, z=52.0), at(0.0))
+    front_end.ping(ping(1.25, 10.0), at(0.0))
     np.testing.assert_allclose(take(front_end, 0.0), [[1.0, 2.0, 41.0]], atol=1e-12)
 
 
@@ -53,18 +52,18 @@ def test_a_sample_lies_below_the_interpolated_position_of_the_sonar():
 def test_time_of_measurement_is_stamp_plus_offset(offset):
     front_end = FrontEnd(FrontEndSettings(range_time_offset=offset))
     for t in np.arange(0.0, 5.0, 0.1):
-        front_end.add_odometry(state(t, x=t))
-    front_end.add_ping(ping(2.03), at(0.0))
+        front_end.odometry(state(t, x=t), at(0.0))
+    front_end.ping(ping(2.03), at(0.0))
     assert take(front_end, 0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
 
 
 def test_a_ping_waits_for_odometry_after_it():
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(state(1.0))
-    front_end.add_ping(ping(1.05), at(0.0))
+    front_end.odometry(state(1.0), at(0.0))
+    front_end.ping(ping(1.05), at(0.0))
     assert len(take(front_end, 0.0)) == 0
     assert front_end.ledger.pending == 1
-    front_end.add_odometry(state(1.1))
+    front_end.odometry(state(1.1), at(0.0))
     assert len(take(front_end, 0.0)) == 1
     assert front_end.ledger.pending == 0
 
@@ -72,7 +71,7 @@ def test_a_ping_waits_for_odometry_after_it():
 def test_waiting_is_bounded_in_time_and_number():
     front_end = FrontEnd(FrontEndSettings(odometry_wait=5.0, capacity=3))
     for i in range(4):
-        front_end.add_ping(ping(1 + i), at(float(i)))
+        front_end.ping(ping(1 + i), at(float(i)))
     assert (front_end.ledger.pending, front_end.ledger.rejected["no_odometry"]) == (3, 1)
     take(front_end, 6.5)  # the second came at 1 s
     assert (front_end.ledger.pending, front_end.ledger.rejected["no_odometry"]) == (2, 2)
@@ -81,9 +80,9 @@ def test_waiting_is_bounded_in_time_and_number():
 def test_no_extrapolation_and_no_interpolation_across_a_gap():
     front_end = FrontEnd(FrontEndSettings(odometry_timeout=0.5))
     for t in (1.0, 1.5, 2.1):
-        front_end.add_odometry(state(t, x=t))
+        front_end.odometry(state(t, x=t), at(0.0))
     for t in (0.9, 1.2, 1.8, 2.1):
-        front_end.add_ping(ping(t), at(0.0))
+        front_end.ping(ping(t), at(0.0))
     # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
     np.testing.assert_allclose(take(front_end, 0.0)[:, 0], [1.2, 2.1])
     assert front_end.ledger.rejected == {"no_odometry": 2}
@@ -93,8 +92,8 @@ def test_beam_follows_attitude_and_mount():
     """Rolled by 90 degrees to starboard-down, the beam points along the body's -z in the map."""
     front_end = FrontEnd(FrontEndSettings(sonar_offset=(1.0, 2.0, -0.5)))
     quaternion = roll(math.pi / 2)
-    front_end.add_odometry(state(0.0, 10.0, 20.0, 30.0, quaternion))
-    front_end.add_ping(ping(0.0, 7.0), at(0.0))
+    front_end.odometry(state(0.0, 10.0, 20.0, 30.0, quaternion), at(0.0))
+    front_end.ping(ping(0.0, 7.0), at(0.0))
     # About x by +90 degrees: y goes to z, and -z goes to +y. Body (1, 2, -0.5 - 7).
     np.testing.assert_allclose(take(front_end, 0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
 
@@ -111,8 +110,8 @@ def test_attitude_is_interpolated_along_the_shorter_arc():
 @pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
 def test_an_attitude_close_to_unit_norm_is_normalised(scale):
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
-    front_end.add_ping(ping(0.0, 7.0), at(0.0))
+    front_end.odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))), at(0.0))
+    front_end.ping(ping(0.0, 7.0), at(0.0))
     np.testing.assert_allclose(take(front_end, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
 
 
@@ -131,26 +130,26 @@ def test_an_attitude_close_to_unit_norm_is_normalised(scale):
 )
 def test_odometry_is_refused_with_a_reason(bad, reason):
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(state(1.0))
-    assert front_end.add_odometry(bad) == reason
+    front_end.odometry(state(1.0), at(0.0))
+    assert front_end.odometry(bad, at(0.0)) == reason
     assert front_end.ledger.odometry_rejected == {reason: 1}
     assert len(front_end.buffer) == 1
 
 
 def test_a_clock_set_back_empties_the_buffer():
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(state(100.0, x=100.0))
-    front_end.add_ping(ping(100.5), at(0.0))
-    assert front_end.add_odometry(state(0.0)) is None
+    front_end.odometry(state(100.0, x=100.0), at(0.0))
+    front_end.ping(ping(100.5), at(0.0))
+    assert front_end.odometry(state(0.0), at(0.0)) is None
     assert (front_end.ledger.pending, front_end.ledger.rejected["no_odometry"]) == (0, 1)
-    front_end.add_odometry(state(0.5, x=0.5))
-    front_end.add_ping(ping(0.25), at(0.0))
+    front_end.odometry(state(0.5, x=0.5), at(0.0))
+    front_end.ping(ping(0.25), at(0.0))
     assert take(front_end, 0.0)[0, 0] == pytest.approx(0.25)
     assert front_end.buffer.restarts == 1
-    front_end.add_odometry(state(100.0))
-    front_end.add_odometry(state(0.0))
-    front_end.add_odometry(state(0.5, x=0.5))
-    front_end.add_ping(ping(0.25), at(0.0))  # a restarted bag has no duplicates
+    front_end.odometry(state(100.0), at(0.0))
+    front_end.odometry(state(0.0), at(0.0))
+    front_end.odometry(state(0.5, x=0.5), at(0.0))
+    front_end.ping(ping(0.25), at(0.0))  # a restarted bag has no duplicates
     assert len(take(front_end, 0.0)) == 1
 
 
@@ -165,17 +164,17 @@ def test_buffer_is_bounded():
 
 def test_pings_outside_the_workspace_or_after_the_mission_are_refused():
     front_end = FrontEnd(FrontEndSettings(max_outside=0.0, workspace=Extent(-1, 1, -1, 1)))
-    front_end.add_odometry(state(0.0, x=0.0))
-    front_end.add_odometry(state(1.0, x=2.0))
-    front_end.add_ping(ping(0.25), at(0.0))
-    front_end.add_ping(ping(0.75), at(0.0))
+    front_end.odometry(state(0.0, x=0.0), at(0.0))
+    front_end.odometry(state(1.0, x=2.0), at(0.0))
+    front_end.ping(ping(0.25), at(0.0))
+    front_end.ping(ping(0.75), at(0.0))
     assert len(take(front_end, 0.0)) == 1
-    front_end.add_ping(ping(1.5), at(0.0))
-    assert front_end.handle(MissionStateChanged("done"), at(0.0)).done
-    front_end.add_ping(ping(1.0), at(0.0))
+    front_end.ping(ping(1.5), at(0.0))
+    assert front_end.mission("done", at(0.0)) is not None
+    front_end.ping(ping(1.0), at(0.0))
     assert front_end.ledger.rejected == {"outside_workspace": 1, "after_mission": 2}
-    front_end.handle(MissionStateChanged("exploring"), at(0.0))
-    front_end.add_ping(ping(0.3), at(0.0))
+    front_end.mission("exploring", at(0.0))
+    front_end.ping(ping(0.3), at(0.0))
     assert len(take(front_end, 0.0)) == 1
 
 
@@ -195,25 +194,25 @@ def test_yaw_of_a_quaternion():
 def test_no_ping_is_placed_across_a_jump():
     front_end = FrontEnd(FrontEndSettings(max_vehicle_speed=3.0))
     for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 0.6)):  # a jump and back
-        assert front_end.add_odometry(state(t, x)) == ("jump" if x == 50 else None)
+        assert front_end.odometry(state(t, x), at(0.0)) == ("jump" if x == 50 else None)
     for t in (0.05, 0.1, 0.2, 0.25):
-        front_end.add_ping(ping(t), at(0.0))
+        front_end.ping(ping(t), at(0.0))
     np.testing.assert_allclose(take(front_end)[:, 0], [0.1, 0.2, 0.4, 0.5])
     assert front_end.ledger.odometry_rejected == {"jump": 1} and not +front_end.ledger.suspect
     # A place that lasts is one, but nothing lies between it and the one before.
     for t in np.arange(0.4, 1.5, 0.1):
-        front_end.add_odometry(state(t, 50.0 + t))
+        front_end.odometry(state(t, 50.0 + t), at(0.0))
     for t in (0.35, 0.8, 1.25, 1.35):
-        front_end.add_ping(ping(t), at(0.0))
+        front_end.ping(ping(t), at(0.0))
     np.testing.assert_allclose(take(front_end)[:, 0], [51.35])
     assert front_end.ledger.suspect["teleport"] == 1 and front_end.ledger.rejected == {
         "no_odometry": 3
     }
     # Without a limit positions are interpolated as they come.
     front_end = FrontEnd(FrontEndSettings(max_jump=0.0))
-    front_end.add_odometry(state(0.0))
-    front_end.add_odometry(state(0.1, 50.0))
-    front_end.add_ping(ping(0.05), at(0.0))
+    front_end.odometry(state(0.0), at(0.0))
+    front_end.odometry(state(0.1, 50.0), at(0.0))
+    front_end.ping(ping(0.05), at(0.0))
     assert take(front_end)[0, 0] == 25.0 and not +front_end.ledger.suspect
 
 
@@ -262,8 +261,8 @@ def test_motion_is_not_a_jump(speed):
 def test_pings_of_a_stationary_vehicle_are_limited():
     front_end = FrontEnd(FrontEndSettings(pings_at_place=20))
     for i in range(201):
-        front_end.add_odometry(state(0.1 * i, max(0.0, 0.1 * (i - 100))))
-        front_end.add_ping(ping(0.1 * i), at(0.0))
+        front_end.odometry(state(0.1 * i, max(0.0, 0.1 * (i - 100))), at(0.0))
+        front_end.ping(ping(0.1 * i), at(0.0))
     placed = take(front_end)
     # All within 0.5 m of the first place count as from there; moving on, a place gives up to five.
     assert (placed[:, 0] <= 0.501).sum() == 20
@@ -276,11 +275,11 @@ def test_pings_of_a_stationary_vehicle_are_limited():
 def test_waiting_pings_are_bounded_and_placed_once_odometry_arrives():
     front_end = FrontEnd(FrontEndSettings(capacity=500, pings_at_place=0))
     for i in range(5000):  # 1 kHz
-        front_end.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
+        front_end.ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
         assert len(take(front_end, 0.001 * i)) == 0 and front_end.ledger.pending <= 500
     assert front_end.ledger.rejected == {"no_odometry": 4500}
-    front_end.add_odometry(state(104.4))
-    front_end.add_odometry(state(105.0))
+    front_end.odometry(state(104.4), at(0.0))
+    front_end.odometry(state(105.0), at(0.0))
     assert len(take(front_end, 5.0)) == 500
 
 
@@ -288,12 +287,12 @@ def test_waiting_pings_are_bounded_and_placed_once_odometry_arrives():
 def test_invalid_stamps_do_no_harm(stamp):
     front_end = FrontEnd(FrontEndSettings(odometry_wait=1.0))
     for t in (100.0, 100.1):
-        front_end.add_odometry(state(t))
-    front_end.add_ping(RawPing(stamp, 10.0, 1.0, 100.0), at(0.0))
-    front_end.add_ping(ping(100.05), at(0.0))
+        front_end.odometry(state(t), at(0.0))
+    front_end.ping(RawPing(stamp, 10.0, 1.0, 100.0), at(0.0))
+    front_end.ping(ping(100.05), at(0.0))
     assert len(take(front_end, 0.0)) == 1
     take(front_end, 1.5)
-    assert front_end.ledger.rejected == {"no_odometry": 1} and front_end.ledger.pending == 0
+    assert front_end.ledger.rejected == {"other_clock": 1} and front_end.ledger.pending == 0
 
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
@@ -320,7 +319,7 @@ def odd_event(rng, t):
         return RawPing(stamp, distance, number(0.0), number(100.0), frame, **more)
     if kind < 0.95:
         return SonarMount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
-    return WaterLevel(number(0.3))
+    return number(0.3)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
@@ -340,9 +339,13 @@ def test_every_ping_is_counted_once_and_samples_are_finite(seed):
             event = odd_event(rng, 200 + step / 100)
         for each in (front_end, twin):
             if isinstance(event, VehicleState):
-                each.add_odometry(event)
+                each.odometry(event, at(0.0))
+            elif isinstance(event, RawPing):
+                each.ping(event, now)
+            elif isinstance(event, SonarMount):
+                each.mount(event)
             else:
-                each.handle(event, now)
+                each.water_level(event, now)
         samples, again = front_end.take(now), twin.take(now)
         for one, other in zip(samples.arrays, again.arrays, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -5,7 +5,6 @@ import pytest
 
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.ledger import Ledger
-from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import RefusedPings
 
 
@@ -22,11 +21,11 @@ def states(ledger):
 
 def test_a_ping_moves_from_state_to_state():
     ledger = Ledger()
-    for _ in range(9):
+    for _ in range(10):
         ledger.receive()
-    ledger.refuse_arrival("nan", RawPing(0, 1.0, 0.0, 9.0), 0.0)
+    ledger.refuse("nan")
     assert states(ledger) == {"received": 10, "pending": 9, "rejected": 1}
-    ledger.refuse_waiting("no_odometry", 0)
+    ledger.refuse("no_odometry")
     assert ledger.accept(pings(5)).number.tolist() == [0, 1, 2, 3, 4]
     assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
     ledger.restart()

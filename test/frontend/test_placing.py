@@ -9,7 +9,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.placing import SonarMount, WaterLevel, mount_of
+from poam_ros.frontend.placing import SonarMount, mount_of
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.settings import FrontEndSettings
 
@@ -28,9 +28,13 @@ def survey(
 ):
     """The sample, or the reason of its refusal, of one ping from ``PLACE``."""
     front_end = FrontEnd(settings)
-    front_end.add_odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance))
-    for event in (*events, RawPing(SECOND, distance, 0.1, 1e5, **ping)):
-        front_end.handle(event, NOW)
+    front_end.odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance), NOW)
+    for event in events:
+        if isinstance(event, SonarMount):
+            front_end.mount(event)
+        else:
+            front_end.water_level(event, NOW)
+    front_end.ping(RawPing(SECOND, distance, 0.1, 1e5, **ping), NOW)
     samples = front_end.take(NOW)
     assert front_end.ledger.accepted + sum(front_end.ledger.rejected.values()) == 1
     if len(samples):
@@ -54,8 +58,8 @@ def test_without_an_elevation_a_ping_is_drawn_where_the_sonar_was():
     stamps = SECOND * np.array([0, 1, 3, 4, 9])
     assert np.isnan(front_end.sonar_heights(stamps, NOW)).all()
     for second in (1, 2, 4):
-        front_end.add_odometry(
-            VehicleState(second * SECOND, (0.0, 0.0, -second), (0.0, 0.0, 0.0, 1.0))
+        front_end.odometry(
+            VehicleState(second * SECOND, (0.0, 0.0, -second), (0.0, 0.0, 0.0, 1.0)), NOW
         )
     heights = front_end.sonar_heights(stamps, NOW)
     np.testing.assert_allclose(heights, [0.5, 0.5, -1.5, -2.5, -2.5], atol=1e-6)
@@ -63,10 +67,10 @@ def test_without_an_elevation_a_ping_is_drawn_where_the_sonar_was():
 
 def test_in_frames_the_mount_of_the_frame_is_taken():
     front_end = FrontEnd(FrontEndSettings(base_frame="base_link"))
-    front_end.add_odometry(VehicleState(SECOND, PLACE, (0.0, 0.0, 0.0, 1.0)))
+    front_end.odometry(VehicleState(SECOND, PLACE, (0.0, 0.0, 0.0, 1.0)), NOW)
     stamps = np.array([SECOND])
     assert front_end.sonar_heights(stamps, NOW) == PLACE[2]
-    front_end.handle(SonarMount("sonar", (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)), NOW)
+    front_end.mount(SonarMount("sonar", (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)))
     assert front_end.sonar_heights(stamps, NOW) == PLACE[2] - 1
 
 
@@ -135,7 +139,7 @@ def test_sound_speed_scales_the_range_and_the_water_level_is_added():
     found = survey(settings, distance=10.0)
     np.testing.assert_allclose(point(found), (10.0, 20.0, 30.0 + 2.0 - 9.6), atol=1e-12)
     # The topic's level replaces the parameter's.
-    found = survey(settings, WaterLevel(-1.5), distance=10.0)
+    found = survey(settings, (-1.5), distance=10.0)
     np.testing.assert_allclose(found.z, 30.0 - 1.5 - 9.6, atol=1e-12)
 
 
@@ -144,7 +148,7 @@ def test_applied_corrections_are_stored_and_can_be_changed():
     settings = FrontEndSettings(
         sound_speed=1480.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
     )
-    first = survey(settings, WaterLevel(0.4), quaternion=attitude, distance=20.0)
+    first = survey(settings, (0.4), quaternion=attitude, distance=20.0)
     columns = dict(zip(APPLIED, first.applied[0].tolist(), strict=True))
     assert first.range.tolist() == [20.0] and columns["water_level"] == 0.4
     assert (columns["sound_speed_assumed"], columns["sound_speed"]) == (1500.0, 1480.0)
@@ -153,7 +157,7 @@ def test_applied_corrections_are_stored_and_can_be_changed():
     better = FrontEndSettings(
         sound_speed=1520.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
     )
-    again = survey(better, WaterLevel(-0.3), quaternion=attitude, distance=20.0)
+    again = survey(better, (-0.3), quaternion=attitude, distance=20.0)
     corrected = first.corrected(sound_speed=1520.0, water_level=-0.3)
     np.testing.assert_allclose(point(corrected), point(again), atol=1e-12)
     np.testing.assert_allclose(corrected.applied, again.applied, atol=1e-12)
@@ -199,8 +203,8 @@ def test_noise_combines_the_known_errors(settings, given, expected):
 )
 def test_the_variance_of_the_message_replaces_the_parameters(variance, std):
     front_end = FrontEnd(FrontEndSettings(ping_noise=True, range_noise_std=0.3))
-    front_end.add_odometry(VehicleState(0, PLACE))
-    front_end.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
+    front_end.odometry(VehicleState(0, PLACE), NOW)
+    front_end.ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
     np.testing.assert_allclose(front_end.take(NOW).noise_std, [std])
 
 
@@ -245,22 +249,22 @@ def test_invalid_covariances_count_as_unknown_and_suspect():
     for i, variance in enumerate(
         [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
     ):
-        assert front_end.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
+        assert front_end.odometry(VehicleState(i * SECOND, PLACE, variance=variance), NOW) is None
     assert front_end.ledger.suspect["covariance"] == 3 and not +front_end.ledger.odometry_rejected
 
 
 def test_variance_is_interpolated_if_both_ends_are_known():
     front_end = FrontEnd(FrontEndSettings(ping_noise=True))
     for i, z in enumerate((0.1, 0.3, 0.0, 0.2)):
-        front_end.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
+        front_end.odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)), NOW)
     for t in (0.5, 1.0, 1.5, 2.5):
-        front_end.add_ping(RawPing(round(t * SECOND), 8.0, 0.1, 100.0), NOW)
+        front_end.ping(RawPing(round(t * SECOND), 8.0, 0.1, 100.0), NOW)
     found = front_end.take(NOW).noise_std
     np.testing.assert_allclose(found, np.sqrt([0.2, 0.3, math.nan, math.nan]))
 
 
 def test_elevations_beyond_the_limit_are_refused():
     front_end = FrontEnd(FrontEndSettings())
-    front_end.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
-    front_end.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
+    front_end.odometry(VehicleState(0, (0.0, 0.0, -1e300)), NOW)
+    front_end.ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
     assert len(front_end.take(NOW)) == 0 and front_end.ledger.rejected == {"wild_elevation": 1}

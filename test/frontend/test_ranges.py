@@ -19,7 +19,7 @@ def judged(settings, *pings):
     """Refused pings by reason; the others wait for odometry."""
     front_end = FrontEnd(settings)
     for each in pings:
-        front_end.add_ping(each, Moment(0, 0.0))
+        front_end.ping(each, Moment(0, 0.0))
     ledger = front_end.ledger
     assert ledger.received == ledger.pending + sum(ledger.rejected.values()) == len(pings)
     return +ledger.rejected
@@ -100,7 +100,7 @@ def test_repeats_are_per_sonar_and_need_the_same_range():
 def test_the_filter_of_repeats_is_bounded_for_any_number_of_frames():
     front_end = FrontEnd(FrontEndSettings(repeat_window=1.0, capacity=10))
     for i in range(2000):
-        front_end.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
+        front_end.ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
     assert (
         len(front_end._range_filter._first) <= 16
         and len(front_end._range_filter._past) == MAX_REMEMBERED

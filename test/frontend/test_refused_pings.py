@@ -11,16 +11,9 @@ import pytest
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend import refused_pings
-from poam_ros.frontend.events import (
-    ClockSetBack,
-    MissionStateChanged,
-    ResetRequested,
-    SonarMount,
-    Tick,
-)
 from poam_ros.frontend.front_end import ABOVE_WATER, MIRRORED, OTHER_CLOCK
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.placing import WaterLevel
+from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
@@ -46,11 +39,11 @@ class Straight:
     def at(self, t, **more):
         """The vehicle is at x = t, at the time t."""
         self.s.wait(t - self.s.now.ros_ns / SECOND)
-        self.s.handle(VehicleState(self.s.now.ros_ns, (t, 0.0, 100.0), **more))
+        self.s.odometry(VehicleState(self.s.now.ros_ns, (t, 0.0, 100.0), **more))
 
     def ping(self, t, distance, **more):
-        self.s.handle(RawPing(round(t * SECOND), distance, 1.0, 150.0, **more))
-        self.s.handle(Tick())
+        self.s.ping(RawPing(round(t * SECOND), distance, 1.0, 150.0, **more))
+        self.s.tick()
 
     @property
     def rows(self):
@@ -81,7 +74,7 @@ def test_a_refused_ping_without_a_range_is_at_the_sonar(survey, distance, reason
     v.ping(0.3, distance)
     assert v.s.session.ledger.rejected == {reason: 1} and not v.rows
     v.at(1.0)
-    v.s.handle(Tick())
+    v.s.tick()
     same(v.only(), (reason, 0.3, 0.3, 0.25, nan))
 
 
@@ -116,11 +109,11 @@ def test_a_ping_refused_for_its_uncertain_position_has_a_place(survey):
 
 def test_an_impossible_elevation_is_reported_unchanged(survey):
     v = Straight(survey)
-    v.s.handle(VehicleState(SECOND, (1.0, 0.0, 2e5)))
+    v.s.odometry(VehicleState(SECOND, (1.0, 0.0, 2e5)))
     v.ping(1.0, 40.0)
     same(v.only(), ("wild_elevation", 1.0, 1.0, 0.0, 2e5 - 40.0))
     far = Straight(survey)
-    far.s.handle(VehicleState(SECOND, (1e300, 0.0, 100.0)))
+    far.s.odometry(VehicleState(SECOND, (1e300, 0.0, 100.0)))
     far.ping(1.0, 40.0)
     same(far.only(), ("outside_workspace", 1.0, nan, nan, nan))
 
@@ -133,7 +126,7 @@ def test_duplicates_and_late_pings_have_a_place(survey):
     v.at(2.0)
     v.ping(2.0, 40.0)
     for state in ("paused", "waiting", "done"):
-        v.s.handle(MissionStateChanged(state))
+        v.s.mission(state)
         v.ping(2.0, 41.0)
     found = [(row.reason, row.x, row.z) for row in v.rows]
     assert found == [
@@ -145,10 +138,10 @@ def test_duplicates_and_late_pings_have_a_place(survey):
 def test_the_end_of_a_mission_refuses_waiting_pings_with_their_places(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)
-    v.s.handle(MissionStateChanged("done"))
+    v.s.mission("done")
     assert not v.rows and v.s.session.ledger.rejected == {"after_mission": 1}
     v.at(1.0)
-    v.s.handle(Tick())
+    v.s.tick()
     same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
 
 
@@ -157,12 +150,12 @@ def test_a_refused_ping_without_odometry_has_no_place(survey):
     v.ping(0.5, 40.0)  # no odometry comes for it
     v.ping(0.6, nan)
     v.s.wait(6.0)
-    v.s.handle(Tick())
+    v.s.tick()
     assert {row.reason for row in v.rows} == {"no_odometry", "nan"}
     v.at(9.0)
     v.ping(-1.0, 40.0)  # from before there was any: of another clock
     v.ping(9.5, math.inf)
-    v.s.handle(ClockSetBack())
+    v.s.front_end.clock_set_back()
     ledger = v.s.session.ledger
     found = ledger.refused.newest()
     refused = {"no_odometry": 1, "other_clock": 1, "nan": 1, "no_return": 1}
@@ -172,8 +165,8 @@ def test_a_refused_ping_without_odometry_has_no_place(survey):
 
 def test_refused_pings_are_placed_by_mounts_and_levels_from_topics(survey):
     v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
-    v.s.handle(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
-    v.s.handle(WaterLevel(0.5))
+    v.s.front_end.mount(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
+    v.s.front_end.water_level(0.5, v.s.now)
     v.at(1.0)
     v.ping(1.0, 40.0, frame_id="sonar")
     same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
@@ -193,15 +186,13 @@ def test_many_pings_of_one_reason_do_not_displace_those_of_another(survey):
     assert last.stamp_ns[-1] == SECOND - 1000 * (total - 1)
 
 
-def test_pings_that_wait_for_their_place_are_bounded(survey, monkeypatch):
-    monkeypatch.setattr(refused_pings, "MAX_PENDING", 10)
-    v = Straight(survey)
+def test_pings_that_wait_for_their_place_are_bounded(survey):
+    v = Straight(survey, capacity=10)
     for n in range(25):
         v.ping(0.5 + n * 1e-3, nan)
-    assert len(v.rows) == 15 and v.s.session.ledger.refused.waiting == 10
-    assert v.s.session.ledger.rejected == {"nan": 25}
+    assert len(v.rows) == 15 and v.s.session.ledger.rejected == {"nan": 25}
     v.at(1.0)
-    v.s.handle(Tick())
+    v.s.tick()
     found = v.s.session.ledger.refused.newest()
     assert len(found) == 25
     np.testing.assert_allclose(found.placed.xyz[:, 0], 0.5 + np.arange(15, 25) * 1e-3)
@@ -212,27 +203,27 @@ def test_a_reset_forgets_the_places_of_refused_pings(survey):
     s.learn(30)
     s.session.journal.append = lambda samples, refused=(): written.extend(refused) or samples
     s.ping(nan)
-    s.handle(ClockSetBack())  # it is refused now, and not in the journal yet
+    s.front_end.clock_set_back()  # it is refused now, and not in the journal yet
     assert not written
-    s.handle(ResetRequested())
+    s.reset()
     assert [row.reason for row in written] == ["nan"]
     store = s.session.ledger.refused
     assert not len(store.newest()), "what comes now is another mission's"
     s.odometry()
     s.ping(math.inf)
-    s.handle(Tick())
+    s.tick()
     assert store.newest().counts == {"no_return": 1}
 
 
 def test_numbers_continue_from_another_store():
     first = RefusedPingStore()
     for n in range(3):
-        first.refuse("paused", n, (float(n), 0.0, nan))
+        first.store("paused", n, (float(n), 0.0, nan))
     again = RefusedPingStore()
     again.recover(first.newest())
     version = again.version
-    again.refuse("paused", 9)
-    assert again.version != version and not again.counts["nan"]
+    again.store("paused", 9)
+    assert again.version != version
     assert [row.number for row in again.newest().rows] == [0, 1, 2, 3]
     assert [row.number for row in again.take_new()] == [3] and again.take_new() == []
     assert again.newest().counts == {"paused": 4}
@@ -268,7 +259,7 @@ def test_every_reason_has_a_number_of_its_own():
             "ros/common/transforms",
         )
     )
-    where = r"(?:return |else |refuse_arrival\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"
+    where = r"(?:return |else |full = |refuse\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"
     found = set(re.findall(where + '"([a-z_]+)"', code)) | {ABOVE_WATER, MIRRORED, OTHER_CLOCK}
     found |= {"standing", "after_mission", "overload", "false_echo", "waiting", "paused"}
     found.add("withdrawn")

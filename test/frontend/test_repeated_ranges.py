@@ -1,7 +1,6 @@
 """A sonar that repeats its last range while the vehicle moves on is named once."""
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.frontend.events import Tick
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
@@ -11,19 +10,20 @@ from poam_ros.frontend.settings import FrontEndSettings
 def said(speed, ranges):
     """The messages of a front end that gets a ping a second."""
     front_end, found = FrontEnd(FrontEndSettings(pings_at_place=0)), []
+    front_end.warn = lambda reason, text: found.append((reason, text))
     for i, distance in enumerate(ranges):
         now = Moment(i * SECOND, float(i))
-        front_end.handle(VehicleState(i * SECOND, (speed * i, 0.0, 0.0), speed=speed), now)
-        front_end.handle(RawPing(i * SECOND, distance, 0.1, 100.0), now)
-        found.append(front_end.handle(Tick(), now).message)
-    return [message for message in found if message is not None]
+        front_end.odometry(VehicleState(i * SECOND, (speed * i, 0.0, 0.0), speed=speed), now)
+        front_end.ping(RawPing(i * SECOND, distance, 0.1, 100.0), now)
+        front_end.take(now)
+    return found
 
 
 def test_a_sonar_that_repeats_its_last_range_is_named_once():
     varying = [5 + i % 7 / 10 for i in range(50)]
-    (message,) = said(1.0, [*varying, *[5.25] * 200, *varying])
-    assert message.reason == "repeated_range"
-    assert message.text.startswith("the sonar has repeated 5.25 m for 60 s, over 60 m")
+    ((reason, text),) = said(1.0, [*varying, *[5.25] * 200, *varying])
+    assert reason == "repeated_range"
+    assert text.startswith("the sonar has repeated 5.25 m for 60 s, over 60 m")
     assert len(said(1.0, 2 * [*varying, *[5.25] * 100])) == 2
 
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from recorded import recorded
+from recorded import again, recorded
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import ClockSetBack, SettingsChanged, SonarMount, Tick, WaterLevel
+from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.settings import FrontEndSettings
 
 DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
@@ -21,11 +21,11 @@ def elevations(s):
 def test_pings_are_refused_while_the_water_level_is_stale(survey):
     s = survey(front_end=FrontEndSettings(water_level=1.0, water_level_timeout=5.0))
     s.drive(2, RANGE)
-    s.handle(WaterLevel(3.0))
+    s.front_end.water_level(3.0, s.now)
     s.drive(50, RANGE)  # 5 s: just not too old
     s.drive(10, RANGE)
     assert s.session.ledger.rejected == {"water_level_stale": 10}
-    s.handle(WaterLevel(-2.0))
+    s.front_end.water_level(-2.0, s.now)
     s.drive(3, RANGE)
     assert elevations(s) == [71.0] * 2 + [73.0] * 50 + [68.0] * 3
     received, *states = s.session.ledger.counts().values()
@@ -38,14 +38,14 @@ def test_a_level_on_the_topic_is_required_only_with_await_level(survey):
     assert elevations(s) == [71.0] * 100
     s = survey(front_end=FrontEndSettings(water_level=1.0, await_water_level=True))
     s.drive(10, RANGE)
-    s.handle(WaterLevel(0.5))
+    s.front_end.water_level(0.5, s.now)
     s.drive(10, RANGE)
     assert elevations(s) == [70.5] * 10 and s.session.ledger.rejected == {"water_level_stale": 10}
 
 
 def test_without_a_timeout_the_last_level_is_used(survey):
     s = survey(front_end=FrontEndSettings(water_level_timeout=0.0))
-    s.handle(WaterLevel(0.5))
+    s.front_end.water_level(0.5, s.now)
     s.wait(1e6)
     s.drive(3, RANGE)
     assert elevations(s) == [70.5] * 3
@@ -54,8 +54,8 @@ def test_without_a_timeout_the_last_level_is_used(survey):
 @pytest.mark.parametrize("level", [math.nan, math.inf, -math.inf, 1e5, -1e300])
 def test_invalid_levels_are_counted_and_ignored(survey, level):
     s = survey()
-    s.handle(WaterLevel(0.5))
-    s.handle(WaterLevel(level))
+    s.front_end.water_level(0.5, s.now)
+    s.front_end.water_level(level, s.now)
     s.drive(2, RANGE)
     assert elevations(s) == [70.5] * 2 and s.session.ledger.suspect["water_level"] == 1
 
@@ -63,13 +63,13 @@ def test_invalid_levels_are_counted_and_ignored(survey, level):
 def test_after_time_was_set_back_a_new_level_is_required(survey):
     s = survey()
     s.wait(1000)
-    s.handle(WaterLevel(0.5))
+    s.front_end.water_level(0.5, s.now)
     s.drive(2, RANGE)
     s.now = Moment(SECOND, s.now.steady_s)
-    s.handle(ClockSetBack())
+    s.front_end.clock_set_back()
     s.drive(2, RANGE)
     assert s.session.ledger.rejected["water_level_stale"] == 2
-    s.handle(WaterLevel(0.25))
+    s.front_end.water_level(0.25, s.now)
     s.drive(2, RANGE)
     assert elevations(s) == [70.5] * 2 + [70.25] * 2
 
@@ -77,9 +77,8 @@ def test_after_time_was_set_back_a_new_level_is_required(survey):
 def test_a_level_set_as_a_parameter_is_used_at_once(survey):
     s = survey()
     s.drive(2, RANGE)
-    policy, pilot = s.session.sample_queue.policy, s.session.pilot.samples
-    s.handle(SettingsChanged(FrontEndSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
-    s.handle(Tick())
+    s.front_end.change(FrontEndSettings(water_level=-1.0, sound_speed=1470.0), 5)
+    s.tick()
     s.drive(2, RANGE)
     assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
 
@@ -93,20 +92,19 @@ def test_a_record_holds_all_settings_of_the_front_end(survey):
     s = survey(front_end=front_end)
     record = recorded(s.session)
     s.drive(5)  # no mounting is known
-    s.handle(SonarMount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
+    s.front_end.mount(SonarMount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
     s.drive(20)
-    s.handle(WaterLevel(0.7))
+    s.front_end.water_level(0.7, s.now)
     s.drive(60)
     s.drive(6, RANGE)
-    s.handle(WaterLevel(math.nan))
-    s.handle(WaterLevel(0.9))
+    s.front_end.water_level(math.nan, s.now)
+    s.front_end.water_level(0.9, s.now)
     s.drive(9, RANGE)
-    again = survey(front_end=front_end)
-    for now, event in record:
-        again.now = now
-        again.handle(event)
-    first, second = Samples.joined(s.samples), Samples.joined(again.samples)
+    twin = survey(front_end=front_end)
+    taken = [again(twin.session, *call) for _, *call in record]
+    first = Samples.joined(s.samples)
+    second = Samples.joined([each for each in taken if isinstance(each, Samples)])
     for one, other in zip(first.arrays, second.arrays, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert again.session.ledger.rejected == s.session.ledger.rejected
+    assert twin.session.ledger.rejected == s.session.ledger.rejected
     assert set(s.session.ledger.rejected) == {"no_mount", "water_level_stale", "repeat"}

@@ -12,12 +12,11 @@ pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
 from read_only import read_only
 from recorded import recorded
-from ros_bag import TakenOver, place, write_bag, write_events, write_plain_bag
+from ros_bag import place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.importers.bags import BagSettings, read_bag
 from poam_ros.importers.options import ReadOptions
@@ -179,9 +178,9 @@ def test_pings_of_a_take_over_are_read_and_those_of_a_pause_refused(tmp_path):
     record = recorded(mission.session)
     list(mission.epochs())
     half = len(record) // 2
-    pause = [(record[half][0], MissionStateChanged("paused"))]
-    taken = [(record[half][0], TakenOver("exploring"))]
-    rest = [(now, event) for now, event in record[half:] if type(event) is not MissionStateChanged]
+    pause = [(record[half][0], "mission", ["paused"])]
+    taken = [(record[half][0], "taken_over", ["exploring"])]
+    rest = [each for each in record[half:] if each[1] != "mission"]
     for name, events, all_mapped in (("pause", pause, False), ("taken", taken + pause, True)):
         folder = write_events(tmp_path / name, [*record[:half], *events, *rest])
         found, _ = read_bag(folder, BagSettings(), mission.session.front_end.settings)

@@ -15,7 +15,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import CHECKSUMS, read_json, write_json
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
+from poam_ros.frontend.events import Problem
 from poam_ros.journal.checkpoint import read_checkpoint
 from poam_ros.journal.folder import MissionFolder
 from poam_ros.journal.reader import read_mission
@@ -76,7 +76,7 @@ def finished(tmp_path_factory):
     survey = Echoing(folder)
     survey.drive(60)
     survey.work()
-    survey.session.handle(ResetRequested(), survey.now)
+    survey.session.reset(survey.now.ros_ns)
     survey.work()
     survey.drive(60)
     survey.work()
@@ -88,7 +88,7 @@ def finished(tmp_path_factory):
         mission.update_position(np.array([float(t), 10.0]), float(t))
     memory.save(mission, 100.0)
     memory.close()
-    survey.session.handle(MissionStateChanged("done"), survey.now)
+    survey.session.mission("done", survey.now)
     survey.settle()
     survey.work()
     session = survey.session

@@ -10,7 +10,7 @@ import pytest
 from kept import POAM, full, rebuilt, rows, surveys
 
 from poam_ros.core.errors import InputError
-from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
+from poam_ros.frontend.events import Problem
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.transactions import Transactions, read
 
@@ -74,7 +74,7 @@ def test_the_last_batch_waits_for_unstored_pings(kept):
     s.work()
     for _ in range(7):
         s.ping()
-    s.session.handle(MissionStateChanged("done"), s.now)
+    s.session.mission("done", s.now)
     s.settle()
     s.work()
     assert s.session.status.finished and s.session.mapper.samples == 27
@@ -104,7 +104,7 @@ def test_screened_pings_are_stored_before_they_count_or_are_learned(kept, tmp_pa
     assert (again.session.stored, again.session.samples) == (160, s.session.samples)
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
     s.drive(9)
-    s.session.handle(MissionStateChanged("done"), s.now)
+    s.session.mission("done", s.now)
     turn()
     counts = s.session.ledger.counts()
     assert s.session.status.finished and counts["pending"] == 0
@@ -236,7 +236,7 @@ def test_a_reset_during_a_failing_recovery_keeps_the_new_journal_intact(
     def fails_after_a_reset(*given):
         calls.append(1)
         if len(calls) == 2:
-            again.session.handle(ResetRequested(), again.now)
+            again.session.reset(again.now.ros_ns)
             raise MemoryError("another machine")
         return learn(*given)
 
@@ -253,7 +253,7 @@ def test_a_reset_during_a_failing_recovery_keeps_the_new_journal_intact(
 def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
     s = kept().mapped(steps=2)
     before = s.session.samples
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     assert s.session.samples == 0
     s.drive(15)
     s.work()
@@ -274,7 +274,7 @@ def test_an_update_that_ends_after_a_reset_is_in_neither_journal(kept, tmp_path,
     learn = s.session.mapper.learn
 
     def reset_meanwhile(*given):
-        s.session.handle(ResetRequested(), s.now)
+        s.session.reset(s.now.ros_ns)
         return learn(*given)
 
     monkeypatch.setattr(s.session.mapper, "learn", reset_meanwhile)
@@ -365,7 +365,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(
     eventually(lambda: s.session.journal.lost >= 60)
     assert "ended" in s.session.journal.failing
     assert len(rows(tmp_path / "m")) == before  # no hole in it
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     s.drive(5)
     s.close()
     assert len(rows(tmp_path / "m" / "reset-001")) == 5
@@ -382,13 +382,13 @@ def test_a_reset_that_cannot_be_written_keeps_the_queue_bounded(
 
     with monkeypatch.context() as broken:
         broken.setattr(JournalDatabase, "end", full)
-        s.session.handle(ResetRequested(), s.now)
+        s.session.reset(s.now.ros_ns)
         s.drive(60)
         eventually(lambda: writer.lost >= 30)
         assert writer._unwritten <= 30 and s.session.samples == 60
     eventually(lambda: "ended" in writer.failing and not writer._unwritten)
     assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     s.drive(5)
     s.close()
     assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""

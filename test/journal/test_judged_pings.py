@@ -12,7 +12,6 @@ from kept import Echoing, rows, surveys
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
-from poam_ros.frontend.events import ResetRequested
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
@@ -111,7 +110,7 @@ def test_dropped_steps_take_their_verdicts_along(screened, tmp_path):
 def test_a_reset_leaves_the_verdicts_to_the_old_journal(screened, tmp_path):
     s = screened().until(END)
     before = len(s.session.withdrawn)
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     s.drive(9)
     s.close()
     assert len(out(tmp_path / "m")) == before > 0

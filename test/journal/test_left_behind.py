@@ -9,7 +9,6 @@ import pytest
 from kept import Kept, compare, full, of_log
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.events import MissionStateChanged, ResetRequested
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
@@ -48,7 +47,7 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
         survey.close()  # as if it had been killed: nothing is drawn
         survey = Kept(tmp_path / "m").work()
     if end == "done":
-        survey.session.handle(MissionStateChanged("done"), survey.now)
+        survey.session.mission("done", survey.now)
         survey.settle()
         survey.work()
         assert survey.session.status.finished
@@ -71,7 +70,7 @@ def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
 
 def test_after_a_reset_no_earlier_map_is_left(tmp_path):
     survey = Kept(tmp_path / "m").mapped(steps=1)
-    survey.session.handle(ResetRequested(), survey.now)  # which the model has not seen
+    survey.session.reset(survey.now.ros_ns)  # which the model has not seen
     survey.drive(3)
     assert not list(survey.session.wrap_up(survey.now)) and survey.session.map is None
     survey.close()

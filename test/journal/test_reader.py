@@ -13,7 +13,6 @@ from read_only import read_only
 
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
-from poam_ros.frontend.events import ResetRequested
 from poam_ros.importers.journals import soundings_of_mission
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import is_journal
@@ -39,7 +38,7 @@ def mission(tmp_path_factory):
 
 def test_after_a_reset_the_newest_is_meant(tmp_path):
     kept = Kept(tmp_path / "m").mapped(steps=0)
-    kept.session.handle(ResetRequested(), kept.now)
+    kept.session.reset(kept.now.ros_ns)
     kept.work()
     kept.drive(45)
     kept.work().close()
@@ -54,7 +53,7 @@ def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, ca
     folder = shutil.copytree(mission.folder, tmp_path / "m")
     if begun == "a log":
         kept = Kept(folder)
-        kept.session.handle(ResetRequested(), kept.now)
+        kept.session.reset(kept.now.ros_ns)
         kept.work().close()
     else:
         log = JournalDatabase(folder / "pings.sqlite", {}).begin()

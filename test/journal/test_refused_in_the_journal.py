@@ -8,7 +8,6 @@ import pytest
 from kept import DEPTH, Kept, full, rows, surveys
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal import tables as log_file
 from poam_ros.journal.database import JournalDatabase
@@ -25,8 +24,8 @@ class Refusing(Kept):
         """Pings at the last place that was driven to; they are a microsecond apart."""
         at = self.stamp * SECOND // 10
         for n in range(count):
-            self.session.handle(RawPing(at - 1000 * n, distance, 1.0, 1000.0), self.now)
-        self.session.handle(Tick(), self.now)
+            self.session.ping(RawPing(at - 1000 * n, distance, 1.0, 1000.0), self.now)
+        self.session.tick(self.now)
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_refused_pings_are_stored_with_place_time_and_reason(kept, tmp_path):
     s.drive(5)
     s.refuse(2)
     s.refuse(1, math.inf)
-    s.session.handle(MissionStateChanged("paused"), s.now)
+    s.session.mission("paused", s.now)
     s.ping()
     s.written()
     x, y, _ = s.place(5)
@@ -108,7 +107,7 @@ def test_pings_before_a_reset_are_in_the_ended_mission(kept, tmp_path):
     for _ in range(5):
         s.ping()
     s.refuse(2)
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     s.ping()
     s.refuse(1)
     s.close()

@@ -11,7 +11,7 @@ from kept import POAM, Crossed, Reinstated, Shifted, rows, surveys
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import map_grid
-from poam_ros.frontend.events import MissionStateChanged, PositionsShifted, Problem, ResetRequested
+from poam_ros.frontend.events import PositionsShifted, Problem
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.database import JournalDatabase
@@ -110,7 +110,7 @@ def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
 @pytest.mark.parametrize("kind", [Crossed, pytest.param(Reinstated, marks=pytest.mark.slow)])
 def test_a_replay_gives_the_same_verdicts_and_map(kind, crossed, tmp_path):
     s = crossed(kind=kind).until()
-    s.session.handle(MissionStateChanged("done"), s.now)
+    s.session.mission("done", s.now)
     s.turn()
     s.close()
     left_out = read_unmapped(tmp_path / "m")
@@ -246,7 +246,7 @@ def test_withdrawn_lines_are_told_with_their_crossings_also_without_screening(cr
 
 def test_a_reset_forgets_the_verdicts(crossed):
     s = crossed().until()
-    s.session.handle(ResetRequested(), s.now)
+    s.session.reset(s.now.ros_ns)
     s.turn()
     assert not len(s.session.withdrawn) and s.session.status.withdrawn == 0
     assert not s.session.verdicts.withdrawn_lines

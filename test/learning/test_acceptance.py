@@ -5,7 +5,6 @@ import pytest
 
 from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.batching import TimedBatches
-from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
 from poam_ros.screening import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
@@ -69,7 +68,7 @@ def test_a_reset_forgets_verdicts_and_waiting_pings(survey):
     s.learn(19)
     s.drive(5)
     assert s.session.samples == 54
-    s.handle(ResetRequested())
+    s.reset()
     assert s.session.samples == 0
     s.drive(4)
     assert s.session.samples == 4
@@ -85,7 +84,7 @@ def test_a_model_that_cannot_forget_waits_for_what_follows_a_jump(survey):
     s.drive(14)
     s.learn(6, distance=40.0)  # a shoal, or fish
     assert s.mapper.samples == 44 and len(s.session.sample_queue) == 6 and total(s)
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     s.work()
     assert s.session.status.finished and not len(s.session.sample_queue)
     assert s.mapper.samples == s.session.samples == 50 - len(s.session.withdrawn)
@@ -123,13 +122,13 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         elif kind < 9:
             s.drive(int(rng.integers(1, 15)), distance=float(rng.uniform(50, 400)))
         elif kind == 9:
-            s.handle(MissionStateChanged(states[rng.integers(4)]))
+            s.mission(states[rng.integers(4)])
         elif kind == 10:
             s.ping(float("nan"))
             s.wait(float(rng.uniform(0, 30)))
-            s.handle(Tick())
+            s.tick()
         elif rng.random() < 0.3:
-            s.handle(ResetRequested())
+            s.reset()
         else:
             s.mapper.failures.append(CholeskyError("drawn"))
         total(s)

@@ -8,18 +8,8 @@ from sessions import DEPTH
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, WaypointBatches
-from poam_ros.frontend.events import (
-    ClockSetBack,
-    MissionStateChanged,
-    MissionStateSourceChanged,
-    OdometryRefused,
-    ResetRequested,
-    SettingsChanged,
-    Tick,
-    VehicleState,
-    WaypointReached,
-)
 from poam_ros.frontend.front_end import FrontEndSettings
+from poam_ros.frontend.odometry import OdometryRefused, VehicleState
 
 LEARNED = ["BatchLearned", "MapDrawn"]
 
@@ -45,20 +35,20 @@ def test_samples_have_an_identity(survey):
 
 def test_the_pilot_survey_ends_when_the_mission_explores(survey):
     s = survey(pilot_samples=30)
-    s.handle(MissionStateChanged("pilot"))
+    s.mission("pilot")
     s.drive(50)  # more than pilot_samples: where there is a planner, its word counts
     assert not s.session.due(s.now)
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [50]
 
 
 def test_without_a_mission_state_enough_pings_end_the_pilot_survey(survey):
     s = survey(pilot_samples=30)
-    s.handle(MissionStateSourceChanged(True))
+    s.front_end.mission_source(True)
     s.drive(40)
     assert s.work() == []
-    s.handle(MissionStateSourceChanged(False))
+    s.front_end.mission_source(False)
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [40]
 
@@ -108,22 +98,22 @@ def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, ste
 
 def test_the_papers_batches_are_due_at_waypoints_with_new_samples(survey):
     s = survey(policy=WaypointBatches(), grid=None)
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(50)
     assert not s.session.due(s.now)
-    s.handle(WaypointReached())
+    s.session.waypoint_reached()
     assert s.kinds() == ["BatchLearned"]  # and no map, where none is asked for
-    s.handle(WaypointReached())  # nothing was measured on the way
+    s.session.waypoint_reached()  # nothing was measured on the way
     s.drive(10)
     assert not s.session.due(s.now)
-    s.handle(WaypointReached())
+    s.session.waypoint_reached()
     s.work()
     assert s.mapper.batches == [50, 10]
 
 
 def test_a_flat_bottom_waits_for_more(survey):
     s = survey()
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(25, distance=80.0)
     assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [] and len(s.session.sample_queue) == 25
@@ -175,7 +165,7 @@ def test_the_last_batch_is_retried_and_the_mission_finishes_in_any_case(survey):
     s.learn(20)
     s.drive(7)
     s.mapper.failures = [CholeskyError("no"), CholeskyError("no")]
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     assert s.kinds() == ["Problem", "Problem", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.session.status.samples == 27
     assert not s.session.due(s.now)
@@ -196,13 +186,13 @@ def test_at_the_end_pings_are_placed_or_refused(survey):
     s.drive(30)
     s.wait(0.1)
     s.ping()  # no odometry for it yet
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     assert counts(s) == {"after_mission": 1}
     *_, finished = s.work()
     assert len(finished.samples) == 30 == finished.map.samples
     s.drive(4)
     assert counts(s) == {"after_mission": 5}
-    s.handle(MissionStateChanged("pilot"))  # another mission
+    s.mission("pilot")  # another mission
     s.drive(1)
     assert s.session.samples == 31
 
@@ -210,7 +200,7 @@ def test_at_the_end_pings_are_placed_or_refused(survey):
 def test_a_mission_without_a_map_finishes_too(survey):
     s = survey()
     s.drive(3)
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     *_, finished = s.work()
     assert finished.map is None and len(finished.samples) == 0
     assert len(s.session.all_samples()) == 3
@@ -219,82 +209,82 @@ def test_a_mission_without_a_map_finishes_too(survey):
 def test_a_paused_mission_refuses_pings(survey):
     s = survey()
     s.drive(5)
-    s.handle(MissionStateChanged("paused"))
+    s.mission("paused")
     s.drive(4)
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(1)
     assert counts(s) == {"paused": 4} and s.session.samples == 6
 
 
 def test_a_waiting_mission_refuses_pings(survey):
     s = survey(pilot_samples=5)
-    s.handle(MissionStateChanged("waiting"))
+    s.mission("waiting")
     s.drive(9)
     assert counts(s) == {"waiting": 9} and not s.work()
-    s.handle(MissionStateChanged("pilot"))
+    s.mission("pilot")
     s.drive(21)
     assert s.session.samples == 21 and not s.work()
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     assert s.kinds() == LEARNED
 
 
 def test_a_new_mission_continues_the_map_and_its_numbers(survey):
     s = survey()
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(30)
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     assert s.kinds()[-1] == "MissionFinished"
-    s.handle(MissionStateChanged("waiting"))
+    s.mission("waiting")
     s.drive(4)
-    s.handle(MissionStateChanged("pilot"))
+    s.mission("pilot")
     s.drive(20)
     assert s.kinds() == LEARNED and len(s.mapper.data) == 50
     assert counts(s) == {"waiting": 4}
-    s.handle(MissionStateChanged("exploring"))
-    s.handle(MissionStateChanged("done"))
+    s.mission("exploring")
+    s.mission("done")
     assert s.kinds()[-1] == "MissionFinished"
 
 
 def test_a_stop_after_the_end_still_processes_the_last_batch(survey):
     s = survey()
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(7)
-    s.handle(MissionStateChanged("done"))
-    s.handle(MissionStateChanged("waiting"))
+    s.mission("done")
+    s.mission("waiting")
     assert s.kinds() == [*LEARNED, "MissionFinished"]
 
 
 @pytest.mark.parametrize("state", ["paused", "waiting"])
 def test_a_pause_ends_if_no_planner_is_left(survey, state):
     s = survey()
-    s.handle(MissionStateChanged(state))
-    s.handle(MissionStateSourceChanged(True))
+    s.mission(state)
+    s.front_end.mission_source(True)
     s.drive(2)
     assert not s.notes
-    s.handle(MissionStateSourceChanged(False))
+    s.front_end.mission_source(False)
     assert s.notes == ["states_gone"]
-    s.handle(MissionStateSourceChanged(False))
+    s.front_end.mission_source(False)
     s.drive(3)
     assert counts(s) == {state: 2} and s.session.samples == 3
-    s.handle(MissionStateChanged(state))  # somebody came back
+    s.mission(state)  # somebody came back
     s.drive(1)
     assert counts(s) == {state: 3} and s.notes == ["states_gone"]
 
 
 def test_the_end_of_a_mission_outlasts_its_planner(survey):
     s = survey()
-    s.handle(MissionStateChanged("done"))
-    s.handle(MissionStateSourceChanged(False))
+    s.mission("done")
+    s.front_end.mission_source(False)
     s.drive(2)
     assert counts(s) == {"after_mission": 2} and not s.notes
 
 
 def test_a_reset_keeps_only_what_came_after_it(survey):
     s = survey(pilot_samples=20)
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.learn(20)
     s.drive(5)
-    s.handle(ResetRequested())
+    s.reset()
     s.drive(7)
     assert s.session.samples == 7
     # Also before the model's reset:
@@ -312,12 +302,12 @@ def test_a_reset_keeps_only_what_came_after_it(survey):
 
 def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
     s = survey()
-    s.handle(MissionStateChanged("pilot"))
+    s.mission("pilot")
     s.drive(20)
-    s.handle(ResetRequested())
+    s.reset()
     s.drive(30)
     assert s.kinds() == ["ModelReset"]
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     assert s.kinds() == LEARNED
     assert s.mapper.samples == 30
 
@@ -325,8 +315,8 @@ def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
 def test_after_a_reset_a_vehicle_that_stands_and_waits_for_a_map_gets_one(survey):
     """As when a mapper restarts after the pilot survey of the mission that followed a reset."""
     s = survey(pilot_samples=500)
-    s.handle(MissionStateChanged("exploring"))
-    s.handle(ResetRequested())
+    s.mission("exploring")
+    s.reset()
     assert s.learn(30)[1:] == []
     most = FrontEndSettings().pings_at_place
     stand(s, most)
@@ -337,9 +327,9 @@ def test_after_a_reset_a_vehicle_that_stands_and_waits_for_a_map_gets_one(survey
 
 def test_a_reset_of_a_vehicle_that_stands_takes_pings_there_again(survey):
     s, most = survey(pilot_samples=500), FrontEndSettings().pings_at_place
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     stand(s, most + 20)
-    s.handle(ResetRequested())
+    s.reset()
     s.kinds()
     stand(s, most)
     assert s.kinds() == [] and s.mapper.samples == 0
@@ -350,9 +340,9 @@ def test_a_reset_of_a_vehicle_that_stands_takes_pings_there_again(survey):
 def stand(s, pings):
     for _ in range(pings):
         s.wait(0.1)
-        s.handle(VehicleState(s.now.ros_ns, (20.0, 20.0, DEPTH)))
+        s.odometry(VehicleState(s.now.ros_ns, (20.0, 20.0, DEPTH)))
         s.ping()
-        s.handle(Tick())
+        s.tick()
 
 
 def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):
@@ -360,7 +350,7 @@ def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):
         s = survey(pilot_samples=20)
         s.drive(20)
         s.mapper.failures = failures
-        s.mapper.during = lambda s=s: s.handle(ResetRequested())
+        s.mapper.during = lambda s=s: s.reset()
         assert s.kinds()[-1] == "ModelReset"
         assert s.mapper.samples == 0 and len(s.session.sample_queue) == 0
 
@@ -368,12 +358,12 @@ def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):
 def test_a_mission_done_before_its_pending_reset_finishes(survey):
     s = survey(pilot_samples=20)
     s.drive(20)
-    s.mapper.during = lambda: s.handle(ResetRequested())
+    s.mapper.during = lambda: s.reset()
     updates = s.session.work(s.now)
     next(updates)
     s.mapper.during = lambda: None
     s.drive(8)
-    s.handle(MissionStateChanged("done"))
+    s.mission("done")
     assert list(updates) == []
     assert s.kinds() == ["ModelReset", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.mapper.samples == 8
@@ -384,7 +374,7 @@ def test_time_set_back_leaves_waiting_pings_without_odometry(survey):
     s.drive(2)
     s.wait(0.1)
     s.ping()
-    s.handle(ClockSetBack())
+    s.front_end.clock_set_back()
     assert counts(s) == {"no_odometry": 1} and s.notes == ["clock"]
 
 
@@ -402,10 +392,10 @@ def test_pings_wait_for_odometry_by_the_steady_clock(survey):
     s.drive(1)
     s.ping(stamp_ns=s.now.ros_ns + SECOND)
     s.now = Moment(s.now.ros_ns, s.now.steady_s + 1.9)
-    s.handle(Tick())
+    s.tick()
     assert s.session.ledger.pending == 1
     s.now = Moment(s.now.ros_ns, s.now.steady_s + 0.2)
-    s.handle(Tick())
+    s.tick()
     assert counts(s) == {"no_odometry": 1}
 
 
@@ -414,23 +404,22 @@ def test_new_settings_place_the_pings_that_wait(survey):
     s.drive(10)
     s.wait(0.05)
     s.ping()
-    policy = TimedBatches(batch_size=3)
-    s.handle(SettingsChanged(FrontEndSettings(range_time_offset=-0.5), policy, 7))
-    s.handle(Tick())
-    assert s.session.sample_queue.policy is policy and s.session.pilot.samples == 7
+    s.front_end.change(FrontEndSettings(range_time_offset=-0.5), 7)
+    s.tick()
+    assert s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
 
 
 def test_odometry_of_another_frame_is_counted(survey):
     s = survey()
-    s.handle(OdometryRefused("wrong_frame"))
+    s.odometry(OdometryRefused("wrong_frame"))
     assert s.session.ledger.odometry_rejected == {"wrong_frame": 1}
 
 
 def test_an_unknown_state_changes_nothing(survey):
     s = survey()
-    s.handle(MissionStateChanged("exploring"))
-    s.handle(MissionStateChanged("swimming"))
+    s.mission("exploring")
+    s.mission("swimming")
     assert s.session.mission_state == "exploring" and s.notes == ["unknown_state"]
 
 

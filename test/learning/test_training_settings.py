@@ -6,8 +6,6 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.batching import TimedBatches, TrainingSettings
-from poam_ros.frontend.events import SettingsChanged
-from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.learning.updater import MAX_DURATIONS, Durations
 
 
@@ -30,7 +28,7 @@ def test_an_exhausted_time_budget_ends_the_training(survey):
 def test_training_settings_can_change_at_run_time(survey):
     s = after_a_batch(survey)
     changed = TrainingSettings(update_budget=2.0)
-    s.handle(SettingsChanged(FrontEndSettings(), TimedBatches(batch_size=5), 5, changed))
+    s.session.change(TimedBatches(batch_size=5), changed)
     s.learn(5)
     assert s.mapper.enough[-1] is not None
 

@@ -8,8 +8,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import OdometryRefused
-from poam_ros.frontend.odometry import VehicleState, rotate
+from poam_ros.frontend.odometry import OdometryRefused, VehicleState, rotate
 from poam_ros.frontend.ranges import refusal_reason
 from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.parameters import TRIES, WANTED, ParameterReader, advice

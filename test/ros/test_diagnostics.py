@@ -15,7 +15,7 @@ from sessions import Survey
 
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import MissionStateChanged, OdometryRefused, Tick
+from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.journal.interface import WITHDRAW, JournalStep
 from poam_ros.ros.mapper.diagnostics import Lately, MapperDiagnosticsInput, mapper_status
 from poam_ros.screening.crossings import Crossings
@@ -43,7 +43,7 @@ def mapped(monkeypatch):
         return ElevationMap(grid, flat, flat, fields, samples=s.mapper.samples, stamp_ns=stamp_ns)
 
     monkeypatch.setattr(s.mapper, "map", draw)
-    s.handle(MissionStateChanged("exploring"))
+    s.mission("exploring")
     s.drive(30, distance=None)
     s.work()
     return s
@@ -156,9 +156,9 @@ class Watched:
             if odometry is True:
                 s.odometry()
             elif odometry:
-                s.handle(OdometryRefused(odometry))
+                s.odometry(OdometryRefused(odometry))
             s.ping(distance)
-            s.handle(Tick())
+            s.tick()
         return self.look()
 
 

@@ -379,8 +379,9 @@ def test_odometry_in_a_frame_that_is_not_the_map_s(pair, eventually, frame, faul
 
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0, "odometry.vertical": ""})
-    v, later, now = p.vehicle, [0.0], p.mapper._now
-    p.mapper._now = lambda: replace(now(), unadjusted_clock_s=now().unadjusted_s + later[0])
+    v, later, front_end = p.vehicle, [0.0], p.front_end
+    take = front_end.take
+    front_end.take = lambda now: take(replace(now, unadjusted_clock_s=now.unadjusted_s + later[0]))
     levels = v.create_publisher(Float64, "water_level", 10)
     eventually(levels.get_subscription_count, what="no discovery")
 
@@ -395,7 +396,7 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     levels.publish(Float64(data=math.nan))
     eventually(lambda: p.front_end.ledger.suspect["water_level"] == 1)
     levels.publish(Float64(data=1.25))
-    eventually(lambda: p.front_end.level(p.mapper._now()) == 1.25)
+    eventually(lambda: p.front_end.level(p.mapper.moment) == 1.25)
     pings(3)
     found = p.session.all_samples()
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)

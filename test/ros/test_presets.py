@@ -116,10 +116,10 @@ def survey(preset, ranges, odometry=mavros_odometry, read=read_range, **more):
         state = frames.into_map(read_odometry(odometry(100 + i / 10)))
         refused += state is None
         if state is not None:
-            front_end.add_odometry(state)
+            front_end.odometry(state, Moment(0, 0.0))
     samples = []
     for message in ranges:
-        front_end.add_ping(read(message), Moment(0, 0.0))
+        front_end.ping(read(message), Moment(0, 0.0))
         samples.append(front_end.take(Moment(0, 0.0)))
     ledger = front_end.ledger
     assert ledger.received == len(ranges) == ledger.accepted + sum(ledger.rejected.values())

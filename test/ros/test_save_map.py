@@ -106,7 +106,7 @@ def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
 
     def heard():
         tide.publish(Float64(data=2.5))
-        return p.mapper.session.front_end.level(p.mapper._now()) == 2.5
+        return p.mapper.session.front_end.level(p.mapper.moment) == 2.5
 
     eventually(heard)
     assert p.ask().success

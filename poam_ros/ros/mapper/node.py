@@ -14,14 +14,15 @@ from rclpy.duration import Duration
 from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
-from ...core.clock import SECOND, Moment
+from ...core.clock import SECOND
 from ...core.errors import InputError, quantity
 from ...core.log_throttle import LogThrottle
 from ...core.process import configure_process
 from ...core.settings import instance
 from ...frontend import events
+from ...frontend.odometry import OdometryRefused
 from ...frontend.placing import level_fault
-from ...learning.create import open_mission, recovery_message, settings_changed
+from ...learning.create import change_settings, open_mission, recovery_message
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
 from ...models.registry import MODELS
@@ -88,12 +89,13 @@ class MapperNode(BaseNode):
         values = self.values
         ResultFolder(values.output)  # raises an error for a folder that cannot be written
         self.session, leave = open_mission(vars(values))
+        self.session.front_end.warn = self.warnings.add
         self.on_exit.callback(lambda: self._log_missing(leave()))
         if found := recovery_message(self.session):
             self.get_logger().info(found)
         self._results = SessionResults(self.session, values.output)
         self.on_exit.callback(self._write_interrupted)
-        self.thread = ModelThread(self.session, self._now, self._handle_loop_event)
+        self.thread = ModelThread(self.session, lambda: self.moment, self._handle_loop_event)
         self.on_exit.callback(self.thread.stop)
 
     def _log_missing(self, missing: str) -> None:
@@ -104,7 +106,7 @@ class MapperNode(BaseNode):
         """Write partial results of an interrupted mission."""
         try:
             text = self._results.write_interrupted(
-                self._now(), self.thread.alive, self._log_problem
+                self.moment, self.thread.alive, self._log_problem
             )
             self._log_written(text)
         except (OSError, InputError) as error:
@@ -112,7 +114,7 @@ class MapperNode(BaseNode):
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new values to front end and model loop."""
-        self._handle_event(settings_changed(vars(self.values)))
+        change_settings(self.session, vars(self.values))
 
     def _listen(self) -> None:
         self._inputs = Inputs(self, instance(RangeSettings, vars(self.values)))
@@ -129,40 +131,31 @@ class MapperNode(BaseNode):
         )
         self.on_exit.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
-        SaveService(self, self.session, self._now)
-
-    def _now(self) -> Moment:
-        return self.moment
-
-    def _handle_event(self, event: events.Event) -> None:
-        """Pass an event to the session and publish its immediate result."""
-        handled = self.session.handle(event, self._now())
-        if handled.message is not None:
-            self.warnings.add(*handled.message)
-        if len(handled.samples):
-            self._publish_samples()
-            self.thread.wake()
+        SaveService(self, self.session)
 
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(self._inputs.odometry(message))
         if state is None:
             self.warnings.add(self._frames.fault, self._frames.reason)
-        self._handle_event(events.OdometryRefused(self._frames.fault) if state is None else state)
+        self.session.odometry(state or OdometryRefused(self._frames.fault), self.moment)
 
     def _on_range(self, message: Any) -> None:
         ping = self._inputs.ping(message)
         mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
         if mount is not None:
-            self._handle_event(mount)
-        self._handle_event(ping)
+            self.session.front_end.mount(mount)
+        self.session.ping(ping, self.moment)
 
     def _on_level(self, level: float) -> None:
         if fault := level_fault(level):
             self.warnings.add("water_level", fault)
-        self._handle_event(events.WaterLevel(level))
+        self.session.front_end.water_level(level, self.moment)
 
     def _on_sensors(self) -> None:
-        self._handle_event(events.Tick())
+        """Place the pings for which there is odometry."""
+        if len(self.session.tick(self.moment)):
+            self._publish_samples()
+            self.thread.wake()
 
     def _on_state(self, message: String) -> None:
         self._state = message.data
@@ -175,14 +168,15 @@ class MapperNode(BaseNode):
 
     def _follow_mission(self) -> None:
         state = events.mapped_state(self._state, self._taken_over)
-        self._handle_event(events.MissionStateChanged(state))
+        self.session.mission(state, self.moment)
+        self._publish_samples()
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:
-        self._handle_event(events.ClockSetBack())
+        self.session.front_end.clock_set_back()
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._handle_event(events.ResetRequested())
+        self.session.reset(self.now_ns)
         self._publish_samples()
         self.thread.wake()
         response.success = True
@@ -194,16 +188,16 @@ class MapperNode(BaseNode):
         # Only then, as asking the graph is slow.
         if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
-            self._handle_event(events.MissionStateSourceChanged(awaited))
-        self._handle_event(events.Tick())
+            self.session.front_end.mission_source(awaited)
+        self._on_sensors()
         if failing := self.session.journal.failing:
             self._errors.remind("disk", f"pings are not being stored: {failing}")
-        self.topics.publish_refused(self.session, self._now())
+        self.topics.publish_refused(self.session, self.moment)
         lost = self._sensors.take_lost()
         order = getattr(self.values, "target.tvu") or "1a"
         self._lately.take(self.session, time.monotonic())
         view = (
-            self.session, self._now(), self.thread.alive, *lost, self.topics.bounds, self._lately,
+            self.session, self.moment, self.thread.alive, *lost, self.topics.bounds, self._lately,
             order,
         )  # fmt: skip
         self.report(*mapper_status(MapperDiagnosticsInput(*view)))
@@ -233,7 +227,7 @@ class MapperNode(BaseNode):
                 raise
 
     def _publish_map(self, drawn: events.MapDrawn) -> None:
-        level, tvu = self.session.front_end.level(self._now()), getattr(self.values, "target.tvu")
+        level, tvu = self.session.front_end.level(self.moment), getattr(self.values, "target.tvu")
         self.topics.publish(drawn.map, tvu, level)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from ...core.clock import Moment
 from ...core.errors import quantity
 from ...learning.session import SurveySession
 from ...outputs.run import read_settings
@@ -29,14 +27,13 @@ class SaveService:
     Args:
         node: with the parameters.
         session: with the map.
-        now: reads both clocks.
 
     Raises:
         InputError: a parameter is wrong.
     """
 
-    def __init__(self, node: BaseNode, session: SurveySession, now: Callable[[], Moment]) -> None:
-        self._node, self._session, self._now = node, session, now
+    def __init__(self, node: BaseNode, session: SurveySession) -> None:
+        self._node, self._session = node, session
         self._writing: threading.Thread | None = None
         # A group of its own, so that other callbacks run while it waits.
         group = ReentrantCallbackGroup()
@@ -77,7 +74,7 @@ class SaveService:
         drawn, samples = session.map, session.mapper.data
         if drawn is None or len(samples) < drawn.samples:  # fewer during a reset
             return False, "nothing is saved: there is no map yet"
-        level = session.front_end.level(self._now())
+        level = session.front_end.level(self._node.moment)
         level = values["water.level"] if level is None else level
         config: dict[str, Any] = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()

@@ -21,7 +21,6 @@ from poam_ros.app.commands.doctor import (
     statuses,
 )
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.events import Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 
@@ -197,13 +196,13 @@ class Late(Kept):
         self.stamp += 1
         ns, order = self.stamp * SECOND // 10, 1 if self.east else -1
         place = (way * along, across)[::order]
-        self.session.handle(VehicleState(ns, (*place, 0.0)), self.now)
+        self.session.odometry(VehicleState(ns, (*place, 0.0)), self.now)
         if self.stamp % 5 == 0:
             x, y = (way * (along - 0.4 * speed), across)[::order]
             noise = 0.014 * self.rng.normal()
             depth = 9 + 2 * np.sin(x / 8) + 2 * np.cos(y / 7) - 0.1 * self.east + noise
-            self.session.handle(RawPing(ns, float(depth), 0.1, 100.0), self.now)
-        self.session.handle(Tick(), self.now)
+            self.session.ping(RawPing(ns, float(depth), 0.1, 100.0), self.now)
+        self.session.tick(self.now)
 
     def drive(self):
         for i, across in enumerate(np.linspace(-25.0, 25.0, 7).tolist()):
