@@ -1,8 +1,6 @@
 """Missions with a planner and a map target, as ``Guidance`` drives them."""
 
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.states import MET
-from poam_ros.mission.target import GAPS
 
 
 class PlannedMission(Mission):
@@ -24,11 +22,3 @@ class PlannedMission(Mission):
         arrival = super().update_position(*given, **named)
         self.ask()
         return arrival
-
-
-def judge(target, mission, drawn, now):
-    """Let a target assess a new map of a mission."""
-    mission.end(target.assess(mission, drawn), MET)
-    if target.gaps_due(mission, now):
-        mission.goals.clear(GAPS)
-    mission.remark = target.text

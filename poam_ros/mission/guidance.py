@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import SECOND, Moment, UnadjustedClock
+from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
@@ -22,11 +22,10 @@ from ..planning.areas import AreaSettings, in_metres, read_polygons
 from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
-from .chooser import WaypointChooser
 from .mission import Mission
-from .states import DISPLACED, MET, TAKEN_OVER
+from .states import DISPLACED, TAKEN_OVER
 from .store import MissionStore, MissionStoreSettings
-from .target import GAPS, MapTarget, TargetSettings
+from .target import MapTarget, TargetSettings
 from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 
 #: Standard deviations of the map that are added to its bottom: 95 % lie within.
@@ -39,12 +38,13 @@ class Guidance:
     Args:
         values: the planner's settings by name; see ``change``.
         warn: takes the reason and the text of a warning.
-        clock: of the limits; after a restart it continues; None: it starts at the system clock.
+        ahead_s: of every ``Moment`` to come, unless a mission is restored; see ``ahead_s``.
 
     Attributes:
         mission: the mission; a stored one is restored. ``target``: its map target.
         autopilot: who controls the vehicle.
         found: what was restored, as text; empty: nothing.
+        ahead_s: of every ``Moment``: as given, or as before a restart of the planner.
         map: the latest map; None before the first.
         z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
             ``goal_z``: of the goal.
@@ -57,7 +57,7 @@ class Guidance:
         self,
         values: Mapping[str, Any],
         warn: Callable[[str, str], object],
-        clock: UnadjustedClock | None = None,
+        ahead_s: float | None = None,
     ) -> None:
         self._values, self._warn, workspace = values, warn, Extent.of(values["workspace"])
         areas = instance(AreaSettings, values).open(workspace)
@@ -80,14 +80,15 @@ class Guidance:
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
         self.autopilot = Autopilot()
         self._jumps = JumpDetector()
-        self._store = MissionStore(instance(MissionStoreSettings, values), draws, clock)
+        self._store = MissionStore(instance(MissionStoreSettings, values), draws, ahead_s)
         try:
             self.found = self._store.restore(self.mission)
         except BaseException:
             self._store.close()
             raise
-        self.target = MapTarget(instance(TargetSettings, values))
-        self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
+        self.ahead_s = self._store.ahead_s
+        self.target = MapTarget(instance(TargetSettings, values), self.mission)
+        self._draws = draws  # of the planner
         self.map: ElevationMap | None = None
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
         self._sailed_z: float | None = None  # of the vehicle when an operator let it go, in m
@@ -210,9 +211,7 @@ class Guidance:
         """Take a new map."""
         self.map, self._now_s = drawn, now.unadjusted_s
         self._watchdog.received(MAP)
-        self.mission.learn(drawn)
-        self.mission.end(self.target.assess(self.mission, drawn), MET)
-        self._close_gaps()
+        self.target.learn(drawn, self._now_s)
         self._choose()
 
     def count(self, samples: int) -> None:
@@ -229,7 +228,7 @@ class Guidance:
         """Let limits and watchdogs act; call about every second."""
         self._now_s = now.unadjusted_s
         self.mission.tick(now.unadjusted_s)
-        self._close_gaps()
+        self.target.follow(self._now_s)
         self._watchdog.check(self.mission, now.steady_s, now.unadjusted_s)
 
     def save(self, steady_s: float) -> None:
@@ -252,21 +251,17 @@ class Guidance:
         names = "goal_radius", "capture_radius", "max_speed", "current"
         return {name: self._values[name] for name in names}
 
-    def _close_gaps(self) -> None:
-        if self.target.gaps_due(self.mission, self._now_s):
-            self.mission.goals.clear(GAPS)
-        self.mission.remark = self.target.text
-
     def _choose(self) -> None:
         """Give the mission waypoints from the latest map where it needs a goal; a map that allows
         none is warned of."""
         mission, values = self.mission, self._values
         if self.map is None or mission.position is None or not mission.needs_goal:
             return
-        options: Any = instance(PLANNERS[values["planner"]].options, values)
+        planner = PLANNERS[values["planner"]]
+        given = self.map, self._now_s, self.yaw, values["max_speed"]
         try:
-            speed = values["max_speed"]
-            path = self._chooser.path(self.map, self._now_s, self.yaw, speed, options)
+            options: Any = instance(planner.options, values)
+            path = self.target.next_path(*given, planner, options, self._draws)
         except InputError as error:
             mission.blocked = str(error)
             self._warn("map_unusable", f"no waypoint from this map: {error}")

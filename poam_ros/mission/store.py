@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import UnadjustedClock
 from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
@@ -48,10 +47,11 @@ class MissionStore:
     Args:
         settings: the folder, and whether a mission resumes by itself.
         draws: random generator of the planner, saved and restored with the mission.
-        clock: of the mission's limits. Until the machine is started again it is restored as well:
-            the system clock may have been set.
+        ahead_s: see ``Moment``; None: the time is simulated or recorded.
 
     Attributes:
+        ahead_s: as given; ``restore`` sets it as it was, unless the machine was started again since
+            then: the system clock may have been set.
         failing: why nothing can be written at present, as text; empty: it can.
 
     Raises:
@@ -62,9 +62,9 @@ class MissionStore:
         self,
         settings: MissionStoreSettings,
         draws: np.random.Generator | None = None,
-        clock: UnadjustedClock | None = None,
+        ahead_s: float | None = None,
     ) -> None:
-        self.failing, self._draws, self._clock = "", draws, clock or UnadjustedClock()
+        self.failing, self._draws, self.ahead_s = "", draws, ahead_s
         self._resumes = settings.resume_after_restart
         self._written: dict[str, Any] = {}
         self._written_at = -math.inf
@@ -107,8 +107,8 @@ class MissionStore:
             boot, ahead = values.get("clock", ("", 0.0))
             if not math.isfinite(ahead):
                 raise ValueError(f"clock {ahead}")
-            if boot and boot == _boot():
-                self._clock.follow(ahead)
+            if boot and boot == _boot() and self.ahead_s is not None:
+                self.ahead_s = ahead
             track = _read(self._folder / TRACK)
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
@@ -127,8 +127,8 @@ class MissionStore:
         values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
             values["draws"] = self._draws.bit_generator.state
-        if self._clock.ahead is not None:
-            values["clock"] = [_boot(), self._clock.ahead]
+        if self.ahead_s is not None:
+            values["clock"] = [_boot(), self.ahead_s]
         counted = {**values, **WITH_PINGS} == {**self._written, **WITH_PINGS}
         due = steady_s >= self._written_at + (COUNT_S if counted else 0.0)
         try:

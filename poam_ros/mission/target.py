@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,11 @@ from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
 from ..planning import gaps as coverage
 from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
+from ..planning.planners import PlannerEntry
+from ..planning.situation import GridView, MapView
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
+from .states import MET
 
 
 def _order(name: str) -> None:
@@ -194,10 +198,12 @@ CHECK_PERIOD_S = 5.0
 
 
 class MapTarget:
-    """Assesses the maps of a mission, and chooses goals that close coverage gaps.
+    """Assesses the maps of a mission, which may end it, and chooses its waypoints: those that close
+    coverage gaps, or the planner's.
 
     Args:
         settings: of the target.
+        mission: asked for its state; ended, or freed of its goals, by its map.
 
     Attributes:
         settings: of the target, the present ones.
@@ -205,8 +211,8 @@ class MapTarget:
         status: of the newest map; None: no map yet.
     """
 
-    def __init__(self, settings: TargetSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: TargetSettings, mission: Mission) -> None:
+        self.settings, self._mission = settings, mission
         self.level: float | None = None
         self.forget()
 
@@ -237,8 +243,8 @@ class MapTarget:
         """Why the target cannot be met, as text; empty: no known reason."""
         return self.status.fault if self.status is not None and self.settings.on else ""
 
-    def diagnostics(self, purpose: str = "") -> dict[str, object]:
-        """The status by its keys in diagnostics; ``purpose``: of the mission's goals."""
+    def diagnostics(self) -> dict[str, object]:
+        """The status by its keys in diagnostics."""
         status, settings = self.status, self.settings
         if status is None or not settings.on:
             return {}
@@ -247,34 +253,66 @@ class MapTarget:
             values["target_share"] = status.share
         if settings.limits_distance:
             values |= {"target_gaps": status.gaps, "target_left_out": status.excluded}
-            values["target_closing"] = str(purpose == GAPS).lower()
+            values["target_closing"] = str(self._mission.goals.purpose == GAPS).lower()
         return values
 
-    def assess(self, mission: Mission, drawn: ElevationMap) -> str | None:
-        """Assess a new map; returns what it is like if the target is met, else None."""
-        if not self.settings.on or mission.position is None:
-            return None
-        self.status, _ = self._measure(mission, drawn, np.empty((0, 2)))
-        self._drawn, self._checked_at = drawn, -math.inf
-        met = not self.status.fault and not self.status.gaps and self._known(mission)
-        return self.text if met else None
+    def learn(self, drawn: ElevationMap, now: float) -> None:
+        """Let the mission take a new map at ``now`` (s), and end it if that meets the target."""
+        mission = self._mission
+        mission.learn(drawn)
+        if self.settings.on and mission.position is not None:
+            self.status, _ = self._measure(drawn, np.empty((0, 2)))
+            self._drawn, self._checked_at = drawn, -math.inf
+            if not self.status.fault and not self.status.gaps and self._known:
+                mission.end(self.text, MET)
+        self.follow(now)
 
-    def gaps_due(self, mission: Mission, now: float) -> bool:
-        """Whether the gaps have become due at ``now`` (s): drop the planner's goals then."""
-        drawn = self._drawn
+    def follow(self, now: float) -> None:
+        """Drop the planner's goals when the gaps are due, at ``now`` (s)."""
+        drawn, mission = self._drawn, self._mission
+        mission.remark = self.text
         if drawn is None or mission.state != EXPLORING or mission.goals.purpose == GAPS:
-            return False
-        if 0 <= now - self._checked_at < CHECK_PERIOD_S:
-            return False
-        self._checked_at = now
-        return self._due(mission, self._gaps(mission, drawn), now)
+            return
+        if not 0 <= now - self._checked_at < CHECK_PERIOD_S:
+            self._checked_at = now
+            if self._due(self._gaps(drawn), now):
+                mission.goals.clear(GAPS)
 
-    def next_goal(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
+    def next_path(
+        self, drawn: ElevationMap | None, now: float, yaw: float, speed: float,
+        planner: PlannerEntry, options: Any, draws: np.random.Generator,
+        view: MapView | None = None,
+    ) -> tuple[np.ndarray, str]:  # fmt: skip
+        """The next waypoints [K, 2], and their purpose, as ``Mission.drive`` takes them.
+
+        Args:
+            drawn: the latest map; None only if a view is given.
+            now: the mission's time, in s.
+            yaw: heading in rad.
+            speed: the vehicle's top speed in m/s.
+            planner: asked unless a gap is to be closed.
+            options: the planner's own.
+            draws: its random generator.
+            view: for it; None: the map, with the places visited since.
+
+        Raises:
+            InputError: the map allows no choice.
+        """
+        mission = self._mission
+        if drawn is not None and (gap := self.next_goal(drawn, now)) is not None:
+            return gap, GAPS
+        if view is None:
+            assert drawn is not None
+            view = GridView(drawn, *mission.track.split_at(drawn.stamp_ns / SECOND))
+        return planner.path(view, mission.situation(yaw, speed), options, draws), ""
+
+    def next_goal(self, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] that closes a gap; None: ask the planner."""
+        mission = self._mission
         if not self.settings.limits_distance or mission.position is None or self.status is None:
             return None
-        gaps = self._gaps(mission, drawn)
-        if mission.goals.purpose != GAPS and not self._due(mission, gaps, now):
+        gaps = self._gaps(drawn)
+        if mission.goals.purpose != GAPS and not self._due(gaps, now):
             return None
         while len(gaps):
             goal = coverage.gap_closing_goals(mission.position, gaps)[0]
@@ -294,11 +332,12 @@ class MapTarget:
         away = np.linalg.norm(grid.points[cells] - goal, axis=1)
         return int(visits[cells[away <= radius]].sum())
 
-    def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
+    def _due(self, gaps: CoverageGaps, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
+        mission = self._mission
         if not len(gaps) or mission.position is None:
             return False
-        if self._known(mission):
+        if self._known:
             return True
         speed = mission.goals.max_speed
         left = mission.budget.distance_left(mission.track.length, now, speed)
@@ -309,25 +348,24 @@ class MapTarget:
         way = tour_length(mission.position, goals, mission.goals.routes) + turns
         return DISTANCE_MARGIN * way + mission.extra(now, speed)(goals) >= left
 
-    def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
+    def _gaps(self, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""
-        return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
+        return self._measure(drawn, self._mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     @property
     def present_level(self) -> float:
         """The water level above the datum, in m."""
         return self.settings.water_level if self.level is None else self.level
 
-    def _known(self, mission: Mission) -> bool:
+    @property
+    def _known(self) -> bool:
         """Whether the share is reached. Without a TVU, all of the budget improves the map."""
         if not self.settings.tvu:
-            return mission.budget.unlimited
+            return self._mission.budget.unlimited
         return self.status is not None and self.status.share >= self.settings.share
 
-    def _measure(
-        self, mission: Mission, drawn: ElevationMap, more: np.ndarray
-    ) -> tuple[TargetStatus, CoverageGaps]:
-        reach = self._reach
+    def _measure(self, drawn: ElevationMap, more: np.ndarray) -> tuple[TargetStatus, CoverageGaps]:
+        reach, mission = self._reach, self._mission
         if reach is None or not reach.grid.same(drawn.grid):
             assert mission.position is not None
             reach = self._reach = ReachableCells(drawn.grid, mission.goals.routes, mission.position)

@@ -33,10 +33,8 @@ from ..frontend.events import (
 from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import SurveySession
-from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
-from ..mission.states import MET
-from ..mission.target import GAPS, MapTarget
+from ..mission.target import MapTarget
 from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
 from ..models.prior import read_prior
@@ -53,6 +51,7 @@ from ..outputs.folder import (
 from ..outputs.results import write_refused
 from ..outputs.scoring import GridScorer
 from ..planning.pilots import PILOTS, bezier_pilot, start_pose
+from ..planning.planners import PLANNERS
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .world.simulator import SimulatedPing, Simulation
@@ -106,7 +105,6 @@ class LockstepMission:
         self._hold_until_s: float | None = None  # deadline of the first map
         self._scorer = GridScorer(workspace, terrain.elevation_at)
         self._records: list[EpochRecord] = []  # not yielded yet
-        self.target = MapTarget(settings.target)
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Run the mission; one record per batch that the model learned, the pilot survey's first.
@@ -122,8 +120,7 @@ class LockstepMission:
             pilot, settings.workspace, clearance=settings.clearance,
             max_samples=settings.max_samples,
         )  # fmt: skip
-        draws = self._planner_rng
-        self._chooser = WaypointChooser(self.mission, self.target, settings.planner, draws)
+        self.target = MapTarget(settings.target, self.mission)
         self._announce()
         if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
@@ -135,7 +132,7 @@ class LockstepMission:
         if not self.mapper.initialised:
             raise self._no_map()
         if (drawn := self._drawn()) is not None:  # with the last batch
-            self._assess(drawn)
+            self.target.learn(drawn, self._now.steady_s)
 
     def _start(self) -> tuple[float, float, float]:
         """The vehicle's start pose (x, y, yaw)."""
@@ -170,6 +167,7 @@ class LockstepMission:
                 place = (ping.x, ping.y, self.simulation.sonar_z)
                 self.session.odometry(VehicleState(ping.stamp_ns, place), self._now)
         self.session.odometry(self._odometry, self._now)
+        self._work()
         for ping in step.pings:
             self._ping(ping)
         self._locate()
@@ -187,8 +185,7 @@ class LockstepMission:
     def _locate(self) -> None:
         """Update the mission's position and the vehicle's goal."""
         pose, mission = self.simulation.pose, self.mission
-        if self.target.gaps_due(mission, self._now.steady_s):
-            mission.goals.clear(GAPS)
+        self.target.follow(self._now.steady_s)
         mission.update_position(np.array([pose.x, pose.y]), self._now.steady_s)
         if mission.needs_goal and (path := self._choose()) is not None:
             mission.drive(*path)
@@ -237,23 +234,15 @@ class LockstepMission:
     ) -> tuple[np.ndarray, str]:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
-            self._assess(drawn)
+            self.target.learn(drawn, now_s)
         options = self.settings.planner_options
-        return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
-
-    def _assess(self, drawn: ElevationMap) -> None:
-        """Let mission and target take a map, which may end the mission."""
-        mission = self.mission
-        mission.learn(drawn)
-        mission.end(self.target.assess(mission, drawn), MET)
-        if self.target.gaps_due(mission, self._now.steady_s):
-            mission.goals.clear(GAPS)
-        mission.remark = self.target.text
+        given = now_s, yaw, MAX_SPEED, PLANNERS[self.settings.planner], options
+        return self.target.next_path(drawn, *given, self._planner_rng, view)
 
     def _drawn(self) -> ElevationMap | None:
         """The model's present map in the planner's cells; None if neither target nor clearance
         needs it."""
-        if not self.target.settings.on and self.mission.deep is None:
+        if not self.settings.target.on and self.mission.deep is None:
             return None
         grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
         return self.mapper.map(grid, self._now.ros_ns).with_pings(self.mapper.xy)
@@ -265,7 +254,7 @@ class LockstepMission:
                 if isinstance(outcome, BatchLearned):
                     self._score(outcome)
                 elif isinstance(outcome, MapDrawn):
-                    self._assess(outcome.map)
+                    self.target.learn(outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Problem):
                     log.warning("%s", outcome.message.text)
 

@@ -86,7 +86,7 @@ def test_setting_the_system_clock_does_not_change_the_age_of_a_batch(survey, ste
     def after(seconds, set_s=0):
         unadjusted_clock_s = s.now.unadjusted_s + seconds
         s.wait(seconds + set_s)
-        s.now = Moment(s.now.ros_ns, unadjusted_clock_s, unadjusted_clock_s)
+        s.now = Moment(s.now.ros_ns, unadjusted_clock_s, 0.0)
 
     s.learn(20)
     s.drive(3)

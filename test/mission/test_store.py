@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from missions import PlannedMission
 
-from poam_ros.core.clock import UnadjustedClock
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
@@ -106,22 +105,19 @@ def test_the_random_generator_is_restored(memory, tmp_path):
 def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
     tmp_path, monkeypatch
 ):
-    def read(ros_s, steady_s):
-        clock = UnadjustedClock()
-        kept = MissionStore(MissionStoreSettings(str(tmp_path)), None, clock)
+    def read(ahead_s):
+        kept = MissionStore(MissionStoreSettings(str(tmp_path)), None, ahead_s)
         kept.restore(m := mission())
-        found = clock.read(ros_s, steady_s, simulated=False)
-        m.start(found)
         kept.save(m, math.inf)
         kept.close()
-        return found
+        return kept.ahead_s
 
-    assert read(5000.0, 70.0) == 5000.0
-    assert read(8600.0, 90.0) == 5020.0, "the system clock was set forward in between"
+    assert read(4930.0) == 4930.0
+    assert read(8510.0) == 4930.0, "the system clock was set forward in between"
     monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "another")
-    assert read(8700.0, 10.0) == 8700.0
+    assert read(8690.0) == 8690.0
     monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "")  # unknown
-    assert read(8800.0, 10.0) == read(8800.0, 20.0) == 8800.0
+    assert read(8790.0) == 8790.0 and read(8780.0) == 8780.0
 
 
 def test_with_resume_after_restart_it_resumes_at_once(memory):

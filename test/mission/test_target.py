@@ -8,14 +8,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from missions import PlannedMission, judge
+from missions import PlannedMission
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, squared_distance_to
-from poam_ros.core.maps import ElevationMap
+from poam_ros.core.maps import ElevationMap, Predicted
 from poam_ros.mission.target import GAPS, MAX_VISITS, MapTarget, TargetSettings
 from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.planners import PLANNERS
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
 WORKSPACE = Extent(0, 60, 0, 40)
@@ -41,13 +42,14 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
     ``std``: of the map, a function of how many pings it holds. ``deaf``: where none is accepted.
     """
     areas = NavigableArea(WORKSPACE, None, keep_outs, 1.0) if keep_outs else None
-    mission, target = PlannedMission(PILOT, WORKSPACE, areas=areas, **budget), MapTarget(settings)
+    mission = PlannedMission(PILOT, WORKSPACE, areas=areas, **budget)
+    target = MapTarget(settings, mission)
     at, now, pings, latest, turn = np.array([2.0, 2.0]), 0.0, [], None, 0
     closed = []  # goals that closed a gap
 
     def choose(position):
         nonlocal turn
-        gap = target.next_goal(mission, latest, now)
+        gap = target.next_goal(latest, now)
         if gap is not None:
             closed.append(gap[0])
             return gap, GAPS
@@ -68,9 +70,9 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
         if now % 20 == 0 and mission.state != "pilot":
             deviation = std(len(pings)) if callable(std) else std
             latest = chart(pings, deviation, stamp=now)
-            judge(target, mission, latest, now)
+            target.learn(latest, now)
             mission.set_planner(choose)
-    judge(target, mission, chart(pings, std(len(pings)) if callable(std) else std, stamp=now), now)
+    target.learn(chart(pings, std(len(pings)) if callable(std) else std, stamp=now), now)
     return SimpleNamespace(
         mission=mission, target=target, pings=np.array(pings), closed=closed, now=now
     )
@@ -82,13 +84,13 @@ def farthest(pings, places=PLACES):
 
 def test_the_share_is_of_the_wet_places_that_may_be_entered():
     keep_out = np.array([[30.0, -1.0], [60.5, -1.0], [60.5, 41.0], [30.0, 41.0]])
-    target = MapTarget(TargetSettings(tvu="1b", share=0.5))
     mission = PlannedMission(
         PILOT, WORKSPACE, areas=NavigableArea(WORKSPACE, None, (keep_out,), 1.0)
     )
+    target = MapTarget(TargetSettings(tvu="1b", share=0.5), mission)
     mission.update_position(np.array([5.0, 5.0]), 1.0)
     std = np.where(GRID.x < 11.5, 0.999 * GOOD, 1.001 * GOOD)  # 11 of 29 columns
-    judge(target, mission, chart(std=std), 2.0)
+    target.learn(chart(std=std), 2.0)
     assert target.status.share == pytest.approx(11 / 29)
     assert target.text == "TVU within 1b in 37.9 % of the workspace"
     assert target.diagnostics()["target_share"] == pytest.approx(11 / 29)
@@ -96,10 +98,10 @@ def test_the_share_is_of_the_wet_places_that_may_be_entered():
     assert target.set_water_level(-12.0) == "" and "expected metres" in target.set_water_level(
         math.nan
     )
-    judge(target, mission, chart(std=std), 3.0)
+    target.learn(chart(std=std), 3.0)
     assert target.status.share == 0.0
     target.set_water_level(-21.0)
-    judge(target, mission, chart(std=std), 4.0)
+    target.learn(chart(std=std), 4.0)
     assert math.isnan(target.status.share) and "below the water level of -21 m" in target.fault
     assert mission.state == "pilot"
 
@@ -116,22 +118,23 @@ def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
     expected = "max_samples of 100 reached; TVU within 1b in 0.0 % of the workspace"
     assert found.mission.reason == expected
     # The last batch may come into the map after the end, and is told of.
-    judge(found.target, found.mission, chart(std=GOOD / 2), 200.0)
+    found.target.learn(chart(std=GOOD / 2), 200.0)
     assert found.mission.reason.endswith("reached; TVU within 1b in 100.0 % of the workspace")
     found.mission.stop()
     assert found.mission.reason == "stopped"
 
 
 def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
-    mission, target = PlannedMission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(tvu="1b"))
+    mission = PlannedMission(PILOT[:0], WORKSPACE)
+    target = MapTarget(TargetSettings(tvu="1b"), mission)
     mission.update_position(np.array([5.0, 5.0]), 1.0)
     assert mission.state == "exploring"
-    judge(target, mission, chart(std=GOOD / 2), 2.0)
+    target.learn(chart(std=GOOD / 2), 2.0)
     assert mission.reason == "TVU within 1b in 100.0 % of the workspace"
     again = PlannedMission(PILOT, WORKSPACE)
     again.restore(mission.to_dict(), False)
     again.update_position(np.array([5.0, 5.0]), 3.0)
-    judge(MapTarget(TargetSettings(tvu="1b")), again, chart(), 4.0)
+    MapTarget(TargetSettings(tvu="1b"), again).learn(chart(), 4.0)
     assert again.reason == mission.reason
 
 
@@ -207,7 +210,8 @@ def test_places_without_accepted_pings_are_excluded():
 def deaf_mission(settings, pinged):
     """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
     by a map of 20 m of water with the given pings and none since; ``go(place)``."""
-    mission, target = PlannedMission(PILOT[:0], WORKSPACE, max_samples=10), MapTarget(settings)
+    mission = PlannedMission(PILOT[:0], WORKSPACE, max_samples=10)
+    target = MapTarget(settings, mission)
     mission.update_position(np.array([1.0, 1.0]), 0.0)
     now = 0.0
 
@@ -217,9 +221,9 @@ def deaf_mission(settings, pinged):
         mission.update_position(np.array(place, dtype=float), now)
         drawn = chart(pings, stamp=now)
         if new:
-            judge(target, mission, drawn, now)
+            target.learn(drawn, now)
         mission.goals.purpose = GAPS
-        goal = target.next_goal(mission, drawn, now)
+        goal = target.next_goal(drawn, now)
         return None if goal is None else goal[0]
 
     return mission, target, go
@@ -269,80 +273,75 @@ def coast(level):
 )
 def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths, left_out):
     settings = TargetSettings(distance=distance, depth_factor=depths)
-    mission, target = PlannedMission(PILOT[:0], WORKSPACE), MapTarget(settings)
+    mission = PlannedMission(PILOT[:0], WORKSPACE)
+    target = MapTarget(settings, mission)
     target.set_water_level(1.5)
     mission.update_position(np.array([5.0, 5.0]), 0.0)
-    judge(target, mission, coast(1.5), 1.0)
+    target.learn(coast(1.5), 1.0)
     assert target.fault == "" and left_out <= target.status.excluded <= left_out + 0.05
     assert ("it is dry" in target.text) == (depths > 0)
     goals, pings = [], [[5.0, 5.0]]
-    while (
-        goal := target.next_goal(mission, coast(1.5).with_pings(np.array(pings)), 2.0)
-    ) is not None:
+    while (goal := target.next_goal(coast(1.5).with_pings(np.array(pings)), 2.0)) is not None:
         goals.append(goal[0])
         pings.append(goal[0])
     assert (np.array(goals)[:, 0].max() < 40) == (depths > 0)
     # Land within the distance of the water is covered from there.
     near = PLACES[PLACES[:, 0] < 40 + max(distance - 2, 0) * (depths > 0)]
     assert farthest(np.array(pings), near) <= 10 + distance
-    judge(target, mission, coast(1.5).with_pings(np.array(pings)), 3.0)
+    target.learn(coast(1.5).with_pings(np.array(pings)), 3.0)
     assert mission.state == "done" and mission.reason.startswith("every place within")
 
 
 def test_a_depth_factor_without_any_water_is_reported():
-    mission, target = (
-        PlannedMission(PILOT[:0], WORKSPACE),
-        MapTarget(TargetSettings(depth_factor=3.0)),
-    )
+    mission = PlannedMission(PILOT[:0], WORKSPACE)
+    target = MapTarget(TargetSettings(depth_factor=3.0), mission)
     mission.update_position(np.array([5.0, 5.0]), 0.0)
-    judge(target, mission, chart(bed=3.0), 1.0)
+    target.learn(chart(bed=3.0), 1.0)
     assert target.fault == "no navigable place is below the water level of 0 m"
-    assert mission.state == "exploring" and target.next_goal(mission, chart(bed=3.0), 1.0) is None
+    assert mission.state == "exploring" and target.next_goal(chart(bed=3.0), 1.0) is None
 
 
 def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
-    mission, target = (
-        PlannedMission(PILOT[:0], WORKSPACE, max_samples=300),
-        MapTarget(TargetSettings(distance=15.0)),
-    )
+    mission = PlannedMission(PILOT[:0], WORKSPACE, max_samples=300)
+    target = MapTarget(TargetSettings(distance=15.0), mission)
     mission.set_planner(lambda position: np.tile([[5.0, 5.0], [9.0, 5.0]], (500, 1)))
     mission.update_position(np.array([5.0, 5.0]), 0.0)
     for count in range(1, 60):
         mission.update_position(np.array([5.0 + count % 4, 5.0]), float(count))
     mission.count_samples(60)
-    judge(target, mission, chart(stamp=60.0), 60.0)
+    target.learn(chart(stamp=60.0), 60.0)
     assert mission.goals.purpose != GAPS and len(mission.goals.queue) > 10
     mission.count_samples(200)
-    judge(target, mission, chart(stamp=61.0), 61.0)
+    target.learn(chart(stamp=61.0), 61.0)
     assert mission.goals.purpose == GAPS and mission.needs_goal and not mission.goals.queue
 
 
 def test_the_target_ends_a_pause_but_not_a_pilot_survey():
-    target = MapTarget(TargetSettings(tvu="1b"))
     mission = PlannedMission(PILOT, WORKSPACE)
+    target = MapTarget(TargetSettings(tvu="1b"), mission)
     mission.update_position(np.array([2.0, 2.0]), 0.0)
-    judge(target, mission, chart(std=GOOD / 2), 1.0)
+    target.learn(chart(std=GOOD / 2), 1.0)
     assert mission.state == "pilot"
     for number, place in enumerate([*PILOT, *PILOT]):
         mission.update_position(place, 1.0 + number)
     assert mission.state == "exploring"
     mission.pause()
-    judge(target, mission, chart(std=GOOD / 2), 9.0)
+    target.learn(chart(std=GOOD / 2), 9.0)
     assert mission.state == "done" and mission.reason.startswith("TVU within 1b in 100.0 %")
 
 
 def test_what_cannot_be_assessed_is_reported():
     mission = PlannedMission(PILOT, WORKSPACE)
     mission.update_position(np.array([2.0, 2.0]), 0.0)
-    blind = MapTarget(TargetSettings(distance=10.0))
-    judge(blind, mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
+    blind = MapTarget(TargetSettings(distance=10.0), mission)
+    blind.learn(ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
     assert "lacks the density of its pings" in blind.fault
-    fine = MapTarget(TargetSettings(distance=1.4))
-    judge(fine, mission, chart(), 1.0)
+    fine = MapTarget(TargetSettings(distance=1.4), mission)
+    fine.learn(chart(), 1.0)
     assert fine.fault == "1.4 m is less than a cell of the map in places"
-    nothing = MapTarget(TargetSettings())
-    judge(nothing, mission, chart(), 1.0)
+    nothing = MapTarget(TargetSettings(), mission)
+    nothing.learn(chart(), 1.0)
     assert (nothing.text, nothing.diagnostics(), nothing.fault) == ("", {}, "")
 
 
@@ -365,8 +364,46 @@ def test_a_map_of_another_area_ends_no_mission(polygon):
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
     mission = PlannedMission(np.empty((0, 2)), WORKSPACE, areas=NavigableArea(WORKSPACE, polygon))
-    target = MapTarget(TargetSettings(distance=8.0))
+    target = MapTarget(TargetSettings(distance=8.0), mission)
     mission.update_position(np.array([20.0, 20.0]), 0.0)
-    judge(target, mission, drawn, 1.0)
+    target.learn(drawn, 1.0)
     assert mission.state == "exploring" and "no cell" in target.fault
-    assert target.text == target.fault and target.next_goal(mission, drawn, 1.0) is None
+    assert target.text == target.fault and target.next_goal(drawn, 1.0) is None
+
+
+def rising(variance=None):
+    """A map of one ping in a corner; its variance rises to the east."""
+    east = np.broadcast_to(1.0 + GRID.x, GRID.shape)
+    fields = {"lengthscale": np.full(GRID.shape, 5.0)}
+    drawn = ElevationMap(
+        GRID, np.full(GRID.shape, BED), east if variance is None else variance, fields
+    )
+    return drawn.with_pings(np.array([[0.5, 0.5]]))
+
+
+class West:
+    """A view of a map whose variance rises to the west."""
+
+    def predict(self, xy):
+        return Predicted(np.zeros(len(xy)), 61.0 - xy[:, 0])
+
+
+def chosen(drawn, view=None, **settings):
+    """The next waypoint, and its purpose, for a mission that explores, at (1, 1)."""
+    mission, planner = PlannedMission(PILOT[:0], WORKSPACE), PLANNERS["max-entropy"]
+    mission.update_position(np.array([1.0, 1.0]), 0.0)
+    target = MapTarget(TargetSettings(**settings), mission)
+    target.learn(rising(), 1.0)
+    options, draws = planner.options(distance_weight=0.0), np.random.default_rng(0)
+    (goal,), purpose = target.next_path(drawn, 1.0, 0.0, 1.0, planner, options, draws, view)
+    return goal, purpose
+
+
+def test_the_planner_chooses_by_the_map_or_a_given_view_unless_gaps_are_due():
+    goal, purpose = chosen(rising())
+    assert goal[0] > 58 and not purpose
+    assert chosen(None, West())[0][0] < 2
+    goal, purpose = chosen(rising(), distance=10.0)  # nothing else ends it: the nearest gap
+    assert np.hypot(*(goal - 1.0)) < 20 and purpose == GAPS
+    with pytest.raises(InputError, match="no"):
+        chosen(rising(np.full(GRID.shape, np.nan)))

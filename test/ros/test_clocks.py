@@ -14,10 +14,8 @@ from heard import Listener
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ROSClock
 from rclpy.clock_type import ClockType
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.time import Time as Stamp
-from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import Range
 
 from poam_ros.app.nodes import MODULES
@@ -199,32 +197,6 @@ def test_a_restart_after_the_clock_was_set_keeps_the_elapsed_time(
     eventually(lambda: again.mission.position is not None)
     assert again.mission.state == "paused"
     assert spent <= again.moment.unadjusted_s - again.mission.budget.start_time_s < 1000.0
-
-
-class Talker(Node):
-    """A simulated clock."""
-
-    def __init__(self) -> None:
-        super().__init__("talker")
-        self._clock = self.create_publisher(ClockMessage, "/clock", qos.CLOCK)
-
-    def say(self, seconds: float) -> None:
-        stamp = messages.ns_to_stamp(round(seconds * SECOND))
-        self._clock.publish(ClockMessage(clock=stamp))
-
-
-def test_limits_hold_when_a_simulated_clock_steps_back(ros, eventually):
-    planner = ros(PlannerNode, parameters={"use_sim_time": True})
-    talker = ros(Talker)
-
-    def reach(seconds):
-        def said():
-            talker.say(seconds)
-            return planner.now_ns == seconds * SECOND and planner.moment.unadjusted_s
-
-        return eventually(said)
-
-    assert [reach(t) for t in (100.0, 130.0, 20.0, 25.0)] == [100.0, 130.0, 130.0, 135.0]
 
 
 def test_the_simulator_s_stamps_follow_the_wall_clock_when_it_is_set(ros, eventually, monkeypatch):

@@ -381,7 +381,7 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0, "odometry.vertical": ""})
     v, later, front_end = p.vehicle, [0.0], p.front_end
     take = front_end.take
-    front_end.take = lambda now: take(replace(now, unadjusted_clock_s=now.unadjusted_s + later[0]))
+    front_end.take = lambda now: take(replace(now, ahead_s=now.ahead_s + later[0]))
     levels = v.create_publisher(Float64, "water_level", 10)
     eventually(levels.get_subscription_count, what="no discovery")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
-from ...core.clock import SECOND, Moment, UnadjustedClock
+from ...core.clock import Moment
 from ...core.errors import InputError, shown
 from ...core.log_throttle import LogThrottle
 from ...core.settings import Setting, Value, unknown
@@ -46,7 +45,7 @@ class BaseNode(Node):
         warnings: throttled warnings, such as messages it could not use.
         on_exit: what ``destroy_node`` undoes, in reverse order: ``on_exit.callback(undo)``.
         steady_clock: the clock of every timer. Nobody sets it, and it runs while a simulated clock
-            stands still. ``unadjusted_clock``: the one that limits count by.
+            stands still. ``ahead_s``: of ``Moment``.
         finished: set by a node whose work is done; then ``run_node`` returns.
 
     Raises:
@@ -60,7 +59,7 @@ class BaseNode(Node):
         super().__init__(name, **options)
         self.on_exit = ExitStack()
         self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self.unadjusted_clock, self._reading = UnadjustedClock(), threading.Lock()
+        self.ahead_s = time.time() - time.monotonic()
         self.warnings = LogThrottle(self.get_logger().warning)
         self.values = declare_parameters(
             self, table, self._parameters_changed, partial(inner_rows, name)
@@ -95,12 +94,9 @@ class BaseNode(Node):
     @property
     def moment(self) -> Moment:
         """The present time on all clocks."""
-        with self._reading:  # threads read one after the other
-            ros_ns, steady_s = self.now_ns, time.monotonic()
-            clock: Any = self.get_clock()  # a ROSClock
-            simulated = clock.ros_time_is_active
-            unadjusted_clock_s = self.unadjusted_clock.read(ros_ns / SECOND, steady_s, simulated)
-        return Moment(ros_ns, steady_s, unadjusted_clock_s)
+        clock: Any = self.get_clock()  # a ROSClock
+        ahead_s = None if clock.ros_time_is_active else self.ahead_s
+        return Moment(self.now_ns, time.monotonic(), ahead_s)
 
     @property
     def full_name(self) -> str:

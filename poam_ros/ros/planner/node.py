@@ -52,7 +52,8 @@ class PlannerNode(BaseNode):
         """Create the mission, or restore a stored one; publish its state, subscribe and serve."""
         super().open()
         p = self.values
-        self.guidance = Guidance(vars(p), self.warnings.add, self.unadjusted_clock)
+        self.guidance = Guidance(vars(p), self.warnings.add, self.moment.ahead_s)
+        self.ahead_s = self.guidance.ahead_s or self.ahead_s
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:

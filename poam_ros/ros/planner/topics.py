@@ -160,7 +160,7 @@ def planner_status(
         text = f"the target cannot be met: {fault}"
     if silent:
         text = "no odometry"
-    values = {**mission.diagnostics(), **target.diagnostics(mission.goals.purpose)}
+    values = {**mission.diagnostics(), **target.diagnostics()}
     for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
         values[f"refused_{reason}"] = refused.get(reason, 0)
     values["disk"] = failing or "ok"
