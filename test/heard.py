@@ -78,7 +78,7 @@ def read_refused(message: PointCloud2) -> RefusedPings:
     """The pings on `pings/refused`, with new numbers."""
     *xyz, code, age = np.frombuffer(message.data, "<f4").astype(float).reshape(-1, 5).T
     stamp_ns = stamp_to_ns(message.header.stamp) - np.round(age * 1e9).astype(np.int64)
-    reason = np.array(REASONS)[code.astype(int)]
+    reason = np.array(list(REASONS))[code.astype(int)]
     return RefusedPings(reason, np.arange(len(reason)), stamp_ns, np.column_stack(xyz))
 
 

@@ -39,17 +39,27 @@ MIN_RATE = 2.0  # slowest odometry that pings are placed by, in Hz
 HALF = 50.0  # m: half a side of the workspace that is proposed
 
 
-class Remark(NamedTuple):
-    """What is found, what to do about it, and whether it is a problem."""
+class Finding(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        text: what was found.
+        advice: what to do about it; empty if all is well.
+        problem: whether it harms the survey; otherwise it is a note.
+    """
 
     text: str
     advice: str = ""
     problem: bool = False
 
+    def __str__(self) -> str:
+        mark = "PROBLEM" if self.problem else "note" if self.advice else "ok"
+        return f"{mark:8}{self.text}" + (f": {self.advice}" if self.advice else "")
 
-def problem(text: str, advice: str) -> Remark:
-    """A remark that is a problem."""
-    return Remark(text, advice, problem=True)
+
+def problem(text: str, advice: str) -> Finding:
+    """A finding that harms the survey."""
+    return Finding(text, advice, problem=True)
 
 
 @dataclass
@@ -137,7 +147,7 @@ def _says_range(name: str) -> bool:
     return any(part in name.lower() for part in NAMES)
 
 
-def driver_findings(topics: Sequence[Topic]) -> Iterator[Remark]:
+def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
     """Findings about drivers, and the launch line that fits them, if they are enough."""
     kinds = defaultdict(list)
     for topic in topics:
@@ -165,7 +175,7 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Remark]:
     if odometry is None or ranges is None:
         return
     line = " ".join(_launch_line(odometry, ranges, goals, action, kinds))
-    yield Remark("start mapper and planner with", line)
+    yield Finding("start mapper and planner with", line)
 
 
 def _best(topics: Iterator[Topic]) -> Topic | None:
@@ -174,17 +184,17 @@ def _best(topics: Iterator[Topic]) -> Topic | None:
     return found[0] if found else None
 
 
-def _heard(topic: Topic) -> Iterator[Remark]:
+def _heard(topic: Topic) -> Iterator[Finding]:
     if not topic.count:
         yield problem(f"{topic.name}: nothing is heard", "its driver publishes nothing yet, or the "
             "package of its messages is not installed here")  # fmt: skip
     elif abs(topic.offset_s) > OTHER_CLOCK_NS / SECOND:
         yield problem(f"{topic}", "synchronise the clocks, or set use_sim_time for a recording")
     else:
-        yield Remark(str(topic))
+        yield Finding(str(topic))
 
 
-def _odometry_findings(topic: Topic) -> Iterator[Remark]:
+def _odometry_findings(topic: Topic) -> Iterator[Finding]:
     yield from _heard(topic)
     if not topic.count:
         return
@@ -204,13 +214,13 @@ def _odometry_findings(topic: Topic) -> Iterator[Remark]:
         yield problem(f"{topic.name}: no attitude (all zeros)", "the driver must fill it in")
 
 
-def _range_findings(topic: Topic) -> Iterator[Remark]:
+def _range_findings(topic: Topic) -> Iterator[Finding]:
     yield from _heard(topic)
     if topic.kind != RANGE or (topic.count and not topic.newest.max_range > 0):
-        yield Remark(f"{topic.name}: no limits of range", "set sonar.min_range, sonar.max_range")
+        yield Finding(f"{topic.name}: no limits of range", "set sonar.min_range, sonar.max_range")
     if quality := FIELDS.get(topic.kind, ("", ""))[1]:
         advice = f"set range_valid_field to {quality} in a parameter file"
-        yield Remark(f"{topic.name}: ranges may be invalid", advice)
+        yield Finding(f"{topic.name}: ranges may be invalid", advice)
 
 
 def _launch_line(

@@ -16,15 +16,56 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Why pings are refused, in the order of their numbers on the topic `pings/refused`; append new
-#: ones. docs/troubleshooting.md has a remedy for each.
-REASONS = (
-    "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate", "repeat",
-    "no_odometry", "no_mount", "water_level_stale", "too_noisy", "position_uncertain",
-    "outside_workspace", "wild_elevation", "false_echo", "waiting", "paused", "after_mission",
-    "overload", "log_full", "standing", "withdrawn", "wrong_frame", "body_frame", "stale_transform",
-    "above_water", "beam_up", "mirrored", "other_clock",
-)  # fmt: skip
+#: Why pings are refused, in the order of their numbers on the topic `pings/refused` (append new
+#: ones), and what to do where many are; empty where that is normal. docs/troubleshooting.md has
+#: more.
+REASONS = {
+    "nan": "the driver sends NaN: the sonar fails, or its messages are misread",
+    "no_return": "no echo returns: too deep, or the sonar's range is set too short",
+    "too_close": "below sonar.min_range or the driver's: echoes of the hull, or a wrong limit",
+    "out_of_range": "above sonar.max_range or the driver's: perhaps a wrong limit",
+    "low_confidence": "lower sonar.min_confidence, or repair the sonar",
+    "duplicate": "two publishers on the sonar's topic, or a recording played twice",
+    "repeat": "",
+    "no_odometry": "no odometry at the pings' times: compare the clocks of sonar and odometry; set "
+    "sonar.time_offset or odometry.timeout",
+    "no_mount": "tf2 has no transform of the sonar's frame, or the beam does not point down: "
+    "publish it, or leave sonar.base_frame empty",
+    "water_level_stale": "no water level is received: start its source, or set water.level_timeout "
+    "to 0",
+    "too_noisy": "their noise is above noise.max_std",
+    "position_uncertain": "the position is worse than odometry.max_std: wait for a fix",
+    "outside_workspace": "the vehicle is outside the workspace: check workspace and frame_id",
+    "wild_elevation": "elevations of 100 km: odometry's z is not in metres",
+    "false_echo": "",
+    "waiting": "",
+    "paused": "",
+    "after_mission": "",
+    "overload": "the model cannot keep up: give it a core, or raise batch.size",
+    "log_full": "the disk of mission_dir is too slow",
+    "standing": "",
+    "withdrawn": "",
+    "wrong_frame": "odometry is in another frame than the map: start with frame_id:= the "
+    "odometry's frame, or install tf2_ros and publish the transform between them",
+    "body_frame": "odometry is in a frame that moves with the vehicle: choose the driver's topic "
+    "with odometry in a fixed frame",
+    "stale_transform": "start the publisher of the transform to the map again",
+    "above_water": "odometry has the vehicle above the water; z must be 0 there and grow upwards: "
+    "convert the driver's axes, set odometry.surface for a vehicle that floats, or "
+    "odometry.vertical to datum where z is a height above the map's datum",
+    "beam_up": "the sonar's beam points up: check sonar.tilt, and that attitudes are from "
+    "forward-left-up to east-north-up",
+    "mirrored": "the course is mirrored against the heading: odometry must be in axes east, north, "
+    "up (REP-103)",
+    "other_clock": "pings and odometry are stamped by different clocks: synchronise them, or set "
+    "sonar.time_offset",
+}
+#: The same for what refuses odometry alone.
+ODOMETRY_REASONS = {
+    "jump": "check the position fix; see odometry.max_speed and odometry.max_jump",
+    "not_finite": "the driver sends positions that are not numbers: wait for its first fix",
+    "invalid_orientation": "the driver sends no attitude: all zeros is none",
+}
 #: Why soundings of a record are refused, and accepted pings are left out of the map.
 FALSE_ECHO, WITHDRAWN = "false_echo", "withdrawn"
 #: Refused pings of each reason that are stored.

@@ -1,4 +1,4 @@
-"""The journal as the model loop uses it: its contents as values, and the protocol of writing it."""
+"""The journal as the model loop uses it: its contents as values, and one that writes nothing."""
 
 from __future__ import annotations
 
@@ -86,36 +86,36 @@ class RestorableModel(Protocol):
         """Restore a state."""
 
 
-class Journal(Protocol):
-    """Writes what shall survive the process. Only ``checkpoint`` waits for the disk.
+class Journal:
+    """Writes what shall survive the process, and only ``checkpoint`` waits for the disk.
+
+    This one writes nothing: accepted pings count at once.
 
     Attributes:
         failing: why nothing can be written at present, as text; empty: it can.
         lost: pings and steps that were not written and never will be.
         unstored_count: accepted pings that were appended and not returned yet.
-        full: whether no more pings should be taken, because the disk is too slow.
-        folder: where the mission is written now; None: nowhere.
     """
 
-    failing: str
+    failing, lost, unstored_count = "", 0, 0
 
     @property
-    def lost(self) -> int: ...
+    def full(self) -> bool:
+        """Whether no more pings should be taken, because the disk is too slow."""
+        return False
 
     @property
-    def folder(self) -> Path | None: ...
-
-    @property
-    def unstored_count(self) -> int: ...
-
-    @property
-    def full(self) -> bool: ...
+    def folder(self) -> Path | None:
+        """Where the mission is written now; None: nowhere."""
+        return None
 
     def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
         """Append accepted and refused pings; returns the accepted ones stored so far, in order."""
+        return samples
 
     def unstored(self) -> Samples:
         """Accepted pings that were appended and not returned yet."""
+        return Samples.empty()
 
     def append_steps(self, steps: Sequence[JournalStep]) -> None:
         """Append what the model did, all or nothing."""
@@ -125,33 +125,8 @@ class Journal(Protocol):
 
     def checkpoint_due(self, now: Moment) -> Any:
         """A mark at which the model's state should be written; None: not now."""
+        return None
 
     def checkpoint(self, mark: Any, mapper: RestorableModel) -> str:
         """Write the state of a model that is at the mark; if it fails, returns why, as text."""
-
-
-class NoJournal:
-    """Writes nothing: accepted pings count at once."""
-
-    failing, lost, unstored_count, full, folder = "", 0, 0, False, None
-
-    def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
-        """Return the samples."""
-        return samples
-
-    def unstored(self) -> Samples:
-        """None."""
-        return Samples.empty()
-
-    def append_steps(self, steps: Sequence[JournalStep]) -> None:
-        """Do nothing."""
-
-    def reset(self, stamp_ns: int) -> None:
-        """Do nothing."""
-
-    def checkpoint_due(self, now: Moment) -> None:
-        """Never."""
-
-    def checkpoint(self, mark: Any, mapper: RestorableModel) -> str:
-        """Never called."""
         return ""

@@ -17,7 +17,7 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .checkpoint import write_checkpoint
 from .folder import MissionFolder
-from .interface import JournalStep, RestorableModel
+from .interface import Journal, JournalStep, RestorableModel
 
 
 @dataclass
@@ -36,10 +36,9 @@ class CheckpointMark:
 
 
 class ResetEntry(NamedTuple):
-    """What follows belongs in a new folder; ``ended_early``: some of that was dropped."""
+    """What follows belongs in a new folder."""
 
     stamp_ns: int
-    ended_early: bool = False
 
 
 class TruncateEntry(NamedTuple):
@@ -61,99 +60,22 @@ class AcceptedEntry:
     samples: Samples
     stored: bool = False
 
-    def release(self) -> None:
-        """They may be returned from now on."""
-        self.stored = True
-
 
 Entry = AcceptedEntry | RefusedEntry | JournalStep | CheckpointMark | ResetEntry | TruncateEntry
-
-
-class EntryWriter:
-    """Writes entries, on one thread.
-
-    Args:
-        folder: of the mission.
-        steps: in its journal.
-
-    Attributes:
-        folder: as given.
-        ended_early: whether entries were dropped; nothing more is written before a reset.
-        lost: pings and steps that were not written and never will be.
-    """
-
-    def __init__(self, folder: MissionFolder, steps: int) -> None:
-        self.folder, self._steps = folder, steps
-        self.ended_early, self.lost = False, 0
-
-    def write(self, entries: deque[Entry]) -> int:
-        """Write and remove the first entries that fit into one transaction; returns the number of
-        pings written."""
-        first = entries[0]
-        if isinstance(first, ResetEntry):
-            self.folder.reset(first.stamp_ns)
-            self._steps, self.ended_early = 0, first.ended_early
-        elif isinstance(first, TruncateEntry):
-            self.folder.truncate_steps(first.steps)
-            self._steps = first.steps
-        else:
-            rows = list(
-                takewhile(lambda entry: not isinstance(entry, (ResetEntry, TruncateEntry)), entries)
-            )
-            written = self.write_rows(rows)
-            for _ in rows:
-                entries.popleft()
-            return written
-        entries.popleft()
-        return 0
-
-    def write_rows(self, rows: Sequence[Entry]) -> int:
-        """Write entries in one transaction; returns the number of pings without refused ones."""
-        taken = [row for row in rows if isinstance(row, AcceptedEntry)]
-        steps = [row for row in rows if isinstance(row, JournalStep)]
-        refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
-        pings = sum(len(t.samples) for t in taken)
-        if self.ended_early:  # a journal with a gap would be useless
-            self.lost += pings + len(steps)
-        elif taken or steps or refused:
-            self.folder.journal.append([t.samples for t in taken], steps, self._steps, refused)
-        for row in rows:
-            if isinstance(row, AcceptedEntry):
-                row.release()
-            elif isinstance(row, JournalStep):
-                self._steps += not self.ended_early
-            elif isinstance(row, CheckpointMark):
-                row.reach(None if self.ended_early else self.folder.current, self._steps)
-                self.folder.journal.flush_tables()
-        return pings
-
-    def end_early(self, entries: deque[Entry]) -> int:
-        """Write nothing more before a reset. Before the last one all entries but resets are
-        dropped; returns the number of pings among them."""
-        self.ended_early = True
-        resets = [entry for entry in entries if isinstance(entry, ResetEntry)]
-        if not resets:
-            return 0
-        ended_early = resets[-1].ended_early or entries[-1] is not resets[-1]
-        others = [e for e in entries if not isinstance(e, (ResetEntry, TruncateEntry))]
-        entries.clear()
-        entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]
-        return self.write_rows(others)
-
-
 COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
 RETRY_S = 5.0  # after a failure of the disk
 CHECKPOINT_WAIT_S = 5.0  # longest wait of the model for the disk, once a checkpoint
 MAX_CHECKPOINT_SHARE = 0.05  # of the time spent writing checkpoints
 MAX_QUEUED_PINGS = 10_000  # waiting for the disk; beyond that pings are refused
-MAX_QUEUED_ON_FAILURE = 100_000  # pings and steps; beyond that they are dropped
-GAVE_UP = "the disk failed for too long: the journal ended then; it starts again with a reset"
+MAX_QUEUED_ON_FAILURE = 100_000  # entries with pings and steps; beyond that the journal ends
+GAVE_UP = "the disk failed for too long: the journal ended then; a new one begins with a restart"
 
 
-class JournalWriter:
+class JournalWriter(Journal):
     """Writes the journal of a mission folder: see ``Journal``.
 
-    While the disk fails, pings count without being stored; writing is retried.
+    While the disk fails, pings count without being stored; writing is retried. A journal with a gap
+    would be useless: after too many, nothing more is written.
 
     Args:
         folder: of the mission; closed by this object.
@@ -162,14 +84,12 @@ class JournalWriter:
     """
 
     def __init__(self, folder: MissionFolder, steps: int, period: float) -> None:
-        self.failing = ""
-        self._disk, self._period = EntryWriter(folder, steps), period
+        self._folder, self._steps, self._period = folder, steps, period
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
         # Not yet taken by the thread, like the queue.
         self._refused: deque[RefusedPing] = deque(maxlen=MAX_QUEUED_PINGS)
         self._unstored: deque[AcceptedEntry] = deque()
-        self._unstored_count = 0  # pings in it
         self._unwritten = 0  # pings in the queue or being written
         self._closing = self._hurried = self._was_reset = False
         self._next_checkpoint = -float("inf")
@@ -177,19 +97,9 @@ class JournalWriter:
         self._thread.start()
 
     @property
-    def unstored_count(self) -> int:
-        """See ``Journal``."""
-        return self._unstored_count
-
-    @property
     def folder(self) -> Path:
         """See ``Journal``."""
-        return self._disk.folder.current
-
-    @property
-    def lost(self) -> int:
-        """See ``Journal``."""
-        return self._disk.lost
+        return self._folder.current
 
     @property
     def full(self) -> bool:
@@ -204,14 +114,14 @@ class JournalWriter:
                 taken = AcceptedEntry(samples)
                 self._queue.append(taken)
                 self._unstored.append(taken)
-                self._unstored_count += len(samples)
+                self.unstored_count += len(samples)
                 self._unwritten += len(samples)
             if self._queue:
                 self._changed.notify_all()
             stored = []
             while self._unstored and self._unstored[0].stored:
                 stored.append(self._unstored.popleft().samples)
-            self._unstored_count -= sum(map(len, stored))
+            self.unstored_count -= sum(map(len, stored))
         return Samples.joined(stored)
 
     def unstored(self) -> Samples:
@@ -221,34 +131,26 @@ class JournalWriter:
 
     def append_steps(self, steps: Sequence[JournalStep]) -> None:
         """Queue what the model did."""
-        with self._changed:
-            self._queue.extend(steps)
-            self._changed.notify_all()
+        self._add(*steps)
 
     def reset(self, stamp_ns: int) -> None:
         """Continue in a new folder; queued entries go to the old one, and are not returned."""
         with self._changed:
-            self._queue += [*self._pop_refused(), ResetEntry(stamp_ns)]
+            self._add(*self._pop_refused(), ResetEntry(stamp_ns))
             self._unstored.clear()
-            self._unstored_count, self._was_reset = 0, True
-            self._changed.notify_all()
+            self.unstored_count, self._was_reset = 0, True
 
     def truncate(self, steps: int) -> None:
         """Drop all steps after the first ``steps``, which could not be repeated."""
-        with self._changed:
-            if not self._was_reset:  # a new journal has none of them
-                self._queue.append(TruncateEntry(steps))
-            self._changed.notify_all()
+        if not self._was_reset:  # a new journal has none of them
+            self._add(TruncateEntry(steps))
 
     def checkpoint_due(self, now: Moment) -> CheckpointMark | None:
         """A mark at the end of the journal; None: no checkpoint is due."""
         if self.failing or now.steady_s < self._next_checkpoint:
             return None
-        mark = CheckpointMark(now.steady_s)
-        with self._changed:
-            self._queue.append(mark)
-            self._hurried = True
-            self._changed.notify_all()
+        mark, self._hurried = CheckpointMark(now.steady_s), True
+        self._add(mark)
         return mark
 
     def checkpoint(self, mark: CheckpointMark, mapper: RestorableModel) -> str:
@@ -273,11 +175,16 @@ class JournalWriter:
         self._thread.join(timeout)
         done = not self._thread.is_alive()
         if done:
-            self._disk.folder.close()
+            self._folder.close()
         if done and not self.failing:
             return ""
         missing = f"{self._unwritten + self.lost} of the mission's pings and model steps"
         return f"the journal lacks {missing}: {self.failing or 'the disk is slow'}"
+
+    def _add(self, *entries: Entry) -> None:
+        with self._changed:
+            self._queue.extend(entries)
+            self._changed.notify_all()
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
@@ -290,18 +197,19 @@ class JournalWriter:
                 entries.extend([*self._queue, *self._pop_refused()])
                 self._queue.clear()
                 self._hurried = False
-            if self.failing and not self._closing and time.monotonic() < retry_at:
-                self._handle_disk_failure(entries)
+            waits = time.monotonic() < retry_at and not self._closing
+            if self.failing and (waits or self.failing == GAVE_UP):
+                self._release(entries)
                 continue
             try:
                 while entries:
-                    self._account(self._disk.write(entries))
-                self.failing = GAVE_UP if self._disk.ended_early else ""
+                    self._write(entries)
+                self.failing = ""
             except Exception as error:  # whatever it is, pings must continue to count
                 reason = getattr(error, "strerror", None) or error
                 self.failing = f"cannot write to {self.folder} ({reason})"
                 retry_at = time.monotonic() + RETRY_S
-                self._handle_disk_failure(entries)
+                self._release(entries)
 
     @property
     def _left(self) -> bool:
@@ -313,11 +221,37 @@ class JournalWriter:
         self._refused.clear()
         return [RefusedEntry(rows)] if rows else []
 
-    def _account(self, written: int) -> None:
+    def _write(self, entries: deque[Entry]) -> None:
+        """Write and remove the first entries that fit into one transaction."""
+        first = entries[0]
+        if isinstance(first, ResetEntry):
+            self._folder.reset(first.stamp_ns)
+            self._steps = 0
+            entries.popleft()
+            return
+        if isinstance(first, TruncateEntry):
+            self._folder.truncate_steps(first.steps)
+            self._steps = first.steps
+            entries.popleft()
+            return
+        rows = list(takewhile(lambda e: not isinstance(e, (ResetEntry, TruncateEntry)), entries))
+        pings = [row.samples for row in rows if isinstance(row, AcceptedEntry)]
+        steps = [row for row in rows if isinstance(row, JournalStep)]
+        refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
+        if pings or steps or refused:
+            self._folder.journal.append(pings, steps, self._steps, refused)
+        self._steps += len(steps)
+        for row in rows:
+            entries.popleft()
+            if isinstance(row, AcceptedEntry):
+                row.stored = True
+            elif isinstance(row, CheckpointMark):
+                row.reach(self._folder.current, self._steps)
+                self._folder.journal.flush_tables()
         with self._changed:
-            self._unwritten -= written
+            self._unwritten -= sum(map(len, pings))
 
-    def _handle_disk_failure(self, entries: deque[Entry]) -> None:
+    def _release(self, entries: deque[Entry]) -> None:
         """While the disk fails, let pings count, and bound the number of waiting entries."""
         for left in list(entries):
             if isinstance(left, (CheckpointMark, RefusedEntry)):
@@ -325,6 +259,12 @@ class JournalWriter:
             if isinstance(left, CheckpointMark):
                 left.reach(None)
             elif isinstance(left, AcceptedEntry):
-                left.release()
+                left.stored = True
         if self._unwritten + len(entries) > MAX_QUEUED_ON_FAILURE:
-            self._account(self._disk.end_early(entries))
+            self.failing = GAVE_UP
+        if self.failing == GAVE_UP:
+            pings = sum(len(e.samples) for e in entries if isinstance(e, AcceptedEntry))
+            self.lost += pings + sum(isinstance(e, JournalStep) for e in entries)
+            entries.clear()
+            with self._changed:
+                self._unwritten -= pings

@@ -24,7 +24,7 @@ from ..frontend.events import (
 )
 from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import WITHDRAWN, RefusedPings
-from ..journal.interface import Journal, JournalStep, NoJournal
+from ..journal.interface import Journal, JournalStep
 from ..screening import ScreeningSettings
 from .recovery import Recovery
 from .updater import TRIES, MapModel, ModelUpdater, UpdaterStatus
@@ -70,7 +70,7 @@ class ModelLoop:
     ) -> None:
         self.mapper, self.ledger, self.grid = mapper, ledger, grid
         self._updater = ModelUpdater(mapper, grid, training)
-        self.journal: Journal = NoJournal()
+        self.journal = Journal()
         self._begins = begins
         self.verdicts = BatchVerdicts(self._updater, screening)
         self.sample_queue = SampleQueue(policy)

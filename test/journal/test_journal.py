@@ -350,48 +350,25 @@ def test_a_disk_that_is_still_full_at_the_end_is_reported_with_what_is_missing(k
     assert "the journal lacks 20 of" in said and "disk is full" in said
 
 
-def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(
-    kept, tmp_path, monkeypatch, eventually
+@pytest.mark.parametrize("fails", ["append", "end"])
+def test_a_disk_that_fails_for_too_long_ends_the_journal(
+    kept, tmp_path, monkeypatch, eventually, fails
 ):
     s = kept().mapped(steps=1)
-    before = s.session.samples
+    before, journal = s.session.samples, s.session.journal
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_ON_FAILURE", 30)
-
     with monkeypatch.context() as broken:
-        broken.setattr(JournalDatabase, "append", full)
+        broken.setattr(JournalDatabase, fails, full)
+        if fails == "end":
+            s.session.reset(s.now.ros_ns)
         s.drive(60)
+        eventually(lambda: journal.lost >= 60)
     s.drive(5)
-    eventually(lambda: s.session.journal.lost >= 60)
-    assert "ended" in s.session.journal.failing
+    eventually(lambda: journal.lost >= 65 and not journal._unwritten)
+    assert "ended" in journal.failing and s.session.samples == 65 + before * (fails == "append")
     assert len(rows(tmp_path / "m")) == before  # no hole in it
-    s.session.reset(s.now.ros_ns)
-    s.drive(5)
-    s.close()
-    assert len(rows(tmp_path / "m" / "reset-001")) == 5
-    assert s.session.journal.failing == ""
-
-
-def test_a_reset_that_cannot_be_written_keeps_the_queue_bounded(
-    kept, tmp_path, monkeypatch, eventually
-):
-    s = kept().mapped(steps=1)
-    writer = s.session.journal
-    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
-    monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_ON_FAILURE", 30)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(JournalDatabase, "end", full)
-        s.session.reset(s.now.ros_ns)
-        s.drive(60)
-        eventually(lambda: writer.lost >= 30)
-        assert writer._unwritten <= 30 and s.session.samples == 60
-    eventually(lambda: "ended" in writer.failing and not writer._unwritten)
-    assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
-    s.session.reset(s.now.ros_ns)
-    s.drive(5)
-    s.close()
-    assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""
+    assert "the journal lacks 65 of" in s.close()
 
 
 def test_pings_are_refused_while_the_disk_is_too_slow(kept, monkeypatch):

@@ -104,7 +104,8 @@ def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
     assert values["crossings_worst"] == "pings 128 to 191: 2 crossings, median +1.00 m"
     watch.found = Shift(130, 200, 1.2, 0.1, 9)
     level, text, values = look(mapped)
-    assert level == WARN and text == values["shift"] == watch.found.sentence
+    assert level == WARN and values["shift"] == watch.found.sentence
+    assert text.startswith(values["shift"])
 
 
 def test_the_most_severe_problem_is_reported(mapped):
@@ -113,7 +114,7 @@ def test_the_most_severe_problem_is_reported(mapped):
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
     mapped.session.status.failing = "CholeskyError: no"
     assert look(mapped)[:2] == (ERROR, "CholeskyError: no")
-    assert look(mapped, alive=False)[1] == "the model's thread has ended"
+    assert look(mapped, alive=False)[1].startswith("the model's thread has ended")
 
 
 def test_slow_updates_are_reported(mapped):

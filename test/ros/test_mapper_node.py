@@ -356,7 +356,7 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
 @pytest.mark.parametrize(
     ("frame", "fault", "what"),
     [
-        ("odom", "wrong_frame", "odometry is in another frame than the map (frame_id)"),
+        ("odom", "wrong_frame", "odometry is in another frame than the map: start with frame_id"),
         ("dvl_link", "body_frame", "odometry is in a frame that moves with the vehicle"),
     ],
 )

@@ -8,49 +8,23 @@ import os
 import platform
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.errors import InputError, quantity
 from ...models.native.loader import missing_parts
-from ..drivers import ODOMETRY, RANGE, Topic, Watch, driver_findings
+from ..drivers import ODOMETRY, RANGE, Finding, Topic, Watch, driver_findings, problem
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of a check.
-
-    Attributes:
-        text: what was found.
-        advice: what to do about it; empty if all is well.
-        problem: whether it harms the survey; otherwise it is a note.
-    """
-
-    text: str
-    advice: str = ""
-    problem: bool = False
-
-    def __str__(self) -> str:
-        mark = "PROBLEM" if self.problem else "note" if self.advice else "ok"
-        return f"{mark:8}{self.text}" + (f": {self.advice}" if self.advice else "")
-
-
-def problem(text: str, advice: str) -> Finding:
-    """A finding that harms the survey."""
-    return Finding(text, advice, problem=True)
-
-
 NEEDED = ("numpy", "scipy", "torch", "gpytorch")
 PING_BYTES = 400  # on disk for a ping, including indices and checkpoints
-MIN_DISK, MIN_SHM = 500 * 2**20, 32 * 2**20
+MIN_DISK = 500 * 2**20
 GROUP = "239.255.0.1"  # multicast group of DDS discovery
 MIDDLEWARE_SETTINGS = ("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 
@@ -60,7 +34,6 @@ def machine_findings(mission_dir: Path | None) -> Iterator[Finding]:
     yield from _versions()
     yield _compiled()
     yield from _processor()
-    yield _clock()
     yield from _disk(mission_dir)
 
 
@@ -78,17 +51,6 @@ def middleware_findings() -> Iterator[Finding]:
             "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: nodes do not find each other",
             "unset it, or set SUBNET or LOCALHOST",
         )
-    shared = Path("/dev/shm")
-    if shared.is_dir():
-        free = shutil.disk_usage(shared).free
-        if free < MIN_SHM:
-            yield problem(
-                f"/dev/shm has {_size(free)} left; messages of other nodes use it",
-                "enlarge it (docker run --shm-size=256m), or remove the files of nodes that "
-                "were killed",
-            )
-        else:
-            yield Finding(f"/dev/shm: {_size(free)} free")
     yield _multicast()
 
 
@@ -116,8 +78,7 @@ def _compiled() -> Finding:
 
 def _processor() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    vectors = _vectors()
-    yield Finding(f"{cores} cores ({platform.machine()}, {vectors or 'no known vector unit'})")
+    yield Finding(f"{cores} cores ({platform.machine()})")
     if (cores or 1) < 2:
         yield Finding("one core for model and callbacks", "expect updates to take twice as long")
     threads = os.environ.get("OMP_NUM_THREADS", "")
@@ -130,31 +91,6 @@ def _processor() -> Iterator[Finding]:
     if load > 1.5 * (cores or 1):
         advice = "stop other programs; a lack of cores may explain what is too slow below"
         yield problem(f"load average {load:.1f} on {cores} cores", advice)
-
-
-def _vectors() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    names = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
-    flags = set(text.split())
-    return ", ".join(word for flag, word in names.items() if flag in flags)
-
-
-def _clock() -> Finding:
-    """Whether the system clock is synchronised, so that other machines' stamps fit."""
-    command = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
-    try:
-        text = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        text = ""
-    if text == "no":
-        advice = "start chrony or systemd-timesyncd; not needed for a single machine"
-        return problem("the clock is not synchronised: other machines' stamps do not fit", advice)
-    if text == "yes":
-        return Finding("the clock is synchronised")
-    return Finding("the clock: synchronisation unknown")
 
 
 def _disk(mission_dir: Path | None) -> Iterator[Finding]:
@@ -204,7 +140,7 @@ def _size(count: int) -> str:
 LOOK_S = 0.5  # between two looks for new topics
 NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
-REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of the newest, and of all pings; more is a problem
+LOST_SHARE = 0.01  # of all messages; more is a problem
 #: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
 #: which a busy machine delays, per unit of its speed.
 MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
@@ -212,60 +148,6 @@ MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
 STARTING_S = 10.0
 
 STARTING = "the simulation is starting: run poam doctor again in a moment"
-#: Advice, by the beginning of a status text.
-ADVICE = {
-    "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
-    "the model's thread has ended": "restart the mapper; its log has the error",
-    "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",
-    "one update in a hundred": "give it a core, raise batch.size or resolution",
-    "the target cannot be met": "compare water.level and the settings of target with the "
-    "map's elevations and cells (docs/good-enough.md)",
-    "positions have": "check the position fix and the odometry's origin; the map has both, so "
-    "reset it, or continue from a folder without the pings after it",
-    "too slow": "lower the simulation's speed, or stop other programs",
-}
-#: Advice for reasons that refuse many pings. Reasons that normally refuse many are not in it:
-#: waiting, paused, after_mission, repeat.
-REASONS = {
-    "nan": "the driver sends NaN: the sonar fails, or its messages are misread",
-    "no_return": "no echo returns: too deep, or the sonar's range is set too short",
-    "too_close": "ranges below the driver's min_range: echoes of the hull, or a wrong limit",
-    "out_of_range": "ranges above the driver's max_range: perhaps a wrong limit",
-    "no_odometry": "no odometry at the pings' times: compare the clocks of sonar and odometry; set "
-    "sonar.time_offset or odometry.timeout",
-    "outside_workspace": "the vehicle is outside the workspace: check workspace and frame_id",
-    "overload": "the model is too slow for so many pings",
-    "low_confidence": "the driver's confidence is low: lower sonar.min_confidence, or repair the "
-    "sonar",
-    "duplicate": "two publishers on the sonar's topic, or a recording played twice",
-    "no_mount": "tf2 has no transform of the sonar's frame, or the beam does not point down: "
-    "publish it, or leave sonar.base_frame empty",
-    "water_level_stale": "nobody publishes water_level: start its source, or set "
-    "water.level_timeout to 0",
-    "too_noisy": "their noise is above noise.max_std",
-    "position_uncertain": "the position is worse than odometry.max_std: wait for a fix",
-    "wild_elevation": "elevations of 100 km: odometry's z is not in metres",
-    "standing": "the vehicle does not move: find out why, or set sonar.pings_at_place to 0",
-    "log_full": "the disk of mission_dir is too slow",
-    "wrong_frame": "start with frame_id:= the odometry's frame, or install tf2_ros and publish the "
-    "transform between them",
-    "body_frame": "choose the driver's topic with odometry in a fixed frame",
-    "stale_transform": "start the publisher of the transform to the map again",
-    "above_water": "odometry's z must be 0 at the water and grow upwards: convert the driver's "
-    "axes, set odometry.surface for a vehicle that floats, or odometry.vertical to datum where z "
-    "is a height above the map's datum",
-    "beam_up": "check sonar.tilt, and that attitudes are from forward-left-up to east-north-up",
-    "mirrored": "odometry must be in axes east, north, up (REP-103): convert it in the driver",
-    "other_clock": "synchronise the clocks of sonar and odometry, or set sonar.time_offset",
-}
-#: Advice for reasons that refuse odometry alone.
-ODOMETRY_REASONS = {
-    "jump": "check the position fix; see odometry.max_speed and odometry.max_jump",
-    "not_finite": "the driver sends positions that are not numbers: wait for its first fix",
-    "invalid_orientation": "the driver sends no attitude: all zeros is none",
-}
-
-
 #: Advice for a constant error that crossings show, by its kind; formatted with minus the error, and
 #: with the error.
 CALIBRATED = {
@@ -344,13 +226,12 @@ def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     )
     yield from _clock_findings(heard, starting)
     for name, status in sorted(heard.items()):
-        advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
         elif starting and status.level == WARN:
             yield Finding(f"{name}: {status.text}", STARTING)
         else:
-            yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
+            yield problem(f"{name}: {status.text}", "" if ": " in status.text else "see its log")
         if name.rpartition("/")[2] == "mapper":
             yield from _ping_findings(name, status.values)
         yield from _count_findings(name, status.values)
@@ -392,14 +273,6 @@ def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     if not received:
         yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
         return
-    lately = {key[7:]: _number(values, key) for key in values if key.startswith("lately ")}
-    for what, share in sorted(lately.items(), key=lambda item: -item[1]):
-        reason = what.removeprefix("odometry ")
-        advice = (REASONS if reason == what else REASONS | ODOMETRY_REASONS).get(reason)
-        if share > REFUSED_SHARE and advice:
-            kind = "pings" if reason == what else "odometry"
-            text = f"{name}: {share:.0%} of the {kind} of the last 10 s refused as {reason}"
-            yield problem(text, advice)
     lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
     for topic, count in lost.items():
         if count > LOST_SHARE * received:
@@ -499,6 +372,6 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
         return
     sensors = any(topic.kind in (ODOMETRY, RANGE) and topic.publishers for topic in topics)
     if sensors and not any(name.rpartition("/")[2] in ("mapper", "simulator") for name in heard):
-        yield from (Finding(*remark) for remark in driver_findings(topics))
+        yield from driver_findings(topics)
     else:
         yield from graph_findings(heard)

@@ -92,10 +92,11 @@ def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointC
     out.
     """
     pings = refused.placed
-    pings = pings[np.isin(pings.reason, REASONS)]
+    numbers = {reason: number for number, reason in enumerate(REASONS)}
+    pings = pings[np.isin(pings.reason, list(numbers))]
     values = np.empty((1, len(pings), 5), dtype="<f4")
     values[0, :, :3] = pings.xyz
-    values[0, :, 3] = [REASONS.index(reason) for reason in pings.reason.tolist()]
+    values[0, :, 3] = [numbers[reason] for reason in pings.reason.tolist()]
     values[0, :, 4] = (stamp_ns - pings.stamp_ns.astype(float)) / SECOND
     return _cloud(values, REFUSED_FIELDS, stamp_ns, frame_id)
 

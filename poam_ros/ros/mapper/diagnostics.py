@@ -13,6 +13,7 @@ from ...core.clock import SECOND, Moment
 from ...core.errors import quantity
 from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
+from ...frontend.refused_pings import ODOMETRY_REASONS, REASONS
 from ...learning.session import SurveySession
 from ...outputs.crossings import statistics_of
 from ...outputs.scoring import MapReport
@@ -20,27 +21,17 @@ from ...screening.shift import worst_block
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
-#: What normally refuses pings, and is no fault.
-EXPECTED = frozenset({"waiting", "paused", AFTER_MISSION, "repeat", "duplicate", "standing"})
 #: The newest pings and odometry that are judged, in s.
 LATELY_S = 10.0
-SOME, MOST = 0.2, 0.9  # shares of them that are refused: WARN, ERROR
-#: Refused by these names, pings have a cause that a setting removes.
-FAULTS = {
-    "wrong_frame": "odometry is in another frame than the map (frame_id)",
-    "body_frame": "odometry is in a frame that moves with the vehicle",
-    "stale_transform": "the transform of the odometry's frame is no longer published",
-    "above_water": "odometry has the vehicle above the water: z points down, or counts from "
-    "another height (odometry.vertical, odometry.surface)",
-    "beam_up": "the sonar's beam points up: attitude or mount are wrong (sonar.tilt, or odometry "
-    "in axes north, east, down)",
-    "mirrored": "the course is mirrored against the heading: odometry is not in axes east, north",
-    "other_clock": "pings and odometry are stamped by different clocks",
-    "no_odometry": "no odometry at the times of the pings",
-    "water_level_stale": "no water level is received",
-    OVERLOAD: "the model cannot keep up",
-}
+MANY = 0.2  # share of them that is refused: a warning; an error if none is accepted
 SLOW_UPDATE_S = 1.0  # p99 of an update with its map; more is reported
+#: What to do.
+SLOW = "give the mapper a core, or raise batch.size or resolution"
+ENDED = "the model's thread has ended: restart the mapper; its log has the error"
+MOVED = (
+    "check the position fix and the odometry's origin; the map has both, so reset it, or continue "
+    "from a folder without the pings after it"
+)
 
 
 @dataclass(frozen=True)
@@ -143,25 +134,25 @@ def _shares(counts: Counter[str], total: int) -> dict[str, float]:
 
 def _refused(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     """Pings and odometry that are refused, by their share in the last seconds."""
+    lately, advice = view.lately, ODOMETRY_REASONS | REASONS
     found = [
-        (share, reason, what)
-        for what, shares in (("pings", view.lately.refused), ("odometry", view.lately.odometry))
+        (share, reason, what, sum(shares.values()))
+        for what, shares in (("pings", lately.refused), ("odometry", lately.odometry))
         for reason, share in shares.items()
-        if share >= SOME and reason not in EXPECTED
+        if share >= MANY and advice.get(reason)
     ]
     if not found:
         return None
-    share, reason, what = max(found, key=lambda each: each[0])
+    share, reason, what, refused = max(found)
     text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
-    text = f"{text}: {FAULTS[reason]}" if reason in FAULTS else text
     if reason == "other_clock":
         text += f", {view.session.front_end.clock_offset_s:+.1f} s apart"
-    return ERROR if share >= MOST else WARN, text
+    return ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
 
 
 def _full(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     full = view.session.full
-    return (ERROR, "the model cannot keep up: pings are refused until it does") if full else None
+    return (ERROR, f"pings are refused: {REASONS[OVERLOAD]}") if full else None
 
 
 def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -176,7 +167,7 @@ def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 
 def _shifted(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     shift = view.session.verdicts.watch.found
-    return None if shift is None else (WARN, shift.sentence)
+    return None if shift is None else (WARN, f"{shift.sentence}: {MOVED}")
 
 
 def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -184,7 +175,7 @@ def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     # With fewer, the first update, which trains the initial model, would count.
     late = times.quantile(0.99) if len(times) >= 100 else 0.0
     return (
-        (WARN, f"one update in a hundred takes {late:.1f} s or more")
+        (WARN, f"one update in a hundred takes {late:.1f} s or more: {SLOW}")
         if late > SLOW_UPDATE_S
         else None
     )
@@ -193,7 +184,7 @@ def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 Check = Callable[[MapperDiagnosticsInput], tuple[bytes, str] | None]
 #: The checks, sorted by severity. A new check is a line here.
 CHECKS: tuple[Check, ...] = (
-    lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
+    lambda view: None if view.alive else (ERROR, ENDED),
     lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
     _disk,
     _full,

@@ -195,12 +195,11 @@ class PlannerNode(BaseNode):
 
     def _report(self) -> None:
         """Publish diagnostics, once a second and with every new state or reason."""
-        silent = time.monotonic() - self._odometry_time > ODOMETRY_TIMEOUT_S
-        if silent:
-            text = f"no odometry: waiting for {self.resolve_topic_name('odom')}"
-            if self.now_ns == 0:
-                text += " and /clock"
-            self.warnings.remind("no_odometry", text)
+        silent = ""
+        if time.monotonic() - self._odometry_time > ODOMETRY_TIMEOUT_S:
+            clock = " and /clock (use_sim_time)" if self.now_ns == 0 else ""
+            silent = f"no odometry: waiting for {self.resolve_topic_name('odom')}{clock}"
+            self.warnings.remind("no_odometry", silent)
         unheard, text = time.monotonic() - self._autopilot_time > AUTOPILOT_TIMEOUT_S, ""
         if self._autopilot_topic and unheard:
             text = f"nobody publishes {self._autopilot_topic}: take-overs are not noticed"

