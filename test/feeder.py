@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_messages import write_odometry, write_range
 from heard import Listener, status_values
 from kept import Crossed
 from nav_msgs.msg import Odometry
@@ -16,7 +17,7 @@ from std_msgs.msg import Float64MultiArray, String
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.ros.common.messages import read_report, write_odometry, write_range
+from poam_ros.ros.common.messages import read_report
 from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
 
 DEPTH = 100.0

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
+from driver_messages import write_odometry, write_range
 from feeder import Feeder
 from kept import SMALL, rows
 from launched import node_command
@@ -37,7 +38,6 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.journal.interface import REINSTATE, WITHDRAW
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.ros.common.messages import write_odometry, write_range
 from poam_ros.ros.common.qos import LATCHED
 
 LIMIT = 300.0  # s, for what must happen

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from driver_messages import write_odometry
 from feeder import Feeder
 from geometry_msgs.msg import PoseStamped
 from heard import Listener, answer
@@ -24,7 +25,6 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.common.clouds import write_map_cloud
-from poam_ros.ros.common.messages import write_odometry
 from poam_ros.ros.common.parameters import NODES
 from poam_ros.ros.common.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from driver_messages import write_odometry, write_range
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
 from nav_msgs.msg import Odometry
@@ -62,8 +63,8 @@ class Boat(Listener):
     def _step(self) -> None:
         if not self.silent:
             stamp_ns = self.get_clock().now().nanoseconds + round(self.offset_s * SECOND)
-            self._odometry.publish(messages.write_odometry(VehicleState(stamp_ns, self.place)))
-            self._pings.publish(messages.write_range(RawPing(stamp_ns, 5.0, 0.1, 50.0)))
+            self._odometry.publish(write_odometry(VehicleState(stamp_ns, self.place)))
+            self._pings.publish(write_range(RawPing(stamp_ns, 5.0, 0.1, 50.0)))
 
 
 @pytest.fixture

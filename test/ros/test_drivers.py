@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_messages import write_odometry, write_range
 from heard import Listener, status_values
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import BatteryState, Range
@@ -22,7 +23,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.ros.common.messages import header, write_odometry, write_range
+from poam_ros.ros.common.messages import header
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode
 

@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from driver_messages import write_odometry, write_range
 from feeder import Surveyor
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
@@ -35,7 +36,6 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.ros.common.messages import write_odometry, write_range
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.planner.node import PlannerNode

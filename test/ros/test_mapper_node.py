@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_messages import write_odometry, write_range
 from geometry_msgs.msg import TransformStamped
 from heard import Listener, read_refused, status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
@@ -32,7 +33,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.common.clouds import read_map_cloud
-from poam_ros.ros.common.messages import read_report, write_odometry, write_range
+from poam_ros.ros.common.messages import read_report
 from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.mapper.node import MapperNode
 

@@ -18,6 +18,7 @@ import yaml
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from driver_messages import write_odometry, write_range
 from geometry_msgs.msg import PoseStamped
 from heard import Listener, answer, status_values
 from launched import node_command
@@ -68,7 +69,7 @@ class Vehicle(Listener):
     def be_at(self, x: float, y: float, frame: str = "map") -> None:
         now = self.get_clock().now().nanoseconds
         state = VehicleState(now, (float(x), float(y), 7.0), frame_id=frame)
-        self.odometry.publish(messages.write_odometry(state))
+        self.odometry.publish(write_odometry(state))
 
     def send_map(self, best: tuple[float, float], frame: str = "map") -> None:
         """A map whose variance has its peak at ``best``."""
@@ -343,11 +344,11 @@ class Guided(Listener):
         self.trail.append(self.place)
         now = self.get_clock().now().nanoseconds
         if self.odometry:
-            message = messages.write_odometry(VehicleState(now, (*self.place.tolist(), 0.0)))
+            message = write_odometry(VehicleState(now, (*self.place.tolist(), 0.0)))
             message.pose.covariance[0] = message.pose.covariance[7] = self.std**2
             self._odometry.publish(message)
         if self.sonar and self.count % 2:
-            self._pings.publish(messages.write_range(RawPing(now, 5.0, 0.1, 50.0)))
+            self._pings.publish(write_range(RawPing(now, 5.0, 0.1, 50.0)))
 
 
 @pytest.fixture
@@ -654,7 +655,7 @@ def test_a_single_jump_is_refused_and_a_lasting_one_pauses(guided, eventually):
     locate = planner.mission.update_position
     planner.mission.update_position = lambda at, *given: located.append(at) or locate(at, *given)
     now = planner.now_ns
-    vehicle._odometry.publish(messages.write_odometry(VehicleState(now, (60.0, 50.0, 0.0))))
+    vehicle._odometry.publish(write_odometry(VehicleState(now, (60.0, 50.0, 0.0))))
     eventually(lambda: planner.warnings.counts["odometry_jump"] == 1)
     before = len(located)
     eventually(lambda: len(located) > before + 20)

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_messages import write_odometry, write_range
 from geometry_msgs.msg import PoseStamped
 from heard import status_values
 from kept import SMALL, rows
@@ -34,7 +35,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import RETURNING, STATES
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.ros.common import messages, qos
+from poam_ros.ros.common import qos
 
 pytestmark = pytest.mark.ros
 
@@ -86,10 +87,10 @@ class Boat(Node):
         if "odometry" not in self.silent:
             stamp_ns = self.now_ns + self.leap_s * SECOND
             state = VehicleState(stamp_ns, (*self.place, 0.0))
-            self._odometry.publish(messages.write_odometry(state))
+            self._odometry.publish(write_odometry(state))
         if "sonar" not in self.silent:
             distance = 5.0 + float(np.sin(self.place[0]) * np.cos(self.place[1]))
-            self._pings.publish(messages.write_range(RawPing(self.now_ns, distance, 0.1, 50.0)))
+            self._pings.publish(write_range(RawPing(self.now_ns, distance, 0.1, 50.0)))
             self.sent += 1
 
     def ask(self, name: str) -> None:

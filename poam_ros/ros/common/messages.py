@@ -15,15 +15,13 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Point, PoseStamped, Quaternion
 from nav_msgs.msg import Odometry, Path
-from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout
 
 from ...core.clock import SECOND
 from ...core.errors import InputError, shown
-from ...frontend.front_end import RawPing
-from ...frontend.odometry import VehicleState, largest_std
-from ...importers.messages import DIAGONAL, bare_frame
+from ...frontend.odometry import largest_std
 from ...importers.messages import LONGEST_FRAME as LONGEST_FRAME
+from ...importers.messages import bare_frame
 from ...importers.messages import read_odometry as read_odometry
 from ...importers.messages import read_range as read_range
 from ...importers.messages import stamp_to_ns as stamp_to_ns
@@ -47,34 +45,10 @@ def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
     return 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
 
 
-def write_odometry(state: VehicleState) -> Odometry:
-    """The state as odometry; speed and yaw rate are in the child frame."""
-    message = Odometry(header=header(state.stamp_ns, state.frame_id))
-    message.child_frame_id = bare_frame(state.child_frame_id)
-    _fill_pose(message.pose.pose, state.position, state.quaternion)
-    message.pose.covariance[DIAGONAL] = state.variance
-    message.twist.twist.linear.x = float(state.speed)
-    message.twist.twist.angular.z = float(state.yaw_rate)
-    return message
-
-
 def position_std(message: Odometry) -> float:
     """The largest horizontal standard deviation of the position, in m; 0 if unknown."""
     covariance = message.pose.covariance.tolist()  # numpy would warn of infinite ones
     return largest_std(covariance[0], covariance[1], covariance[7])
-
-
-def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
-    """A ping as an acoustic range along the x axis of its frame."""
-    return Range(
-        header=header(ping.stamp_ns, frame_id),
-        radiation_type=Range.ULTRASOUND,
-        field_of_view=float(field_of_view),
-        min_range=float(ping.min_range),
-        max_range=float(ping.max_range),
-        range=float(ping.range),
-        variance=float(ping.variance),
-    )
 
 
 def write_pose(

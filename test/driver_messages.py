@@ -1,0 +1,36 @@
+"""Odometry and ranges as drivers publish them."""
+
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Range
+
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.ranges import RawPing
+from poam_ros.importers.messages import DIAGONAL, bare_frame
+from poam_ros.ros.common.messages import header, write_pose
+
+
+def write_odometry(state: VehicleState) -> Odometry:
+    """The state as odometry; speed and yaw rate are in the child frame."""
+    message = Odometry(header=header(state.stamp_ns, state.frame_id))
+    message.child_frame_id = bare_frame(state.child_frame_id)
+    x, y, z = map(float, state.position)
+    message.pose.pose = write_pose((x, y), 0, "", z).pose
+    q = message.pose.pose.orientation
+    q.x, q.y, q.z, q.w = map(float, state.quaternion)
+    message.pose.covariance[DIAGONAL] = state.variance
+    message.twist.twist.linear.x = float(state.speed)
+    message.twist.twist.angular.z = float(state.yaw_rate)
+    return message
+
+
+def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
+    """A ping as an acoustic range along the x axis of its frame."""
+    return Range(
+        header=header(ping.stamp_ns, frame_id),
+        radiation_type=Range.ULTRASOUND,
+        field_of_view=float(field_of_view),
+        min_range=float(ping.min_range),
+        max_range=float(ping.max_range),
+        range=float(ping.range),
+        variance=float(ping.variance),
+    )
