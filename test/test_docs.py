@@ -11,7 +11,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 
 from poam_ros.app.cli import main
 from poam_ros.frontend import refused_pings as refused
-from poam_ros.ros.common.parameters import INNER, TABLES
+from poam_ros.ros.common.parameters import INNER, NODES
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
@@ -98,7 +98,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_parameters_that_tables_name_are_there():
-    rows = [row for table in (TABLES, INNER) for part in table.values() for row in part]
+    rows = [row for table in (NODES, INNER) for part in table.values() for row in part]
     known = {row.name for row in rows}
     for page in PAGES:
         for table in tables(page):
@@ -122,4 +122,4 @@ def test_every_reason_of_refusal_is_explained():
 
 def test_the_table_of_interfaces_has_every_node():
     table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
-    assert {re.findall(r"`(\w+)`", row["node"])[0] for row in table} == set(TABLES)
+    assert {re.findall(r"`(\w+)`", row["node"])[0] for row in table} == set(NODES)

@@ -15,7 +15,7 @@ from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat
 from poam_ros.research.sweeps.configuration import read_sweep
-from poam_ros.ros.common.parameters import TABLES
+from poam_ros.ros.common.parameters import NODES
 
 
 @cache
@@ -75,7 +75,7 @@ def _check_launch(words: list[str], where: str) -> None:
 
 
 def _check_run(words: list[str], where: str) -> None:
-    assert words[0] == "poam_ros" and words[1] in {*TABLES, "poam"}, where
+    assert words[0] == "poam_ros" and words[1] in {*NODES, "poam"}, where
     for name, _, value in (word.partition(":=") for word in words if ":=" in word):
         if f"-p {name}" in where:
             _value(words[1], name, yaml.safe_load(value), where)
@@ -88,7 +88,7 @@ def _check_param(words: list[str], where: str) -> None:
 
 
 def _value(node: str, name: str, value: object, where: str) -> Setting:
-    found = {row.name: row for row in TABLES[node]}
+    found = {row.name: row for row in NODES[node]}
     assert name in found, f"{where}: {node} has no parameter {name}"
     if value is not None:
         try:

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from poam_ros.core.settings import Setting, Value
-from poam_ros.ros.common.parameters import INNER, TABLES
+from poam_ros.ros.common.parameters import INNER, NODES
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,7 +20,7 @@ def generated_files() -> dict[str, str]:
     """The texts of the generated files, by path."""
     return {
         "docs/parameters.md": _INTRODUCTION
-        + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
+        + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in NODES.items()),
     }
 
 

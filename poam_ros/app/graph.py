@@ -17,11 +17,11 @@ from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..models.registry import ModelSettings
 from ..planning.areas import AreaSettings
-from ..ros.common.parameters import NODES, TABLES
+from ..ros.common.parameters import NODES
 from ..simulation.settings import MissionSettings
 
 #: The parameters of all nodes, by name.
-ROWS = {row.name: row for table in TABLES.values() for row in table}
+ROWS = {row.name: row for table in NODES.values() for row in table}
 #: Those of a simulation, with the defaults of config/sim.yaml.
 SIM_ROWS = ROWS | {
     "method": replace(ROWS["method"], default=ModelSettings.method),

@@ -19,7 +19,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from ..core.errors import InputError
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import TABLES, known_names
+from ..ros.common.parameters import NODES, known_names
 from . import graph
 
 PATHS = ("output", "terrain", "mission_dir", "model", "areas.file", "goals.file")
@@ -74,7 +74,7 @@ class LaunchArguments:
 
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
         """The parameters of a node: the files, then the arguments that were given."""
-        names = [row.name for row in TABLES[node]] + ["use_sim_time"]
+        names = [row.name for row in NODES[node]] + ["use_sim_time"]
         arguments = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
@@ -84,7 +84,7 @@ class LaunchArguments:
     @staticmethod
     def of_node(node: str, values: dict[str, Any]) -> list[dict[str, Any]]:
         """Those of the values that are parameters of a node, as ``parameters`` has them."""
-        names = {row.name for row in TABLES[node]}
+        names = {row.name for row in NODES[node]}
         own = {name: _parameter(value) for name, value in values.items() if name in names}
         return [own] if own else []
 

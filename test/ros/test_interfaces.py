@@ -7,7 +7,7 @@ from pages import ROOT, tables
 
 pytest.importorskip("rclpy")
 
-from poam_ros.ros.common.parameters import TABLES
+from poam_ros.ros.common.parameters import NODES
 from poam_ros.ros.mapper.node import MapperNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
@@ -30,7 +30,7 @@ def documented(row, column):
     return {f"/{name.strip('/')}" for name in re.findall(r"`([a-z/][\w/]*)`", row[column])}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", NODES)
 def test_the_table_lists_what_a_node_opens(name, ros, eventually):
     given = {"use_sim_time": True} if name == "simulator" else None  # it publishes the clock then
     node, row = ros(KINDS[name], parameters=given), ROWS[name]

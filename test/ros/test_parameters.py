@@ -16,13 +16,12 @@ from poam_ros.ros.common.parameters import (
     NODES,
     PLANNER,
     SIMULATOR,
-    TABLES,
     inner_rows,
 )
 from poam_ros.simulation.world.simulator import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in TABLES.items() for row in t]
+ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
 BY_NAME = {row.name: row for row in (*MAPPER, *PLANNER, *SIMULATOR)}
 
 
@@ -38,7 +37,7 @@ def test_every_default_is_valid_and_described(row):
         assert row.maximum is not None
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("table", NODES.values(), ids=NODES)
 def test_names_are_unique(table):
     assert len({row.name for row in table}) == len(table)
 

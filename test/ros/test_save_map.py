@@ -1,6 +1,5 @@
 """`~/save_map` and `map/tvu` of the mapper, on real rclpy; the files are read back."""
 
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +21,6 @@ from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import tvu_ratio
 from poam_ros.ros.common.clouds import read_map_cloud
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper import saving
 from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
@@ -33,7 +31,6 @@ GIVEN = {
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
     "sonar.offset": [0.0, 0.0, -100.0],
 }  # fmt: skip
-PATIENCE = 300.0
 
 
 @pytest.fixture
@@ -47,17 +44,14 @@ def ring(ros, eventually, monkeypatch):
         eventually(vehicle.connected)
         eventually(client.service_is_ready)
 
-        def begin():
-            return client.call_async(Trigger.Request())
-
         def ask():
-            future = begin()
+            future = client.call_async(Trigger.Request())
             eventually(future.done)
             return future.result()
 
         if mapped:
             feed(vehicle, mapper, eventually)
-        return SimpleNamespace(mapper=mapper, vehicle=vehicle, begin=begin, ask=ask)
+        return SimpleNamespace(mapper=mapper, vehicle=vehicle, ask=ask)
 
     return make
 
@@ -132,47 +126,6 @@ def test_the_answer_says_why_nothing_is_saved(ring, eventually, tmp_path):
 def test_without_a_folder_the_answer_names_the_parameters(ring):
     answer = ring().ask()
     assert not answer.success and "set the parameter output or mission_dir" in answer.message
-
-
-def test_callbacks_run_while_one_map_at_a_time_is_written(ring, eventually, tmp_path, monkeypatch):
-    p = ring(output=str(tmp_path))
-    go, entered, write = threading.Event(), threading.Event(), saving.save
-
-    def slow(*given):
-        entered.set()
-        assert go.wait(PATIENCE)
-        return write(*given)
-
-    monkeypatch.setattr(saving, "save", slow)
-    first = p.begin()
-    eventually(entered.is_set)
-    assert p.ask().message == saving.BUSY
-    received = p.mapper.session.ledger.received
-    p.vehicle.drive(5)
-    eventually(lambda: p.mapper.session.ledger.received > received, what="callbacks wait")
-    assert not first.done()
-    go.set()
-    eventually(first.done)
-    assert first.result().success
-
-
-def test_the_end_of_the_node_while_writing_is_survived(
-    ros, ring, eventually, tmp_path, monkeypatch
-):
-    p = ring(output=str(tmp_path))
-    go, entered = threading.Event(), threading.Event()
-
-    def slow(*given):
-        entered.set()
-        assert go.wait(PATIENCE)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(saving, "save", slow)
-    p.begin()
-    eventually(entered.is_set)
-    ros.end(p.mapper)
-    go.set()
-    eventually(lambda: all(thread.name != "save" for thread in threading.enumerate()))
 
 
 def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):

@@ -252,9 +252,6 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "monitor": MONITOR,
 }
 
-TABLES = NODES
-
-
 #: The options of the built-in models and planners, each with a prefix. A node has only those of the
 #: model or planner in use.
 INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": planner_rows()}
@@ -262,7 +259,7 @@ INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": pla
 
 def known_names() -> frozenset[str]:
     """The names of all parameters of all nodes, models and planners of this package."""
-    tables = (*TABLES.values(), *INNER.values(), rows(PlacesInDegrees))
+    tables = (*NODES.values(), *INNER.values(), rows(PlacesInDegrees))
     return frozenset(row.name for table in tables for row in table)
 
 

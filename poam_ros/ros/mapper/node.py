@@ -35,7 +35,7 @@ from ..common.parameters import MAPPER, RangeSettings
 from ..common.qos import KEPT, LATCHED, SensorSubscriptions
 from ..common.transforms import FrameTransformer, MountLookup
 from .diagnostics import Lately, MapperDiagnosticsInput, map_report, mapper_status
-from .saving import SaveService
+from .saving import save_map
 from .topics import MapTopics
 
 # The model's thread and the callbacks share the interpreter. With Python's default of 5 ms, a
@@ -131,7 +131,7 @@ class MapperNode(BaseNode):
         )
         self.on_exit.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
-        SaveService(self, self.session)
+        self.create_service(Trigger, "~/save_map", self._on_save)
 
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(self._inputs.odometry(message))
@@ -182,6 +182,18 @@ class MapperNode(BaseNode):
         response.success = True
         response.message = "model and data are reset; waiting for pings"
         self.get_logger().info(response.message)
+        return response
+
+    def _on_save(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            response.message = save_map(self.session, vars(self.values), self.moment)
+            response.success = True
+        except OSError as error:
+            response.message = f"nothing is saved: cannot write ({error.strerror or error})"
+        except Exception as error:  # no error may end the mission
+            response.message = f"nothing is saved: {error}"
+        log = self.get_logger().info if response.success else self.get_logger().error
+        log(f"save_map: {response.message}")
         return response
 
     def _on_timer(self) -> None:

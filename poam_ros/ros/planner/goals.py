@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from action_msgs.msg import GoalStatusArray
 from geometry_msgs.msg import PoseStamped
@@ -26,37 +26,21 @@ ACCEPTED, EXECUTING, CANCELED, ABORTED = 1, 2, 5, 6  # of action_msgs/GoalStatus
 REMEMBERED = 64  # newest goals of ours
 
 
-class GoalSink(Protocol):
-    """Receives the goals of a mission."""
-
-    def go(self, pose: PoseStamped) -> None:
-        """Send a new goal."""
-
-    def repeat(self, pose: PoseStamped) -> None:
-        """Send the same goal again."""
-
-    def hold(self, pose: PoseStamped) -> None:
-        """Hold station there; called once."""
-
-    def poll(self) -> None:
-        """Called once a second."""
-
-    def settle(self) -> None:
-        """Wait until the last goal has arrived; the node is about to end."""
-
-
 class TopicGoals:
-    """Publishes goals on ``goal_pose``; the vehicle drives to the latest one."""
+    """Publishes goals on ``goal_pose``; the vehicle drives to the latest one.
+
+    ``go`` sends a goal, ``repeat`` the same again; ``hold`` lets the vehicle hold station there.
+    """
 
     def __init__(self, node: BaseNode) -> None:
         self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
     def poll(self) -> None:
-        """Nothing to do."""
+        """Called once a second: nothing to do."""
 
     def settle(self) -> None:
-        """Wait, as a destroyed publisher delivers nothing more."""
+        """Wait until the last goal has arrived: a destroyed publisher delivers nothing more."""
         self._goals.wait_for_all_acked(Duration(seconds=SETTLE_TIMEOUT_S))
 
 
@@ -163,7 +147,9 @@ class ActionGoals:
             handle.cancel_goal_async()
 
 
-def open_goals(node: BaseNode, action: str, interrupted: Callable[[str], object]) -> GoalSink:
+def open_goals(
+    node: BaseNode, action: str, interrupted: Callable[[str], object]
+) -> TopicGoals | ActionGoals:
     """The topic, or the action with this name; closed with the node's present state.
 
     ``interrupted``: see ``ActionGoals``.

@@ -20,7 +20,7 @@ from ...mission.states import OPERATOR
 from ..common import messages, qos
 from ..common.markers import surface, write_areas
 from ..common.node import BaseNode
-from .goals import GoalSink
+from .goals import ActionGoals, TopicGoals
 
 ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite", "odometry_jump"
 MAP_REFUSALS = "map_frame", "map_unreadable", "map_unusable"
@@ -35,7 +35,7 @@ class MissionTopics:
         goals: receives the goals.
     """
 
-    def __init__(self, node: BaseNode, guidance: Guidance, goals: GoalSink) -> None:
+    def __init__(self, node: BaseNode, guidance: Guidance, goals: TopicGoals | ActionGoals) -> None:
         self.goals = goals
         mission = guidance.mission
         self._node, self._guidance, self._mission = node, guidance, mission
