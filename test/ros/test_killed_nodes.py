@@ -265,6 +265,90 @@ def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     eventually(lambda: listener.goals[-1] == first, what="it does not go on")
 
 
+class Obedient(Listener):
+    """A vehicle that drives to its goals; operator and mapper of its mission."""
+
+    def __init__(self):
+        super().__init__("obedient")
+        for kind, topic, how in (
+            (String, "mission/state", LATCHED), (String, "mission/reason", LATCHED),
+            (PoseStamped, "goal_pose", 10),
+        ):  # fmt: skip
+            self.listen(kind, topic, how)
+        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self.samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self.place, self.drives = np.array([8.0, -8.0]), True
+        self.create_timer(0.1, self._drive)
+
+    def _drive(self):
+        goals = self.goals
+        if self.drives and goals:
+            way = np.array(goals[-1]) - self.place
+            self.place = self.place + way * min(1.0, 0.5 / max(np.linalg.norm(way), 1e-9))
+        now = self.get_clock().now().nanoseconds
+        self.odom.publish(write_odometry(VehicleState(now, (*self.place.tolist(), 0.0))))
+
+    def ask(self, word):
+        client = self.create_client(Trigger, f"planner/{word}")
+        assert client.wait_for_service(LIMIT)
+        assert client.call(Trigger.Request()).success, word
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["waiting", "pilot", "exploring", "returning", "paused", "done"])
+def test_a_planner_that_is_killed_in_any_state_comes_back_to_it(
+    state, ros, ros_env, eventually, tmp_path, request
+):
+    """A mission under way waits for an operator first, and goes on where it was."""
+    values = {
+        "workspace": EVERY["workspace"], "pilot": "diagonal", "mission_dir": str(tmp_path),
+        "on_done": "home", "max_samples": 100, "max_speed": 5.0,
+        "watchdog.sonar_timeout": 0.0, "watchdog.progress_timeout": 0.0,
+    }  # fmt: skip
+    vehicle = ros(Obedient)
+
+    def start():
+        planner = subprocess.Popen(node_command("planner", values), env=ros_env)
+        request.addfinalizer(planner.kill)
+        return planner
+
+    def said(expected):
+        eventually(lambda: vehicle.states and vehicle.states[-1] == expected, what=expected)
+
+    planner = start()
+    said("waiting")
+    if state != "waiting":
+        vehicle.ask("start")
+        said("pilot")
+    if state in ("exploring", "returning", "done"):
+        said("exploring")
+    if state in ("returning", "done"):
+        vehicle.drives = state == "done"
+        vehicle.samples.publish(UInt64(data=100))
+        said(state)
+    if state == "paused":
+        vehicle.ask("pause")
+        said("paused")
+    vehicle.drives = False
+    planner.send_signal(signal.SIGKILL)
+    planner.wait(LIMIT)
+    vehicle.heard.forget("mission/state", "mission/reason", "goal_pose")
+    planner = start()
+    if state in ("pilot", "exploring", "returning"):
+        said("paused")
+        eventually(
+            lambda: f"the planner was restarted while {state}" in vehicle.reasons[-1], what="reason"
+        )
+        vehicle.ask("resume")
+    said(state)
+    if state == "returning":
+        eventually(lambda: vehicle.goals and np.allclose(vehicle.goals[-1], (8, -8), atol=0.5))
+        vehicle.drives = True
+        said("done")
+    planner.send_signal(signal.SIGINT)
+    assert planner.wait(LIMIT) == 0
+
+
 @pytest.mark.soak
 def test_a_planner_that_is_killed_twenty_times(ros, ros_env, eventually, tmp_path, request):
     print(explore(20, 1000, ros, ros_env, eventually, tmp_path, request))

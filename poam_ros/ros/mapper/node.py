@@ -192,8 +192,10 @@ class MapperNode(BaseNode):
             response.message = f"nothing is saved: cannot write ({error.strerror or error})"
         except Exception as error:  # no error may end the mission
             response.message = f"nothing is saved: {error}"
-        log = self.get_logger().info if response.success else self.get_logger().error
-        log(f"save_map: {response.message}")
+        if response.success:
+            self.get_logger().info(f"save_map: {response.message}")
+        else:
+            self.get_logger().error(f"save_map: {response.message}")
         return response
 
     def _on_timer(self) -> None:
