@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError, shown
+from ..core.errors import InputError
 from ..core.samples import Samples
 from .folder import DATABASE, folder_after, is_journal
 from .interface import JournalContents
@@ -20,8 +19,6 @@ from .verify import verify
 log = logging.getLogger(__name__)
 
 NEEDED = "method", "workspace"  # settings that every mission has
-#: Settings of the mapper that are used as numbers, and how many each has.
-NUMBERS = {"origin": 2, "heading": 1, "resolution": 1, "sonar.time_offset": 1}
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,4 @@ def _read(path: Path) -> RecordedMission:
         values.pop("model", None)  # a file's path: what it said is among the settings
     if missing := [name for name in NEEDED if name not in settings]:
         raise InputError(f"{path}: expected the settings of a mission, got no {missing[0]}")
-    for name in NUMBERS.keys() & mapper.keys():
-        given = mapper[name] if isinstance(mapper[name], list) else [mapper[name]]
-        numbers = [v for v in given if isinstance(v, (int, float)) and abs(v) < math.inf]
-        if not len(given) == len(numbers) == NUMBERS[name]:
-            raise InputError(f"{path}: expected numbers as {name}, got {shown(str(mapper[name]))}")
     return RecordedMission(path, settings, mapper, logged, after)

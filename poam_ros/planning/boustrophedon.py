@@ -69,7 +69,7 @@ def survey_lines(situation: Situation, count: int, along: int) -> np.ndarray:
     workspace = situation.workspace
     # The corner to begin at: 0 or 1 in each direction.
     corner = (situation.position > workspace.centre).astype(float)
-    area = situation.routes.areas if situation.routes else None
+    area = situation.routes.areas
     ends = []
     for k, offset in enumerate((np.arange(count) + 0.5) / count):
         line = np.empty((2, 2))
@@ -110,9 +110,9 @@ def _most_lines(situation: Situation, along: int) -> int:
     return low
 
 
-def _allowed_parts(line: np.ndarray, workspace: Extent, area: NavigableArea | None) -> np.ndarray:
+def _allowed_parts(line: np.ndarray, workspace: Extent, area: NavigableArea) -> np.ndarray:
     """The ends of the parts of a line [2, 2] that are allowed, in order [K, 2]."""
-    if area is None or area.unrestricted:
+    if area.unrestricted:
         return workspace.clip(line)
     points = line[0] + np.linspace(0, 1, POINTS)[:, None] * (line[1] - line[0])
     inside = np.concatenate(([False], area.allowed(points), [False]))

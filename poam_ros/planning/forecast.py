@@ -185,9 +185,7 @@ def forecast(
         raise InputError("areas: no survey line lies in the navigable area")
     whole = path_cost(path, situation.position, situation.turning_radius)
     met = np.array([one.share(across / lines, order) for one in drawn])
-    area = float(situation.workspace.size.prod())
-    if situation.routes is not None:
-        area *= situation.routes.areas.share
+    area = float(situation.workspace.size.prod()) * situation.routes.areas.share
     begun = np.array([one.share(area / before, order) if before else 0.0 for one in drawn])
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
     low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))

@@ -63,12 +63,13 @@ def path_entropy(
     leg, radius = options.max_leg * side, situation.turning_radius
     goals = workspace.sample(options.candidates, rng)
     shortest = max(leg / 4, 4 * radius)
-    shortened = situation.shortened(goals)
-    open_to = situation.leg_allowed(situation.position, shortened)
+    position, routes = situation.position, situation.routes
+    shortened = routes.shortened(position, goals)
+    open_to = routes.legs_open(position, shortened)
     if open_to.any():
         goals = shortened
     else:
-        open_to = situation.reachable(goals)
+        open_to = routes.reachable(position, goals)
     distances = np.linalg.norm(goals - situation.position, axis=1)
     if not open_to.any():
         raise InputError(

@@ -91,7 +91,7 @@ def max_entropy(
     good = usable(variance, count)
     if not good.all():
         log.warning("%d of %d candidates have no usable variance", (~good).sum(), count)
-    good &= situation.reachable(points)
+    good &= situation.routes.reachable(situation.position, points)
     if not good.any():
         raise InputError(f"max-entropy: expected a reachable candidate, got none among {count}")
     points, variance = points[good], variance[good]
@@ -110,7 +110,7 @@ def random_waypoint(
     """
     for _ in range(MAX_DRAWS):
         waypoint = situation.workspace.sample(1, rng)
-        if situation.reachable(waypoint).all():
+        if situation.routes.reachable(situation.position, waypoint).all():
             return waypoint
     raise InputError(f"random: expected a reachable waypoint, got none among {MAX_DRAWS}")
 

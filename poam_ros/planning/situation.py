@@ -12,6 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import MAX_COORDINATE, Extent, is_place, squared_distance_to
 from ..core.maps import ElevationMap, Predicted
+from .areas import NavigableArea
 from .routes import Routes
 
 #: The square of a smaller lengthscale may underflow, in m.
@@ -141,7 +142,7 @@ class Situation:
         extra: how much of that a path [K, 2] from the vehicle takes besides its length, in m: for
             the current along it, and for the way home from its end.
         visited: positions of the whole mission, thinned out [K, 2], in m.
-        routes: allowed routes within the workspace; None: all straight legs are allowed.
+        routes: allowed routes within the workspace; by default all straight legs are allowed.
 
     Raises:
         InputError: the position is not two finite numbers, or ``visited`` has the wrong shape.
@@ -154,30 +155,16 @@ class Situation:
     distance_left: float = math.inf
     extra: Callable[[np.ndarray], float] = no_extra
     visited: np.ndarray = field(default_factory=_nowhere)
-    routes: Routes | None = None
+    routes: Routes = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
+        if self.routes is None:
+            object.__setattr__(self, "routes", Routes(NavigableArea(self.workspace)))
         if not is_place(self.position):
             raise InputError(f"position: expected two finite numbers, got {self.position}")
         shape = np.shape(self.visited)
         if len(shape) != 2 or shape[1] != 2:
             raise InputError(f"visited: expected places [K, 2], got {list(shape)}")
-
-    def leg_allowed(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """As ``Routes.legs_open``."""
-        if self.routes is None:
-            return np.ones(len(goals), dtype=bool)
-        return self.routes.legs_open(start, goals)
-
-    def shortened(self, goals: np.ndarray) -> np.ndarray:
-        """As ``Routes.shortened``."""
-        return goals if self.routes is None else self.routes.shortened(self.position, goals)
-
-    def reachable(self, goals: np.ndarray) -> np.ndarray:
-        """Which of the goals [N, 2] have a route; boolean [N]."""
-        if self.routes is None:
-            return np.ones(len(goals), dtype=bool)
-        return self.routes.reachable(self.position, goals)
 
 
 def usable(variance: np.ndarray, count: int) -> np.ndarray:

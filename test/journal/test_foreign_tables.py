@@ -39,9 +39,6 @@ def write_tables(folder, settings, mapper=None, pings=0):
         ("[" * 200_000, {}, "nested too deep"),
         ([], {}, "no values in settings"),
         ({"method": "nngp"}, {}, "got no workspace"),
-        (SETTINGS, {"resolution": "fine"}, "expected numbers as resolution, got fine"),
-        (SETTINGS, {"origin": [47.3]}, "expected numbers as origin"),
-        (SETTINGS, {"heading": float("nan")}, "expected numbers as heading"),
     ],
 )
 def test_settings_that_are_none_are_refused(tmp_path, capsys, settings, mapper, words):

@@ -292,8 +292,8 @@ WEST, EAST = [True, False, False], [False, False, True]
 def test_a_situation_knows_which_legs_are_allowed(start, expected):
     situation = walled(WALL)
     goals = np.array([(-20.0, 3.0), (6.0, 0.0), (20.0, 3.0)])
-    clear = situation.leg_allowed(np.array(start), goals)
+    clear = situation.routes.legs_open(np.array(start), goals)
     # From within the wall it is from the side that is nearer.
     assert clear.tolist() == expected
-    assert Situation(np.zeros(2), SQUARE).leg_allowed(np.zeros(2), goals).all()
-    assert Situation(np.zeros(2), SQUARE).reachable(goals).all()
+    free = Situation(np.zeros(2), SQUARE).routes
+    assert free.legs_open(np.zeros(2), goals).all() and free.reachable(np.zeros(2), goals).all()

@@ -25,7 +25,7 @@ def plan(
 ) -> np.ndarray:
     """One waypoint [1, 2], in m. Draws only from ``rng``: the same seed flies the same mission."""
     places = situation.workspace.sample(options.candidates, rng)
-    places = places[situation.reachable(places)]
+    places = places[situation.routes.reachable(situation.position, places)]
     if not len(places):
         raise InputError("near: expected a place that can be reached, got none")
     variance = np.nan_to_num(view.predict(places).variance, nan=-1.0)

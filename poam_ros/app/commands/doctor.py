@@ -148,14 +148,6 @@ MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
 STARTING_S = 10.0
 
 STARTING = "the simulation is starting: run poam doctor again in a moment"
-#: Advice for a constant error that crossings show, by its kind; formatted with minus the error, and
-#: with the error.
-CALIBRATED = {
-    "latency": "add {:+.2f} s to sonar.time_offset",
-    "along": "add {1:+.2f} m to the x of sonar.offset",
-    "scale": "measure the sound speed, and set water.sound_speed",
-    "level": "measure draught and water level, and set water.level and the z of sonar.offset",
-}
 
 
 class NodeStatus(NamedTuple):
@@ -306,38 +298,12 @@ def _number(values: Mapping[str, str], key: str) -> float:
         return 0.0
 
 
-def crossing_findings(folder: Path) -> Iterator[Finding]:
-    """Findings on a mission's settings, from crossings and from lines in opposite directions."""
-    from ...importers.journals import read_journal
-    from ...importers.raw import ReadOptions
-    from ...journal.folder import DATABASE
-    from ...mapping.calibration import calibrated
-    from ...mapping.effects import positions_sentence
-    from ...mapping.soundings import SoundingMapSettings
-
-    if not (folder / DATABASE).exists():
-        return
-    try:
-        estimate = calibrated(read_journal(folder, ReadOptions()), SoundingMapSettings())[1]
-    except InputError as error:
-        yield Finding(f"no crossings: {error}")
-        return
-    for each in estimate.effects:
-        if each.kind != "line" and each.sure:
-            yield Finding(each.estimate, CALIBRATED[each.kind].format(-each.value, each.value))
-        elif each.kind != "line":
-            yield Finding(f"{each.estimate}, which may be 0")
-    for sentence in (*map(positions_sentence, estimate.position_errors), *estimate.remarks):
-        yield Finding(sentence)
-
-
 HEALTHY, PROBLEMS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mission-dir", type=Path, metavar="DIR",
-        help="Check this mission folder as well: free disk space, and settings by the crossings of "
-        "survey lines.")  # fmt: skip
+        help="Check the free disk space of this mission folder as well.")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=4.0,
         help="Listen to /diagnostics for this long (s; default: 4; 0: do not listen).")  # fmt: skip
 
@@ -356,8 +322,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     yield from machine_findings(args.mission_dir)
-    if args.mission_dir is not None:
-        yield from crossing_findings(args.mission_dir)
     if importlib.util.find_spec("rclpy") is None:
         yield Finding("ROS 2 (rclpy) is not installed", "source it if nodes are to run here")
         return

@@ -1,11 +1,8 @@
 """`poam doctor`: its findings and exit status."""
 
-import re
 import subprocess
 
-import numpy as np
 import pytest
-from kept import Kept
 from launched import PARAMS
 
 from poam_ros.app.cli import main
@@ -14,15 +11,11 @@ from poam_ros.app.commands.doctor import (
     OK,
     WARN,
     NodeStatus,
-    crossing_findings,
     graph_findings,
     machine_findings,
     middleware_findings,
     statuses,
 )
-from poam_ros.core.clock import SECOND
-from poam_ros.frontend.front_end import RawPing
-from poam_ros.frontend.odometry import VehicleState
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
         "lost odom": "0", "samples": "980", "cycle_p99_s": "0.4"}  # fmt: skip
@@ -177,61 +170,3 @@ def test_it_receives_the_status_of_a_live_node(python, ros_env, eventually, caps
     finally:
         node.terminate()
         node.wait(300)
-
-
-class Late(Kept):
-    """Lines north on one day and east on the next, at 1 to 2.2 m/s. Depths are 0.4 s older than
-    their positions; on the second day they are 0.1 m less."""
-
-    def __init__(self, folder, second_day, **changed):
-        self.east = second_day
-        begin = 17_000_000_000 + 864_000 * second_day  # in tenths of a second
-        self.rng = np.random.default_rng(second_day)
-        super().__init__(folder, begin, pilot_samples=10_000, **changed)
-
-    def ping(self, way, across, along, speed):
-        self.stamp += 1
-        ns, order = self.stamp * SECOND // 10, 1 if self.east else -1
-        place = (way * along, across)[::order]
-        self.session.odometry(VehicleState(ns, (*place, 0.0)), self.now)
-        if self.stamp % 5 == 0:
-            x, y = (way * (along - 0.4 * speed), across)[::order]
-            noise = 0.014 * self.rng.normal()
-            depth = 9 + 2 * np.sin(x / 8) + 2 * np.cos(y / 7) - 0.1 * self.east + noise
-            self.session.ping(RawPing(ns, float(depth), 0.1, 100.0), self.now)
-        self.session.tick(self.now)
-
-    def drive(self):
-        for i, across in enumerate(np.linspace(-25.0, 25.0, 7).tolist()):
-            speed = 1.0 + 0.2 * i
-            for along in np.arange(-30.0, 30.0, speed / 10).tolist():
-                self.ping(1 if i % 2 else -1, across, along, speed)
-            self.stamp += 50
-        self.work().settle()
-        self.close()
-
-
-def test_crossings_of_a_mission_propose_settings(tmp_path):
-    """A latency and a draught are proposed with intervals that hold them. With the latency set as
-    proposed, none is left."""
-    Late(tmp_path / "m", False).drive()
-    Late(tmp_path / "m", True).drive()
-    found = [str(each).split(maxsplit=1)[1] for each in crossing_findings(tmp_path / "m")]
-    level, latency = (
-        next(each for each in found if kind in each and "(95 %" in each)
-        for kind in ("level of 2023-11-15", "latency")
-    )
-    for text, truth, advice in (
-        (level, 0.1, "measure draught and water level"),
-        (latency, 0.4, "s to sonar.time_offset"),
-    ):
-        low, high = map(float, re.findall(r"95 %: ([-+.\d]+) to ([-+.\d]+)", text)[0])
-        assert low < truth < high and high - low < 0.2 and advice in text, text
-    assert any("levels and scales are relative to 2023-11-14" in each for each in found)
-    assert not any("sonar.offset" in each for each in found if each != level), found  # no antenna's
-    for second_day in (False, True):
-        Late(tmp_path / "set", second_day, **{"sonar.time_offset": -0.4}).drive()
-    left = [str(each) for each in crossing_findings(tmp_path / "set")]
-    assert any("level of" in each for each in left)
-    assert not any("time_offset" in each for each in left), left
-    assert not list(crossing_findings(tmp_path / "elsewhere"))
