@@ -618,7 +618,7 @@ def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkey
         heard.append(capfd.readouterr().err)
         return re.search(r"no odometry: waiting for (.*)", "".join(heard))
 
-    expected = "/auv/odom and /clock" if simulated else "/auv/odom"
+    expected = "/auv/odom and /clock (use_sim_time)" if simulated else "/auv/odom"
     assert eventually(said)[1] == expected
 
 

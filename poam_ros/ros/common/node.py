@@ -59,7 +59,7 @@ class BaseNode(Node):
         super().__init__(name, **options)
         self.on_exit = ExitStack()
         self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self.ahead_s = time.time() - time.monotonic()
+        self.ahead_s = self.get_clock().now().nanoseconds / SECOND - time.monotonic()
         self.warnings = LogThrottle(self.get_logger().warning)
         self.values = declare_parameters(
             self, table, self._parameters_changed, partial(inner_rows, name)
