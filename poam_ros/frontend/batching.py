@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
 
 from ..core.clock import SECOND
 from ..core.maps import StopCondition
@@ -33,19 +32,6 @@ class TrainingSettings(Settings):
 DEFAULT_TRAINING = TrainingSettings()
 
 
-class BatchPolicy(Protocol):
-    """Decides when a batch is due. A batch takes all samples that wait."""
-
-    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """Whether a batch is due. Called only when there are new samples.
-
-        Args:
-            fresh: number of new samples.
-            age_s: age of the oldest of them in s.
-            arrived: whether the vehicle has reached a waypoint since the last batch.
-        """
-
-
 @dataclass(frozen=True)
 class TimedBatches(Settings):
     """A batch is due at ``batch_size`` new samples, or when the oldest of them is ``batch_period``
@@ -62,7 +48,8 @@ class TimedBatches(Settings):
     )  # fmt: skip
 
     def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """See the class."""
+        """Whether a batch is due: with so many new samples, the oldest of this age in s, and
+        whether the vehicle has reached a waypoint since the last batch."""
         return fresh >= self.batch_size or age_s >= self.batch_period
 
 
@@ -71,8 +58,12 @@ class WaypointBatches:
     """A batch holds the samples measured on the way to a waypoint (Algorithm 1 of the paper)."""
 
     def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """See the class."""
+        """See ``TimedBatches``."""
         return arrived
+
+
+#: Decides when a batch is due. A batch takes all samples that wait.
+BatchPolicy = TimedBatches | WaypointBatches
 
 
 class SampleQueue:
@@ -116,10 +107,6 @@ class SampleQueue:
                 self._parts[-2:] = [Samples.joined(self._parts[-2:])]
             if self._oldest_ns is None:
                 self._oldest_ns = now_ns
-
-    def change(self, policy: BatchPolicy) -> None:
-        """Replace the policy."""
-        self.policy = policy
 
     def waypoint_reached(self) -> None:
         """The vehicle has reached a waypoint. Ignored where it measured nothing on the way."""

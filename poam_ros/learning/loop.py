@@ -153,7 +153,7 @@ class ModelLoop:
 
     def change(self, policy: BatchPolicy, training: TrainingSettings) -> None:
         """Replace the batch policy and the training settings."""
-        self.sample_queue.change(policy)
+        self.sample_queue.policy = policy
         self._updater.training = training
 
     def finish(self) -> None:

@@ -98,7 +98,7 @@ class Guidance:
         """Apply new values; the planner's options are read at every choice."""
         values = self._values
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
-        self._watchdog.change(instance(WatchdogSettings, values))
+        self._watchdog.settings = instance(WatchdogSettings, values)
         self.target.settings = instance(TargetSettings, values)
 
     def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
@@ -122,7 +122,7 @@ class Guidance:
         if fault == MOVED:
             text = f"the position jumped by {distance:.1f} m, and stays there"
             self._warn("odometry_moved", text)
-            mission.replace_position(position)
+            mission.position = position  # without following goals or track
             self.displace(text)
         self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
         if self._sailed_z is None:

@@ -412,15 +412,6 @@ class Budget:
         self.start_time_s, self.samples_at_start = now, self.samples
         self.driven_at_start = driven
 
-    def start_clock(self, now: float) -> None:
-        """The mission's time starts at ``now`` (s), unless it has started; all samples count."""
-        if self.start_time_s is None:
-            self.start_time_s = now
-
-    def set_limits(self, max_samples: int, max_duration: float) -> None:
-        """Replace the limits."""
-        self.max_samples, self.max_duration = max_samples, max_duration
-
     def count(self, samples: int) -> None:
         """Set the number of samples of the mapper; fewer than before if it was reset."""
         self.samples, self.samples_at_start = samples, min(self.samples_at_start, samples)

@@ -180,7 +180,8 @@ class Mission:
         self.track.add(measured, self.position)
         self._follow_stamps(now, measured)
         if self.state != WAITING:
-            self.budget.start_clock(now)
+            if self.budget.start_time_s is None:
+                self.budget.start_time_s = now  # all samples count
             self.home = self.position.copy() if self.home is None else self.home
         self.tick(now)
         if self.state == PAUSED and self.station is None:
@@ -196,10 +197,6 @@ class Mission:
         if goals.current is None and self.state in DRIVEN:
             self._next_goal(arrival == TIMEOUT)
         return arrival
-
-    def replace_position(self, position: np.ndarray) -> None:
-        """Set the position [2] after a jump, without following goals or track."""
-        self.position = position
 
     def tick(self, now: float) -> None:
         """End the mission if its duration is over at ``now`` (s), or needed for the way home."""
@@ -322,7 +319,7 @@ class Mission:
     def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:
         """Replace the settings of arrival and the limits of the budget."""
         self.goals.set_arrival(arrival)
-        self.budget.set_limits(max_samples, max_duration)
+        self.budget.max_samples, self.budget.max_duration = max_samples, max_duration
         self.count_samples(self.budget.samples)
 
     def to_dict(self) -> dict[str, Any]:

@@ -93,10 +93,6 @@ class Watchdog:
         self._checked_at: tuple[float, float] | None = None
         self._status: Status | None = None  # of the mission at the last check
 
-    def change(self, settings: WatchdogSettings) -> None:
-        """Replace the settings."""
-        self.settings = settings
-
     def received(self, source: str) -> None:
         """A message came from ``odometry``, ``sonar`` or ``map``."""
         self._received.add(source)

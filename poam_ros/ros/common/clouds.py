@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
@@ -123,15 +124,12 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
     Raises:
         InputError: the cloud is empty, lacks one of them, has too many, or too few bytes.
     """
-    if len(message.fields) > MAX_FIELDS:
-        raise InputError(f"cloud: expected at most {MAX_FIELDS} fields, got {len(message.fields)}")
-    wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
-    names = [f.name for f in wanted]
-    rows, columns = message.height, message.width
-    if not {"x", "y", "z"} <= set(names) or rows * columns == 0:
+    rows, columns, kind = message.height, message.width, ">f4" if message.is_bigendian else "<f4"
+    offsets = {f.name: f.offset for f in message.fields if f.datatype == PointField.FLOAT32}
+    if not ({"x", "y", "z"} <= set(offsets) and len(offsets) <= MAX_FIELDS and rows * columns):
         raise InputError(
-            f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with "
-            f"{shown(str(names))}"
+            f"cloud: expected points with FLOAT32 x, y, z, and at most {MAX_FIELDS} fields; got "
+            f"{rows} x {columns} with {shown(str(list(offsets)))}"
         )
     step, row_step, size = message.point_step, message.row_step, len(message.data)
     if size < rows * row_step or row_step < columns * step:
@@ -139,17 +137,15 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
             f"cloud: expected {rows} x {columns} points of {step} bytes, got {size} bytes, "
             f"{row_step} a row"
         )
-    if any(f.offset + 4 > step for f in wanted):
-        raise InputError(f"cloud: expected fields within {step} bytes of a point")
-    raw = np.frombuffer(message.data, dtype=np.uint8)[: rows * row_step]
-    points = raw.reshape(rows, row_step)[:, : columns * step].reshape(rows, columns, step)
-    kind = ">f4" if message.is_bigendian else "<f4"
-    return {
-        f.name: np.ascontiguousarray(points[..., f.offset : f.offset + 4])
-        .view(kind)[..., 0]
-        .astype(float)
-        for f in wanted
-    }
+    try:
+        point: Any = {"names": list(offsets), "formats": [kind] * len(offsets)}
+        point |= {"offsets": list(offsets.values()), "itemsize": step}
+        points = np.ndarray((rows, columns), np.dtype(point), message.data, 0, (row_step, step))
+    except ValueError as error:
+        raise InputError(
+            f"cloud: expected fields within {step} bytes of a point ({error})"
+        ) from None
+    return {name: points[name].astype(float) for name in offsets}
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str, water_level: float = 0.0) -> PointCloud2:

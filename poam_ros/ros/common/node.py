@@ -21,7 +21,7 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
-from ...core.clock import Moment
+from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, shown
 from ...core.log_throttle import LogThrottle
 from ...core.settings import Setting, Value, unknown

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,23 +87,25 @@ class MonitorNode(BaseNode):
         self.finished = self.recorder.over
 
     def _on_terrain(self, message: PointCloud2) -> None:
-        try:
+        with self._warned_of("terrain"):
             grid, layers = clouds.read_cloud(message)
             self.recorder.set_truth(grid, layers["z"])
-        except InputError as error:
-            self.get_logger().warning(f"terrain: expected a grid with z ({error})")
 
     def _on_map(self, message: PointCloud2) -> None:
-        try:
+        with self._warned_of("map_unreadable"):
             self.recorder.scores.add_map(clouds.read_map_cloud(message))
-        except InputError as error:
-            self.warnings.add("map_unreadable", str(error))
 
     def _on_report(self, message: Float64MultiArray) -> None:
-        try:
+        with self._warned_of("report_unreadable"):
             self.recorder.add_report(messages.read_report(message))
+
+    @contextmanager
+    def _warned_of(self, reason: str) -> Iterator[None]:
+        """Warn of what cannot be read."""
+        try:
+            yield
         except InputError as error:
-            self.warnings.add("report_unreadable", str(error))
+            self.warnings.add(reason, str(error))
 
     def _on_samples(self, message: UInt64) -> None:
         self.progress.samples = message.data
