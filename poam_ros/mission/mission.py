@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
-from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
+from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, WAITING
 from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.clearance import ClearanceSettings, DeepRoutes
@@ -21,7 +21,7 @@ from ..planning.situation import Situation, no_extra
 from . import states
 from .arrival import TIMEOUT
 from .itinerary import BACK, Budget, GoalQueue, VehicleTrack
-from .states import DRIVEN, GUARD, OPERATOR, RESTART, SPENT, TABLE, Status
+from .states import DRIVEN, GUARD, OPERATOR, RESTART, SPENT, Status
 from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
@@ -347,12 +347,7 @@ class Mission:
         """
         if values["workspace"] != list(self.workspace.bounds):
             raise ValueError(f"workspace {values['workspace']}, not {list(self.workspace.bounds)}")
-        status = values["status"]
-        causes = tuple((str(cause), str(text)) for cause, text in status["causes"])
-        ended, text = status["ended"]
-        self.status = Status(**{**status, "causes": causes, "ended": (str(ended), str(text))})
-        if self.status.place not in TABLE or self.state not in STATES:
-            raise ValueError(f"state {self.state!r}")
+        self.status = Status.of(values["status"])
         self.budget.restore(values)
         self.goals.restore(values)
         if self.deep is not None:

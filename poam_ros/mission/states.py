@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, RETURNING, WAITING
+from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, RETURNING, STATES, WAITING
 
 #: Events: what operators ask for; then what happens on the way.
 START, STOP, PAUSE, RESUME = "start", "stop", "pause", "resume"
@@ -66,6 +67,20 @@ class Status:
     causes: tuple[tuple[str, str], ...] = ()
     interrupted: str = PILOT
     ended: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Status:
+        """A status from its fields as JSON.
+
+        Raises:
+            ValueError, KeyError, TypeError: the values are invalid.
+        """
+        causes = tuple((str(cause), str(text)) for cause, text in values["causes"])
+        ended, text = values["ended"]
+        found = cls(**{**values, "causes": causes, "ended": (str(ended), str(text))})
+        if found.place not in TABLE or found.state not in STATES:
+            raise ValueError(f"state {found.state!r}")
+        return found
 
     @property
     def place(self) -> str:

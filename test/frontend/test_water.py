@@ -2,13 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
-from recorded import again, recorded
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.core.samples import Samples
-from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.settings import FrontEndSettings
 
 DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
@@ -81,30 +77,3 @@ def test_a_level_set_as_a_parameter_is_used_at_once(survey):
     s.tick()
     s.drive(2, RANGE)
     assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
-
-
-def test_a_record_holds_all_settings_of_the_front_end(survey):
-    """Mounts, levels and settings are events, so a replay refuses and places the same pings."""
-    front_end = FrontEndSettings(
-        water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
-        repeat_window=0.3,
-    )  # fmt: skip
-    s = survey(front_end=front_end)
-    record = recorded(s.session)
-    s.drive(5)  # no mounting is known
-    s.front_end.mount(SonarMount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
-    s.drive(20)
-    s.front_end.water_level(0.7, s.now)
-    s.drive(60)
-    s.drive(6, RANGE)
-    s.front_end.water_level(math.nan, s.now)
-    s.front_end.water_level(0.9, s.now)
-    s.drive(9, RANGE)
-    twin = survey(front_end=front_end)
-    taken = [again(twin.session, *call) for _, *call in record]
-    first = Samples.joined(s.samples)
-    second = Samples.joined([each for each in taken if isinstance(each, Samples)])
-    for one, other in zip(first.arrays, second.arrays, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert twin.session.ledger.rejected == s.session.ledger.rejected
-    assert set(s.session.ledger.rejected) == {"no_mount", "water_level_stale", "repeat"}

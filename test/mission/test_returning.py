@@ -115,27 +115,6 @@ def test_it_can_be_paused_resumed_and_stopped(homeward):
     assert homeward.mission.goal is None
 
 
-@pytest.mark.parametrize("resumes", [False, True])
-def test_a_restart_on_the_way_home_goes_on_with_it(tmp_path, resumes):
-    folder = {"mission_dir": str(tmp_path), "watchdog.resume_after_restart": resumes}
-    homeward = Homeward(**folder)
-    homeward.guidance.close()
-    again = Guidance(homeward.values, lambda *_: None)
-    homeward.guidance = again
-    homeward.wait(2)
-    if not resumes:
-        words = "the planner was restarted while returning"
-        assert homeward.paused and again.mission.reason == words
-        assert again.command("resume", homeward.time_s)[0]
-        homeward.wait(2)
-    assert again.mission.state == "returning" and again.mission.goal.tolist() == [5, 5]
-    for place in np.linspace(40, 5, 60):
-        homeward.be_at(place, place)
-    assert again.mission.state == "done" and again.mission.goal is None
-    assert again.mission.reason == "max_duration of 60 s has passed"
-    again.close()
-
-
 def test_a_home_that_no_route_leads_to_pauses():
     wall = "20 -9, 22 -9, 22 60, 20 60"
     homeward = Guidance({**VALUES, "areas.keep_outs": wall, "home_degrees": (47.3, 8.55),

@@ -14,10 +14,7 @@ from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.states import INPUT
 from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
-from poam_ros.mission.watchdog import SONAR, Watchdog, WatchdogSettings
-from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.clearance import ClearanceSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
@@ -54,26 +51,6 @@ def under_way(memory, **options):
     kept.save(m, 1000.0)
     kept.close()
     return m
-
-
-def test_a_restart_pauses_a_mission_until_it_is_resumed(memory):
-    before = under_way(memory)
-    assert before.goals.results["reached"] == 1
-    kept, m = memory(), mission()
-    assert "paused" in kept.restore(m)
-    assert (m.state, m.reason) == ("paused", "the planner was restarted while pilot")
-    assert m.goal is None
-    m.update_position(np.array([11.0, 10.0]), 100.0)
-    kept.save(m, 0.0)
-    assert m.goal is None and m.station.tolist() == [11.0, 10.0]  # whatever it was told before
-    assert m.resume()[0]
-    m.update_position(np.array([11.0, 10.0]), 101.0)
-    assert m.state == "pilot" and m.goal.tolist() == before.goal.tolist() == [50.0, 10.0]
-    assert m.goals.results["reached"] == 1 and m.budget.taken == 37
-    assert m.budget.start_time_s == before.budget.start_time_s
-    visited = before.track.visited()
-    np.testing.assert_array_equal(m.track.visited()[: len(visited)], visited)
-    assert m.track.length >= before.track.length > 5.0
 
 
 def test_the_random_generator_is_restored(memory, tmp_path):
@@ -120,49 +97,6 @@ def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
     assert read(8790.0) == 8790.0 and read(8780.0) == 8780.0
 
 
-def test_with_resume_after_restart_it_resumes_at_once(memory):
-    under_way(memory)
-    kept, m = memory(resume_after_restart=True), mission()
-    kept.restore(m)
-    m.update_position(np.array([11.0, 10.0]), 100.0)
-    assert m.state == "pilot" and m.goal.tolist() == [50.0, 10.0]
-
-
-@pytest.mark.parametrize("resume_after_restart", [False, True])
-def test_a_mission_paused_by_an_operator_stays_paused(memory, resume_after_restart):
-    kept, m = memory(), mission()
-    m.update_position(np.array([0.0, 10.0]), 0.0)
-    m.pause("to look at it")
-    kept.save(m, 0.0)
-    kept.close()
-    again = mission()
-    memory(resume_after_restart=resume_after_restart).restore(again)
-    assert (again.state, again.reason) == ("paused", "to look at it")
-    assert again.resume()[0] and again.state == "pilot"
-
-
-@pytest.mark.parametrize("resumes", [False, True])
-def test_a_mission_that_the_watchdog_paused_moves_again_only_if_asked(memory, resumes):
-    kept, m = memory(), mission()
-    m.update_position(np.array([0.0, 10.0]), 0.0)
-    m.pause("no ping for 5 s", INPUT)
-    kept.save(m, 0.0)
-    kept.close()
-    again, dog = mission(), Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
-    memory(resume_after_restart=resumes).restore(again)
-    for second in range(10):
-        again.update_position(np.array([0.0, 10.0]), second)
-        dog.position_received(again, 0.0)
-        dog.received(SONAR)
-        dog.check(again, second, second)
-    if resumes:
-        assert again.state == "pilot"
-    else:
-        told = "no ping for 5 s; the planner was restarted while paused"
-        assert (again.state, again.reason) == ("paused", told)
-        assert again.resume()[0] and again.state == "pilot"
-
-
 def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path, monkeypatch):
     from poam_ros.mission import store
 
@@ -191,23 +125,6 @@ def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path,
         ["operator", "to look at it"]
     ]
     assert read_json(tmp_path / "track.json", "a track")["length"] == 5.0
-
-
-@pytest.mark.parametrize("state", ["waiting", "done"])
-def test_a_mission_that_is_not_under_way_keeps_its_state(memory, state):
-    kept, m = memory(), mission(autostart=state == "done")
-    m.update_position(np.array([0.0, 10.0]), 0.0)
-    if state == "done":
-        m.count_samples(100)
-    kept.save(m, 0.0)
-    kept.close()
-    again = mission(autostart=True)
-    kept = memory()
-    kept.restore(again)
-    again.update_position(np.array([0.0, 10.0]), 1.0)
-    kept.save(again, 0.0)
-    assert again.state == m.state == state
-    assert again.goal is None
 
 
 def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):

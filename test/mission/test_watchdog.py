@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.states import INPUT, OPERATOR, TAKEN_OVER
+from poam_ros.mission.states import OPERATOR, TAKEN_OVER
 from poam_ros.mission.watchdog import MAP, RECOVERY_S, SONAR, Autopilot, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
@@ -163,21 +163,6 @@ def test_without_auto_resume_it_does_not_resume():
     assert watched.mission.state == "pilot"
 
 
-def test_only_an_operator_resumes_an_operator_s_pause():
-    watched = Watched()
-    watched.mission.pause()
-    watched.wait(60, SONAR)
-    assert watched.mission.state == "paused"
-    watched.mission.resume()
-    watched.wait(6, SONAR, odometry=False)
-    assert watched.mission.causes == {INPUT}
-    assert watched.mission.pause()[0]
-    assert watched.mission.reason == "no odometry for 5 s; requested"
-    watched.wait(60, SONAR)
-    assert watched.mission.state == "paused"
-    assert not watched.mission.pause()[0]
-
-
 def test_a_mission_that_has_not_begun_is_not_watched():
     mission = Mission(FAR, WORKSPACE, autostart=False)
     dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
@@ -297,22 +282,6 @@ def test_mode_changes_disarming_or_silence_of_the_autopilot_pause_until_an_opera
         pilot.agree()
         pilot.update(watched.mission, "GUIDED", True, True)
         assert watched.mission.state == "pilot"
-
-
-def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
-    watched, pilot = Watched(), Autopilot()
-    pilot.update(watched.mission, "AUTO", True, True)
-    watched.wait(6, SONAR, odometry=False)
-    assert watched.mission.causes == {INPUT}
-    pilot.update(watched.mission, "MANUAL", True, True)
-    watched.wait(60, SONAR)
-    assert watched.mission.state == "paused"
-    words = "no odometry for 5 s; the autopilot's mode is MANUAL; it was AUTO at the start"
-    assert watched.mission.reason == words
-    assert watched.mission.resume()[0]
-    pilot.agree()  # in the mode that it is resumed in
-    pilot.update(watched.mission, "MANUAL", True, True)
-    assert watched.mission.state == "pilot"
 
 
 def test_a_takeover_during_an_operator_s_pause_is_added_to_its_reason():

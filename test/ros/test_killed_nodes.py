@@ -226,45 +226,6 @@ def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_
     explore(2, 160, ros, ros_env, eventually, tmp_path, request)
 
 
-class Waiting(Listener):
-    """What the planner says, and a vehicle that stands at a place."""
-
-    def __init__(self):
-        super().__init__("waiting")
-        self.listen(String, "mission/state", LATCHED)
-        self.listen(String, "mission/reason", LATCHED)
-        self.listen(PoseStamped, "goal_pose", 10)
-        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
-        self.create_timer(0.1, self._locate)
-        self.resume = self.create_client(Trigger, "planner/resume")
-
-    def _locate(self):
-        now = self.get_clock().now().nanoseconds
-        self.odom.publish(write_odometry(VehicleState(now, (3.0, 4.0, 0.0))))
-
-
-def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
-    values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
-    values |= {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "progress")}
-    values["workspace"] = EVERY["workspace"]
-    listener, planner = ros(Waiting), ros(PlannerNode, parameters=values)
-    eventually(lambda: listener.goals, what="no goal")
-    # All of the first life, before it is forgotten: topics keep no order among each other.
-    eventually(lambda: listener.states and listener.reasons)
-    first = listener.goals[-1]
-    ros.end(planner)
-    eventually(lambda: listener.goals[-1] == [3.0, 4.0], what="it is not told to stay")
-    listener.heard.forget("mission/state", "mission/reason", "goal_pose")
-    ros(PlannerNode, parameters=values)
-    eventually(lambda: listener.states[-1] == "paused")  # the first life's may come late
-    eventually(lambda: listener.reasons[-1] == "the planner was restarted while pilot")
-    eventually(lambda: listener.goals, what="it is not told to stay")
-    assert all(goal == [3.0, 4.0] for goal in listener.goals)
-    assert listener.resume.wait_for_service(LIMIT)
-    assert listener.resume.call(Trigger.Request()).success
-    eventually(lambda: listener.goals[-1] == first, what="it does not go on")
-
-
 class Obedient(Listener):
     """A vehicle that drives to its goals; operator and mapper of its mission."""
 
@@ -292,6 +253,29 @@ class Obedient(Listener):
         client = self.create_client(Trigger, f"planner/{word}")
         assert client.wait_for_service(LIMIT)
         assert client.call(Trigger.Request()).success, word
+
+
+def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
+    values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
+    values |= {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "progress")}
+    values["workspace"] = EVERY["workspace"]
+    listener = ros(Obedient)
+    listener.place, listener.drives = np.array([3.0, 4.0]), False
+    planner = ros(PlannerNode, parameters=values)
+    eventually(lambda: listener.goals, what="no goal")
+    # All of the first life, before it is forgotten: topics keep no order among each other.
+    eventually(lambda: listener.states and listener.reasons)
+    first = listener.goals[-1]
+    ros.end(planner)
+    eventually(lambda: listener.goals[-1] == [3.0, 4.0], what="it is not told to stay")
+    listener.heard.forget("mission/state", "mission/reason", "goal_pose")
+    ros(PlannerNode, parameters=values)
+    eventually(lambda: listener.states[-1] == "paused")  # the first life's may come late
+    eventually(lambda: listener.reasons[-1] == "the planner was restarted while pilot")
+    eventually(lambda: listener.goals, what="it is not told to stay")
+    assert all(goal == [3.0, 4.0] for goal in listener.goals)
+    listener.ask("resume")
+    eventually(lambda: listener.goals[-1] == first, what="it does not go on")
 
 
 @pytest.mark.slow

@@ -187,30 +187,6 @@ def test_every_refused_ping_has_a_reason(pair, eventually):
     assert {"lost odom", "lost sonar/range", "pending", "backlog", "errors"} <= status.keys()
 
 
-def test_withdrawn_pings_are_counted_and_published_as_refused(pair, eventually):
-    p = pair(**{"screening.enabled": True})
-    v = p.vehicle
-    v.listen(PointCloud2, "pings/refused", LATCHED)
-    v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
-    # Topics keep no order among each other: the pilot's end must not overtake its pings.
-    eventually(lambda: p.front_end.ledger.accepted == 50)
-    v.state.publish(String(data="exploring"))
-    eventually(lambda: learned(p) == 50)
-    for _ in range(20):
-        v.drive(1)
-        v.ping(v.t, 3.0 * DEPTH)
-    eventually(lambda: p.session.ledger.counts()["received"] == 90)
-    eventually(lambda: p.session.status.withdrawn > 0)
-    eventually(lambda: v.heard["map/samples"][-1].data == p.session.samples < p.session.stored)
-    counts = p.session.ledger.counts()
-    assert counts["received"] == sum(counts.values()) - counts["received"]
-    eventually(lambda: v.heard["status"] and int(v.heard["status"][-1]["withdrawn"]) > 0)
-    eventually(lambda: len(read_refused(v.heard["pings/refused"][-1])) > 0)
-    v.state.publish(String(data="done"))
-    eventually(lambda: p.session.status.finished)
-    assert p.session.ledger.counts()["accepted"] == 90
-
-
 def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
     p = pair(**{"sonar.time_offset": -0.5, "sonar.offset": [1.0, 0.0, -2.0]})
     v = p.vehicle

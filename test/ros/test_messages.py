@@ -237,7 +237,9 @@ def test_borders_are_at_the_water_level_and_on_land_above_it():
     keep_out = np.array([(0.0, 0.0), (6.0, 0.0), (6.0, 4.0)])
     areas = NavigableArea(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
     shore = lambda xy: np.maximum(1.0, xy[:, 0])  # noqa: E731
-    erase, workspace, out = markers.write_areas(areas, shore, STAMP, "map").markers
+    drawn = markers.write_areas(areas, shore, STAMP, "map", "returning").markers
+    erase, workspace, out, state = drawn
+    assert (state.text, state.pose.position.x) == ("returning", -10.0)
     assert erase.action == Marker.DELETEALL and erase.header.frame_id == "map"
     assert (workspace.ns, out.ns) == ("workspace", "keep_out")
     for marker in (workspace, out):

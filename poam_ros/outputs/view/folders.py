@@ -12,8 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError, quantity
-from ...journal.folder import DATABASE
+from ...core.files import read_json
+from ...frontend.events import PAUSED
+from ...journal.folder import DATABASE, PLANNER
 from ...journal.tables import read_only
+from ...mission.states import Status
 from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
@@ -21,7 +24,7 @@ from ..folder import check_run, read_table
 from ..results import FILE, read_unmapped
 from ..run import Run
 from ..saving import MAP, SAVED
-from .scene import BAD, Curves, Notice, Scene, scene_of
+from .scene import BAD, GOOD, NOTE, Curves, Notice, Scene, scene_of
 from .texts import refused
 
 #: Files that are read, and read again when they change.
@@ -55,13 +58,18 @@ class FolderView:
         self._ahead: tuple[int, int, int] | None = None  # of the write-ahead log
         self._ahead_at = -math.inf  # time of the last check, in s of a steady clock
         self._scene = Scene("")
+        self._told: tuple[Notice, ...] = ()  # of the mission
 
     def scene(self) -> Scene:
         """The present scene; the same object while the files are unchanged."""
         versions = tuple(_version(self._folder / name) for name in FILES)
+        told = _mission(self._folder)
         if self._grown() or versions != self._versions:
-            self._versions, before = versions, self._scene
-            self._scene = self._look(before)
+            self._versions, self._told = versions, ()
+            self._scene = self._look(self._scene)
+        if told != self._told:
+            others = tuple(each for each in self._scene.remarks if each not in self._told)
+            self._scene, self._told = replace(self._scene, remarks=(*told, *others)), told
         return self._scene
 
     def _grown(self) -> bool:
@@ -106,6 +114,16 @@ class FolderView:
             pings=pings, track=pings, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip
+
+
+def _mission(folder: Path) -> tuple[Notice, ...]:
+    """What the mission in a folder does, and why."""
+    with suppress(InputError, KeyError, TypeError, ValueError):
+        if values := read_json(folder / PLANNER, "a mission"):
+            status = Status.of(values["status"])
+            mark = NOTE if status.state == PAUSED else GOOD
+            return (Notice(f"the mission is {status.state}", status.text, mark),)
+    return ()
 
 
 def newest() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import shapely
 from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
@@ -32,8 +33,8 @@ REFUSED = {
     "withdrawn": (1.0, 0.1, 1.0),
 }  # fmt: skip
 UNUSABLE = (1.0, 1.0, 0.0)
-#: Widths as shares of the diagonal of what is shown.
-BORDER_WIDTH, PING_SIZE, STALK_WIDTH = 1 / 250, 1 / 90, 1 / 600
+#: Widths and heights as shares of the diagonal of what is shown.
+BORDER_WIDTH, PING_SIZE, STALK_WIDTH, TEXT_SIZE = 1 / 250, 1 / 90, 1 / 600, 1 / 30
 #: Points of a border, about: it follows the ground where that is land.
 BORDER_POINTS = 200
 
@@ -69,9 +70,10 @@ def write_support(points: np.ndarray, size: float, stamp_ns: int, frame_id: str)
 
 
 def write_areas(
-    areas: NavigableArea, heights: Heights, stamp_ns: int, frame_id: str
+    areas: NavigableArea, heights: Heights, stamp_ns: int, frame_id: str, state: str = ""
 ) -> MarkerArray:
-    """The navigable area as closed lines: ``workspace``, ``polygon``, ``keep_out``."""
+    """The navigable area as closed lines: ``workspace``, ``polygon``, ``keep_out``; and the
+    mission's ``state`` as a text at its upper left corner."""
     left, right, lower, upper = areas.workspace.bounds
     rings = [
         ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
@@ -87,6 +89,11 @@ def write_areas(
         line = _densified(np.vstack((corners, corners[:1])))
         marker.points = _points(np.column_stack((line, heights(line))))
         markers.append(marker)
+    if state:
+        text = blank(Marker.TEXT_VIEW_FACING, "state", stamp_ns, frame_id)
+        text.text, text.scale.z, text.color = state, TEXT_SIZE * size, _colour(BORDERS["workspace"])
+        text.pose.position = Point(x=left, y=upper + TEXT_SIZE * size, z=markers[1].points[0].z)
+        markers.append(text)
     return MarkerArray(markers=markers)
 
 
@@ -134,9 +141,9 @@ def _erase(stamp_ns: int, frame_id: str) -> Marker:
 
 def _densified(corners: np.ndarray) -> np.ndarray:
     """A line through corners [K, 2], with about ``BORDER_POINTS`` points between them."""
-    far = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(corners, axis=0).T))])
-    at = np.unique(np.concatenate([far, np.linspace(0, far[-1], BORDER_POINTS)]))
-    return np.column_stack([np.interp(at, far, axis) for axis in corners.T])
+    line = shapely.LineString(corners)
+    found: np.ndarray = shapely.get_coordinates(line.segmentize(line.length / BORDER_POINTS))
+    return found
 
 
 def _points(places: np.ndarray) -> list[Point]:

@@ -144,7 +144,6 @@ class PlannerNode(BaseNode):
             self.warnings.add("map_unreadable", str(error))
             return
         self.guidance.draw(drawn, self.moment)
-        self._topics.draw_areas(drawn)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:

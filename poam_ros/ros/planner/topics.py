@@ -13,7 +13,6 @@ from nav_msgs.msg import Path
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
-from ...core.maps import ElevationMap
 from ...frontend.events import DONE, OVER, PILOT
 from ...mission.guidance import Guidance
 from ...mission.states import OPERATOR
@@ -39,7 +38,7 @@ class MissionTopics:
         self.goals = goals
         mission = guidance.mission
         self._node, self._guidance, self._mission = node, guidance, mission
-        self._published: tuple[Any, ...] = (None, None, None, None)
+        self._published: tuple[Any, ...] = (None,) * 5
         self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
         self._plans = node.create_publisher(Path, "plan", qos.LATCHED)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
@@ -47,25 +46,29 @@ class MissionTopics:
         self._taken_over = ""  # the last one published
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
         self._areas = node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED)
-        self.draw_areas(None)
+        self._draw_areas()
 
-    def draw_areas(self, drawn: ElevationMap | None) -> None:
-        """Publish the borders at the water level, and on the map where that is land."""
-        level = self._guidance.target.present_level
+    def _draw_areas(self) -> None:
+        """Publish the borders at the water level, and on the map where that is land, and the state
+        beside them."""
+        level, drawn = self._guidance.target.present_level, self._guidance.map
 
         def heights(xy: np.ndarray) -> np.ndarray:
             return np.full(len(xy), level) if drawn is None else np.fmax(level, surface(drawn)(xy))
 
-        areas, node = self._mission.goals.routes.areas, self._node
-        self._areas.publish(write_areas(areas, heights, node.now_ns, node.values.frame_id))
+        areas, node, state = self._mission.goals.routes.areas, self._node, self._mission.state
+        self._areas.publish(write_areas(areas, heights, node.now_ns, node.values.frame_id, state))
 
     def announce(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.
 
         Returns whether state or reason are new.
         """
-        mission, (state, reason, goal, hold) = self._mission, self._published
-        self._published = mission.state, mission.reason, mission.goal, mission.station
+        mission, (state, reason, goal, hold, drawn) = self._mission, self._published
+        latest = self._guidance.map
+        self._published = mission.state, mission.reason, mission.goal, mission.station, latest
+        if mission.state != state or latest is not drawn:
+            self._draw_areas()
         new = (mission.state, mission.reason) != (state, reason)
         taken_over = self._guidance.taken_over
         if taken_over:  # before the state, so that the pilot's pings are never refused as paused

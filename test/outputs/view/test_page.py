@@ -1,9 +1,10 @@
 """The page as a document: built from a folder, then updated with changes."""
 
+import json
 import os
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.mapping.left_out_file import time_text
+from poam_ros.mission.states import Status
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
@@ -375,3 +377,22 @@ def test_all_refused_soundings_of_a_log_are_drawn_or_every_nth(page, tmp_path, c
     assert set(own_times) <= set(map(clock_time, stamps.tolist())) and len(set(own_times)) > 1400
     assert f"{count:,} too_close" in said(page, "remarks")
     assert "newest" not in said(page, "remarks")
+
+
+def test_a_mission_s_state_is_told(tmp_path):
+    """As the planner writes it into the same folder; anything else there is not."""
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    before = view.scene()
+    for text in ("none", "{}", '{"status": {"state": "flying"}}'):
+        (tmp_path / "mission.json").write_text(text)
+        assert view.scene() is before
+    for status, mark in (
+        (Status("returning", "enough", ended=("spent", "enough")), "good"),
+        (Status("paused", "", (("guard", "the fence"),), "returning"), "note"),
+    ):
+        (tmp_path / "mission.json").write_text(json.dumps({"status": asdict(status)}))
+        scene = view.scene()
+        first, *others = scene.remarks
+        assert (first.text, first.mark) == (f"the mission is {status.state}", mark)
+        assert first.advice == status.text and others == list(before.remarks)
+        assert view.scene() is scene
