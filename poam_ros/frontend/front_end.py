@@ -155,6 +155,8 @@ class FrontEnd:
             self._fault = ""
             ledger.count_suspect("teleport", self.buffer.jumped)
             ledger.count_suspect("covariance", state.invalid_variance)
+            unchecked = not s.vertical and state.position[2] > MAX_ABOVE
+            ledger.count_suspect(ABOVE_WATER, unchecked)
         if self.buffer.restarts > restarts:
             self._set_back()
             self.warn("odometry_set_back", "odometry was set back: starting again")

@@ -26,8 +26,8 @@ class Ledger:
         pending: pings that wait for odometry.
         refused: the refused pings.
         odometry_rejected: refused odometry by reason.
-        suspect: unusual input by kind: odometry accepted after a jump (``teleport``) or with an
-            invalid ``covariance``; an invalid ``water_level``, which is ignored.
+        suspect: unusual input by kind: odometry accepted after a jump (``teleport``), with an
+            invalid ``covariance`` or ``above_water``; an invalid ``water_level``, which is ignored.
     """
 
     def __init__(self, numbering: bool = True) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError, pasted, requires_extra
+from ..core.errors import InputError, pasted, quantity, requires_extra
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
 from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import mapped_state
-from ..frontend.front_end import OVERLOAD, FrontEnd
+from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
@@ -160,9 +160,18 @@ def read_bag(
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
         )
+    remark = ""
+    above = front_end.ledger.suspect[ABOVE_WATER]
+    if 2 * above > front_end.buffer.added:
+        remark = (
+            f"z of {quantity(above, 'position')} is more than {MAX_ABOVE:g} m above the water: an "
+            "altitude of GNSS (odometry.surface=true where the vehicle floats), or a height above "
+            "the map's datum (odometry.vertical=datum)"
+        )
     given = values_of(placing).items()
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given}
     source = {
+        "remark": remark,
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
         "gate": nested(plain),
         **(events.frame.values if events.frame is not None else {}),
@@ -213,6 +222,7 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
         f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
     ]
     parts.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    parts += [found.source["remark"]] if found.source["remark"] else []
     return replace(found, source={**found.source, "understood": "; ".join(parts)})
 
 

@@ -15,10 +15,13 @@ from recorded import recorded
 from ros_bag import place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
+from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.front_end import FrontEndSettings
-from poam_ros.importers.bags import BagSettings, read_bag
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.ranges import RawPing
+from poam_ros.importers.bags import BagSettings, read_bag, read_recording
 from poam_ros.importers.options import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.sounding_map import learn
@@ -224,3 +227,20 @@ def test_pings_that_cannot_be_one_survey_are_asked_about(tmp_path):
     with pytest.raises(Question, match=r"without an area.*[Ii]f all of this is right: --trust-c"):
         read_soundings(folder)
     assert len(read_soundings(folder, ReadOptions(trusted=True))) == 121
+
+
+@pytest.mark.parametrize(
+    ("z", "vertical", "named"), [(408.0, "", True), (408.0, "datum", False), (-0.4, "", False)]
+)
+def test_an_altitude_as_z_is_named(tmp_path, z, vertical, named):
+    """The map is at that height all the same: it may be meant."""
+    record = []
+    for i in range(100):
+        now = Moment(i * SECOND, float(i))
+        record.append((now, "odometry", [VehicleState(i * SECOND, (float(i), 0.0, z))]))
+        record.append((now, "ping", [RawPing(i * SECOND, 5.0 + i % 3, 0.1, 50.0)]))
+    options = ReadOptions(settings={"odometry.vertical": vertical})
+    found = read_recording(write_events(tmp_path / "bag", record), options)
+    assert len(found) == 100 and found.pings.z[0] == pytest.approx(z - 5)
+    said = "z of 100 positions is more than 1 m above the water" in found.source["understood"]
+    assert said == named
