@@ -374,7 +374,7 @@ def test_a_journal_that_names_another_folder_than_the_next_is_refused(tmp_path, 
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)
-    survey.session.journal._disk.folder.journal.end(0, name)
+    survey.session.journal._folder.journal.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
         with pytest.raises(InputError, match="expected it to continue in reset-001"):
@@ -387,7 +387,7 @@ def test_a_journal_that_names_another_folder_than_the_next_is_refused(tmp_path, 
 def test_a_link_instead_of_the_next_folder_is_not_followed(tmp_path):
     folder = tmp_path / "m"
     survey = Echoing(folder)
-    survey.session.journal._disk.folder.journal.end(0, "reset-001")
+    survey.session.journal._folder.journal.end(0, "reset-001")
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")
