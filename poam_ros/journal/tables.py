@@ -287,20 +287,11 @@ def copy(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
     """Add the rows of other tables; existing rows stay."""
     with Transaction(into):
         for table, columns in TABLES.items():
+            if table == "resets" and successor_of(into):
+                continue  # they have no key
             rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
             insert(into, table, rows, columns.strip("*"))
         _judge(into, into.execute(UPDATES).fetchall())
-
-
-def holds(db: sqlite3.Connection, other: sqlite3.Connection, tables: Iterable[str]) -> bool:
-    """Whether these tables have every row of the others, whatever steps made of it."""
-    for table in tables:
-        query = f"SELECT {TABLES[table]} FROM {table} ORDER BY 1, 2"
-        rows = iter(db.execute(query))
-        for row in other.execute(query):
-            if row not in rows:  # continues the search from the last match
-                return False
-    return True
 
 
 def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:

@@ -14,7 +14,6 @@ from .tables import (
     apply,
     copy,
     forget_steps,
-    holds,
     in_memory,
     read_only,
     same,
@@ -72,7 +71,13 @@ def verify(path: Path, salvage: bool = False) -> Verified | None:
     with _database(path) as database:
         try:
             if not begun:
-                return _of_tables(path, database)
+                if database.fault:
+                    expected = f"a mission's tables of this version ({database.fault})"
+                    raise InputError(f"{path}: expected {expected}")
+                if database.db is None or not database.sequence:
+                    return None
+            elif not (database.sequence or database.fault) and not has_line(journal):
+                return None  # interrupted while it was created
             return _of_both(path, database, salvage)
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
             if isinstance(error, InputError):
@@ -80,23 +85,9 @@ def verify(path: Path, salvage: bool = False) -> Verified | None:
             raise InputError(f"{journal}: expected a journal of this version ({error})") from None
 
 
-def _of_tables(path: Path, database: _Database) -> Verified | None:
-    """Tables whose journal is missing."""
-    if database.fault:
-        raise InputError(f"{path}: expected a mission's tables of this version ({database.fault})")
-    if database.db is None or not database.sequence:
-        return None
-    text = f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked"
-    found = Verified(in_memory(), damage=[text], rewrite=True)
-    copy(database.db, found.db)
-    return found
-
-
-def _of_both(path: Path, database: _Database, salvage: bool) -> Verified | None:
-    """The content by the journal, or by the tables if the journal is damaged."""
+def _of_both(path: Path, database: _Database, salvage: bool) -> Verified:
+    """The content by the journal; where that is damaged, what it lacks is by the tables."""
     journal = path.with_suffix(JOURNAL)
-    if not (database.sequence or database.fault) and not has_line(journal):
-        return None  # interrupted while it was created
     db, last, gaps, agree = in_memory(), NONE, False, False
     with Transaction(db):
         for line in read(journal):
@@ -107,13 +98,12 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Verified | None:
             last = line
             if line.sequence == database.sequence and not gaps and database.db is not None:
                 agree = line.checksum == database.checksum and same(db, database.db)
-    rest = journal.stat().st_size - last.end
     fault = "" if agree else database.fault or "its rows differ"
     if not gaps and (agree or database.db is None or database.sequence <= last.sequence):
         found = Verified(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
         if not agree and last.sequence > 1:
             found.damage.append(f"{path.name} was damaged ({fault}): restored from the journal")
-        if rest:
+        if rest := journal.stat().st_size - last.end:
             found.damage.append(
                 f"the last {rest} bytes of {journal.name} are not a complete transaction and are "
                 "ignored: it was interrupted or is damaged"
@@ -121,37 +111,28 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Verified | None:
         if not last.sequence:
             raise InputError(f"{journal}: expected a journal, got no intact line")
         return found
-    restored = _by_tables(journal, db, database)
-    if restored is not None:
-        text = f"{journal.name} was damaged: restored from {path.name}"
-        return Verified(restored, damage=[text], rewrite=True)
-    if not salvage:
-        raise InputError(
-            f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; to "
-            f"continue with what is intact: {pasted('repair', path.parent)}"
-        )
     if database.db is not None:
         copy(database.db, db)
-    return Verified(db, damage=[_close_gaps(db)], rewrite=True)
+    damage = f"{journal.name} was damaged: restored from {path.name}"
+    if not journal.exists():
+        damage = f"{journal.name} is missing: {path.name} cannot be checked"
+    elif not _whole(db):
+        if not salvage:
+            raise InputError(
+                f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; "
+                f"to continue with what is intact: {pasted('repair', path.parent)}"
+            )
+        damage = _close_gaps(db)
+    return Verified(db, damage=[damage], rewrite=True)
 
 
-def _by_tables(
-    journal: Path, intact: sqlite3.Connection, database: _Database
-) -> sqlite3.Connection | None:
-    """The tables and the journal's later transactions; None if they do not fit together, or lack
-    anything that is ``intact`` in the journal."""
-    if database.db is None:
-        return None
-    db, last = in_memory(), (database.sequence, database.checksum)
-    copy(database.db, db)
-    with Transaction(db):
-        for line in read(journal):
-            if line is not None and line.sequence > last[0]:
-                if (line.sequence - 1, line.previous) != last:
-                    return None
-                apply(db, line.parts)
-                last = line.sequence, line.checksum
-    return db if holds(db, intact, ("mission", "pings", "updates", "resets")) else None
+def _whole(db: sqlite3.Connection) -> bool:
+    """Whether no ping and no step is missing between others."""
+    counts = (
+        "SELECT count(*), coalesce(max(number) + 1, 0) FROM pings",
+        ("SELECT count(*), coalesce(max(id), 0) FROM updates"),
+    )
+    return all(count == last for count, last in (db.execute(query).fetchone() for query in counts))
 
 
 def _close_gaps(db: sqlite3.Connection) -> str:

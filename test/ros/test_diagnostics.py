@@ -17,7 +17,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.journal.interface import WITHDRAW, JournalStep
-from poam_ros.ros.mapper.diagnostics import Lately, MapperDiagnosticsInput, mapper_status
+from poam_ros.ros.mapper.diagnostics import Lately, View, mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.shift import Shift
 
@@ -29,7 +29,7 @@ def look(s, alive=True, lost=0, lately=None):
     session = s.session
     bounds, lately = {"mean": (1.0, 2.0)}, lately or Lately()
     view = session, s.now, alive, Counter(odom=lost), lost, bounds, lately
-    return mapper_status(MapperDiagnosticsInput(*view))
+    return mapper_status(View(*view))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -34,32 +34,20 @@ MOVED = (
 )
 
 
-@dataclass(frozen=True)
-class MapperDiagnosticsInput:
-    """The input of the diagnostics.
+class View(NamedTuple):
+    """What the diagnostics are about."""
 
-    Attributes:
-        session: with its ledger and status.
-        now: on both clocks.
-        alive: whether the model's thread runs.
-        lost: lost messages by topic.
-        lost_lately: number of messages lost since the last report.
-        bounds: the values at 0 and 100 of each occupancy grid.
-        lately: what was refused in the last seconds.
-        order: of S-44, whose limit the differences at crossings are compared with.
-    """
-
-    session: SurveySession
+    session: SurveySession  # its ledger and status
     now: Moment
-    alive: bool
-    lost: Mapping[str, int]
-    lost_lately: int
-    bounds: Mapping[str, tuple[float, float]]
+    alive: bool  # whether the model's thread runs
+    lost: Mapping[str, int]  # messages, by topic
+    lost_lately: int  # of them since the last report
+    bounds: Mapping[str, tuple[float, float]]  # values at 0 and 100 of each occupancy grid
     lately: Lately
-    order: str = "1a"
+    order: str = "1a"  # of S-44, whose limit the differences at crossings are compared with
 
 
-def mapper_status(view: MapperDiagnosticsInput) -> tuple[bytes, str, dict[str, object]]:
+def mapper_status(view: View) -> tuple[bytes, str, dict[str, object]]:
     """The mapper's state as a diagnostic level, a text and values."""
     values: dict[str, object] = {}
     for part in PARTS:
@@ -92,7 +80,7 @@ def _doing(session: SurveySession) -> str:
     return front_end.closed or "mapping"
 
 
-def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _disk(view: View) -> tuple[bytes, str] | None:
     failing = view.session.journal.failing
     return (ERROR, f"pings are not being stored: {failing}") if failing else None
 
@@ -132,7 +120,7 @@ def _shares(counts: Counter[str], total: int) -> dict[str, float]:
     return {reason: count / total for reason, count in counts.most_common()} if total else {}
 
 
-def _refused(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _refused(view: View) -> tuple[bytes, str] | None:
     """Pings and odometry that are refused, by their share in the last seconds."""
     lately, advice = view.lately, ODOMETRY_REASONS | REASONS
     found = [
@@ -150,27 +138,27 @@ def _refused(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     return ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
 
 
-def _full(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _full(view: View) -> tuple[bytes, str] | None:
     full = view.session.full
     return (ERROR, f"pings are refused: {REASONS[OVERLOAD]}") if full else None
 
 
-def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _dropped(view: View) -> tuple[bytes, str] | None:
     dropped = sum(view.session.status.dropped.values())
     return (WARN, f"{dropped} accepted pings were dropped") if dropped else None
 
 
-def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _lost(view: View) -> tuple[bytes, str] | None:
     lost = view.lost_lately
     return (WARN, f"{quantity(lost, 'message')} lost in the last second") if lost else None
 
 
-def _shifted(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _shifted(view: View) -> tuple[bytes, str] | None:
     shift = view.session.verdicts.watch.found
     return None if shift is None else (WARN, f"{shift.sentence}: {MOVED}")
 
 
-def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
+def _slow(view: View) -> tuple[bytes, str] | None:
     times = view.session.status.times
     # With fewer, the first update, which trains the initial model, would count.
     late = times.quantile(0.99) if len(times) >= 100 else 0.0
@@ -181,7 +169,7 @@ def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     )
 
 
-Check = Callable[[MapperDiagnosticsInput], tuple[bytes, str] | None]
+Check = Callable[[View], tuple[bytes, str] | None]
 #: The checks, sorted by severity. A new check is a line here.
 CHECKS: tuple[Check, ...] = (
     lambda view: None if view.alive else (ERROR, ENDED),
@@ -196,7 +184,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _pings(view: MapperDiagnosticsInput) -> dict[str, object]:
+def _pings(view: View) -> dict[str, object]:
     ledger, status = view.session.ledger, view.session.status
     values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
@@ -213,7 +201,7 @@ def _pings(view: MapperDiagnosticsInput) -> dict[str, object]:
     return values
 
 
-def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
+def _progress(view: View) -> dict[str, object]:
     session, status = view.session, view.session.status
     return {
         "mission_state": session.mission_state or "unknown",
@@ -228,7 +216,7 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
     }
 
 
-def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
+def _crossings(view: View) -> dict[str, object]:
     """What the track says where it crosses itself."""
     session = view.session
     watch, out = session.verdicts.watch, session.withdrawn.number
@@ -249,7 +237,7 @@ def _crossings(view: MapperDiagnosticsInput) -> dict[str, object]:
     return values | {f"withdrawn line {i}": verdict.sentence for i, verdict in lines}
 
 
-def _model(view: MapperDiagnosticsInput) -> dict[str, object]:
+def _model(view: View) -> dict[str, object]:
     status, report = view.session.status, view.session.status.report
     if report is None:
         return {}
@@ -269,7 +257,7 @@ def _model(view: MapperDiagnosticsInput) -> dict[str, object]:
     }
 
 
-def _map(view: MapperDiagnosticsInput) -> dict[str, object]:
+def _map(view: View) -> dict[str, object]:
     status, latest = view.session.status, view.session.map
     values: dict[str, object] = {}
     if status.map_stamp_ns is not None:
@@ -284,7 +272,7 @@ def _map(view: MapperDiagnosticsInput) -> dict[str, object]:
 
 
 #: The groups of values. Another group is another function here.
-PARTS: tuple[Callable[[MapperDiagnosticsInput], dict[str, object]], ...] = (
+PARTS: tuple[Callable[[View], dict[str, object]], ...] = (
     _pings,
     _progress,
     _crossings,

@@ -34,7 +34,7 @@ from ..common.node import BaseNode
 from ..common.parameters import MAPPER, RangeSettings
 from ..common.qos import KEPT, LATCHED, SensorSubscriptions
 from ..common.transforms import FrameTransformer, MountLookup
-from .diagnostics import Lately, MapperDiagnosticsInput, map_report, mapper_status
+from .diagnostics import Lately, View, map_report, mapper_status
 from .saving import save_map
 from .topics import MapTopics
 
@@ -207,14 +207,11 @@ class MapperNode(BaseNode):
         if failing := self.session.journal.failing:
             self._errors.remind("disk", f"pings are not being stored: {failing}")
         self.topics.publish_refused(self.session, self.moment)
-        lost = self._sensors.take_lost()
-        order = getattr(self.values, "target.tvu") or "1a"
         self._lately.take(self.session, time.monotonic())
-        view = (
-            self.session, self.moment, self.thread.alive, *lost, self.topics.bounds, self._lately,
-            order,
-        )  # fmt: skip
-        self.report(*mapper_status(MapperDiagnosticsInput(*view)))
+        order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
+        alive, lost = self.thread.alive, self._sensors.take_lost()
+        view = View(self.session, self.moment, alive, *lost, bounds, self._lately, order)
+        self.report(*mapper_status(view))
 
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
