@@ -11,7 +11,7 @@ from ..core.errors import shown
 from ..core.geodesy import is_in_feet, rough_metres
 from .candidates import KEEL, TRANSDUCER, Candidate, best_of
 from .cells import UNITS
-from .columns import Columns, Names, counts_from, northern
+from .columns import Columns, Names, counts_from, northern, words_of
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
@@ -20,6 +20,11 @@ FINE, WIDE = 4, 5.0
 UNIX_TIME = 3.2e8
 #: Columns that may be the depth are named up to this number; none has larger values.
 NAMED, DEEPEST = 3, 12_000.0
+#: Words of columns that are something else.
+NO_DEPTHS = {
+    "temp", "temperature", "temperatur", "speed", "heading", "course", "cog", "sog", "sats", "hdop",
+    "satellites", "accuracy", "voltage", "battery", "roll", "pitch", "yaw", "id", "index", "ping",
+}  # fmt: skip
 #: Two surveys are equally long within this share; a column with less than this share is none.
 SHARE, FILLED = 0.015, 0.2
 
@@ -89,12 +94,13 @@ def chosen(names: Names, sample: Sample, where: str) -> Columns:
 def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     """The question which columns are the place, and which is the depth."""
     known = {name for found in names.found.values() for name in found}
-    pairs = [{}] if names.places else _pairs(sample)
+    pairs = [{}] if names.places else _pairs(sample, names)
     taken = {name for pair in pairs for name in pair.values()} | {
         name for meaning in ("latitude", "longitude", "x", "y", "time", "confidence")
         for name in names.found[meaning]
     } | (known if names.given else set())  # fmt: skip
     depths = [name for name in sample.numbers if name not in taken
+              and not {*words_of(name)} & NO_DEPTHS
               and np.abs(sample.known(name)).max() < DEEPEST]  # fmt: skip
     asked, heights = [], [dict[str, str]()]
     if not names.places:
@@ -120,13 +126,18 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     )  # fmt: skip
 
 
-def _pairs(sample: Sample) -> list[dict[str, str]]:
+def _pairs(sample: Sample, names: Names) -> list[dict[str, str]]:
     """Pairs of columns that may be the place: the first two that look like degrees, in the order
     that their names say, or in either, or else the first two of numbers, in metres."""
     fine = sample.fine()
     if len(fine) >= 2:
-        both = fine[:2], fine[1::-1]
-        said = [(a, b) for a, b in both if northern(a) > northern(b)]  # by their names
+        known = names.found["latitude"], names.found["longitude"]
+        both = [
+            pair
+            for pair in (fine[:2], fine[1::-1])
+            if all(not its or one in its for one, its in zip(pair, known, strict=True))
+        ]
+        said = [(a, b) for a, b in both if northern(a) > northern(b)]
         return [
             {"latitude": a, "longitude": b}
             for a, b in said or both

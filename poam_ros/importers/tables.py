@@ -38,8 +38,8 @@ ROW_BYTES = 96  # of memory that a row of numbers takes
 SAMPLE, BLOCK = 2000, 50
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
 UNTIMED = 0.2
-#: Eastings and northings of most systems are more than this (m).
-EASTING = 1000.0
+#: Northings and eastings are more than degrees times 100, as packed minutes are (m).
+PACKED = 9060.0, 18_060.0
 #: Time (s) between tracks that follow each other in a file.
 NEW_TRACK = 1e4
 
@@ -259,7 +259,7 @@ def _nothing(path: Path, rows: _Rows, refused: Counter[str], places: np.ndarray)
     if not rows.columns.degrees or not refused["impossible_place"]:
         return InputError(text)
     answers = []
-    if (places > EASTING).all():
+    if (places > PACKED).any(axis=1).all() and (places > 1000).all():
         turned = {"columns": {"x": rows.columns.second, "y": rows.columns.first}}
         when = "if they are northings and eastings (--crs EPSG:N says of which system)"
         answers = [Answer(when, turned)]

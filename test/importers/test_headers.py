@@ -1,5 +1,6 @@
 """What headers and units say of places, depths and times, as instruments and people write them."""
 
+import re
 import shlex
 
 import numpy as np
@@ -230,3 +231,24 @@ def test_feet_of_depths_may_be_those_of_places(read):
     assert len(read(table("x,y,depth_ft", *feet), ReadOptions(trusted=True))) == COUNT
     named = read(table("x_ft,y_ft,depth_ft", *feet))
     np.testing.assert_allclose(named.xy[:, 0], FOOT * feet[0], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("time,northwards,latitude,depth", "--columns latitude=latitude longitude=northwards;"),
+        ("time,longitude,position,depth", "--columns latitude=position longitude=longitude;"),
+        ("time,lat,lon,temp", "which column is the depth. candidates: none$"),
+    ],
+)
+def test_advice_does_not_contradict_the_names(header, words, read):
+    with pytest.raises(Question) as asked:
+        read(table(header, T, LONGITUDE, LATITUDE, DEPTH))
+    assert re.search(words, f"{asked.value};".replace("none;", "none"))
+
+
+def test_packed_minutes_are_no_metres(read):
+    packed = ((100 * np.trunc(v) + 60 * (v % 1)).round(4) for v in (LATITUDE, LONGITUDE % 180))
+    with pytest.raises(Question, match="60 impossible_place") as asked:
+        read(table("lat,lon,depth", *packed, DEPTH))
+    assert not asked.value.answers
