@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -39,6 +39,8 @@ table.wide th,table.wide td{padding-right:5px}table.wide small{font-size:10.5px}
 @media print{body{font-size:13px;line-height:1.4}details{display:none}
 img{max-height:75mm}img.large{max-height:130mm}}
 """
+#: A cell's text, or a number and the interval below it.
+Cell = str | tuple[str, str]
 SIMULATED = (
     "<p><strong>SIMULATED. A simulated vehicle made the soundings, over no real bottom."
     "</strong></p>"
@@ -70,3 +72,37 @@ def figure(content: bytes, caption: str, large: bool = False) -> str:
         f'<figure><img{kind} alt="{escape(caption, quote=True)}" src="{image}">'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
+
+
+def table(values: Mapping[str, str]) -> str:
+    """Texts by name, as a table."""
+    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in values.items())
+    return f"<table>{''.join(cells)}</table>"
+
+
+def wide_table(
+    heads: Sequence[Cell],
+    rows: Iterable[Sequence[Cell]],
+    right: Sequence[int],
+    bold: int | None = None,
+) -> str:
+    """A table that fits a phone: intervals are below their numbers, not beside them.
+
+    Args:
+        heads: of the columns.
+        rows: cells of each.
+        right: columns that are aligned to the right.
+        bold: row to be emphasized; None: none.
+    """
+    lines = []
+    for index, row in enumerate((heads, *rows), start=-1):
+        tag, parts = "th" if index < 0 else "td", []
+        for column, cell in enumerate(row):
+            text, below = (cell, "") if isinstance(cell, str) else cell
+            kind = " class=number" if column in right else ""
+            small = f"<small>{escape(below)}</small>" if below else ""
+            parts.append(f"<{tag}{kind}>{escape(text)}{small}</{tag}>")
+        style = ' style="font-weight:650"' if bold == index else ""
+        lines.append(f"<tr{style}>{''.join(parts)}</tr>")
+    # A printed table that continues on another page has its head there too.
+    return f"<table class=wide><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs.offset import sampled_offset
+from poam_ros.outputs.change import sampled_offset
 
 GRID = Grid.cells(Extent(0, 60, 0, 40), 2.0)
 BOTH = np.ones(GRID.shape, dtype=bool)

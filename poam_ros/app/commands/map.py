@@ -295,7 +295,7 @@ def _map(
         from ...mapping.joint_draws import here as draw_tiles
         from ...mapping.sounding_map import cell_size, map_soundings
         from ...outputs.held_out import split_folds, split_off, write_validation
-        from ...outputs.report_texts import CALIBRATED_NOTE
+        from ...outputs.html_report import CALIBRATED_NOTE
         from ..progress import work_progress
 
         configure_process(survey.settings.model.threads)

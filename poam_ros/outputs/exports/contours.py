@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -213,29 +213,54 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
     Raises:
         OSError: the folder for temporary files is full.
     """
+    layers = {}
+    features = contours(chart)
+    for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
+        chosen = [feature for feature in features if feature.kind == kind]
+        rows = [_attributes(feature, _named(chart)) for feature in chosen]
+        names = [_named(chart), *(("low", "high", "closed") if kind == LINE else ())]
+        columns = {key: np.array([row[key] for row in rows], dtype=float) for key in names}
+        layers[kind] = geometry, np.array([f.shape for f in chosen], dtype=object), columns
+    crs = chart.crs_wkt if chart.place is not None else None
+    return {name: geopackage_of(name, layers, crs, dict(chart.provenance))}
+
+
+def geopackage_of(
+    name: str,
+    layers: Mapping[str, tuple[str, np.ndarray, Mapping[str, np.ndarray]]],
+    crs: str | None,
+    metadata: dict[str, str] | None = None,
+) -> bytes:
+    """The content of a GeoPackage.
+
+    Args:
+        name: of the file, for messages.
+        layers: kind of geometry, geometries of shapely [N], and columns [N], by name of the layer.
+        crs: coordinate system; None: unknown.
+        metadata: of the dataset.
+
+    Raises:
+        InputError: pyogrio is not installed.
+        OSError: the folder for temporary files is full.
+    """
     with requires_extra(name, "pyogrio"):
+        import shapely
         from pyogrio import raw
     from tempfile import TemporaryDirectory
 
-    features = contours(chart)
-    crs = chart.crs_wkt if chart.place is not None else None
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # without an origin there is no system
-        path = f"{folder}/contours.gpkg"
-        for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
-            chosen = [feature for feature in features if feature.kind == kind]
-            rows = [_attributes(feature, _named(chart)) for feature in chosen]
-            names = [_named(chart), *(("low", "high", "closed") if kind == LINE else ())]
-            columns = [np.array([row[key] for row in rows], dtype=float) for key in names]
-            shapes = np.array([feature.shape.wkb for feature in chosen], dtype=object)
+        path = f"{folder}/layers.gpkg"
+        for number, (layer, (kind, shapes, columns)) in enumerate(layers.items()):
+            first = number == 0
             try:
                 raw.write(
-                    path, shapes, columns, names, layer=kind, driver="GPKG",
-                    geometry_type=geometry, crs=crs, append=kind != LINE,
-                    dataset_metadata=dict(chart.provenance) if kind == LINE else None,
+                    path, shapely.to_wkb(shapes), [*columns.values()], [*columns], layer=layer,
+                    driver="GPKG", geometry_type=kind, crs=crs, append=not first,
+                    dataset_metadata=metadata if first else None,
                 )  # fmt: skip
             except RuntimeError as error:  # GDAL's, which repeats all of its SQL
                 why = str(error).rpartition(": ")[2]
                 raise OSError(errno.EIO, why, f"{name} (first {path})") from None
         with open(path, "rb") as file:
-            return {name: file.read()}
+            return file.read()

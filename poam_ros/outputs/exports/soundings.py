@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ from ...core.files import atomic_write
 from ..folder import make_folder
 from ..run import Run
 from .chart import ExportSettings
+from .contours import geopackage_of
 
 ENDINGS = (".csv", ".gpkg", ".xyz")
 #: Decimals of degrees (1 cm), and of metres.
@@ -78,21 +77,7 @@ def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> b
     """Points in a layer ``soundings``."""
     with requires_extra(name, "pyogrio"):
         import shapely
-        from pyogrio import raw
-    from tempfile import TemporaryDirectory
 
     (_, x), (_, y), *rest = columns.items()
-    points = shapely.to_wkb(shapely.points(x, y))
-    names = [key for key, _ in rest]
-    fields = [each.astype(object) if each.dtype.kind in "US" else each for _, each in rest]
-    with TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # without an origin there is no system
-        path = f"{folder}/soundings.gpkg"
-        try:
-            raw.write(
-                path, points, fields, names, layer="soundings",
-                driver="GPKG", geometry_type="Point", crs=crs,
-            )  # fmt: skip
-        except RuntimeError as error:  # GDAL's, which repeats all of its SQL
-            raise OSError(errno.EIO, str(error).rpartition(": ")[2], name) from None
-        return Path(path).read_bytes()
+    fields = {k: each.astype(object) if each.dtype.kind in "US" else each for k, each in rest}
+    return geopackage_of(name, {"soundings": ("Point", shapely.points(x, y), fields)}, crs)

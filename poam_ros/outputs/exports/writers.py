@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -12,6 +13,7 @@ import yaml
 
 from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
+from ...core.geometry import Grid
 from ..plates import draw_chart
 from ..view.page import standalone
 from ..view.scene import scene_of
@@ -135,19 +137,11 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
         chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu,
         chart.uncertainty_other_survey,
     )  # fmt: skip
-    names = (chart.height_name, *BANDS)
-    with requires_extra(name, "rasterio"):
-        import rasterio
-    with rasterio.MemoryFile() as file:
-        packed = {"compress": "deflate", "predictor": 3, "interleave": "band"}
-        options = {**_raster(chart), **packed, "nodata": np.nan, "count": len(layers)}
-        with file.open(driver="GTiff", **options) as raster:
-            for number, layer in enumerate(layers, start=1):
-                raster.write(_north_first(layer), number)
-                raster.set_band_description(number, names[number - 1])
-            raster.units = ("metre", "metre", "", "metre", "", "metre")
-            raster.update_tags(**chart.provenance)
-        return {name: bytes(file.read())}
+    bands = dict(zip((chart.height_name, *BANDS), layers, strict=True))
+    options = raster_options(name, chart.grid, chart.crs_wkt)
+    options |= {"predictor": 3, "interleave": "band"}
+    units = ("metre", "metre", "", "metre", "", "metre")
+    return {name: geotiff_of(bands, options, chart.provenance, units)}
 
 
 def bag(chart: Chart, name: str) -> dict[str, bytes]:
@@ -179,10 +173,10 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
     }  # fmt: skip
     if chart.datum is None:
         metadata["VAR_VERT_WKT"] = _UNKNOWN
-    with requires_extra(name, "rasterio"):
-        import rasterio
-    with rasterio.MemoryFile() as file:
-        options = {**_raster(chart), **metadata, "nodata": BAG_NODATA}
+    options = {**raster_options(name, chart.grid, chart.crs_wkt), **metadata, "nodata": BAG_NODATA}
+    from rasterio import MemoryFile
+
+    with MemoryFile() as file:
         with file.open(driver="BAG", count=2, **options) as raster:
             for number, layer in enumerate((chart.elevation, chart.uncertainty), start=1):
                 values = _north_first(layer)
@@ -190,16 +184,56 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
         return {name: bytes(file.read())}
 
 
-def _raster(chart: Chart) -> dict[str, Any]:
-    """Options with which both kinds of raster are opened."""
-    from rasterio import Affine
-    from rasterio.crs import CRS
+def raster_options(
+    name: str, grid: Grid, crs_wkt: str, place: GeoReference | None = None
+) -> dict[str, Any]:
+    """Options with which a raster on a grid is opened.
 
-    borders, (rows, columns) = chart.grid.borders, chart.grid.shape
-    width, height = chart.cell
+    Args:
+        name: of the file, for the message that rasterio is missing.
+        grid: of the cells.
+        crs_wkt: coordinate system.
+        place: of a grid in the map's own coordinates; None: they are those of the system.
+
+    Raises:
+        InputError: rasterio is not installed.
+    """
+    with requires_extra(name, "rasterio"):
+        from rasterio import Affine
+        from rasterio.crs import CRS
+    borders, (rows, columns) = grid.borders, grid.shape
+    width, height = borders.size / (columns, rows)
     corner = Affine(width, 0.0, borders.xmin, 0.0, -height, borders.ymax)
-    crs = CRS.from_wkt(chart.crs_wkt)
+    if place is not None:
+        ends = np.array([[borders.xmin, borders.ymax]]) + [[0, 0], [width, 0], [0, -height]]
+        (c, f), right, below = place.to_projected(ends)
+        corner = Affine(right[0] - c, below[0] - c, c, right[1] - f, below[1] - f, f)
+    crs = CRS.from_wkt(crs_wkt)
     return {"width": columns, "height": rows, "dtype": "float32", "crs": crs, "transform": corner}
+
+
+def geotiff_of(
+    layers: Mapping[str, np.ndarray],
+    options: Mapping[str, Any],
+    tags: Mapping[str, str],
+    units: Sequence[str] = (),
+) -> bytes:
+    """A GeoTIFF of layers [rows, columns] by name, row 0 south; NaN in empty cells.
+
+    ``options``: of ``raster_options``; ``units``: of the layers, empty: not said.
+    """
+    from rasterio import MemoryFile
+
+    with MemoryFile() as file:
+        packed = {"compress": "deflate", "nodata": np.nan, "count": len(layers)}
+        with file.open(driver="GTiff", **{**options, **packed}) as raster:
+            for number, (name, layer) in enumerate(layers.items(), start=1):
+                raster.write(_north_first(layer), number)
+                raster.set_band_description(number, name)
+            if units:
+                raster.units = units
+            raster.update_tags(**tags)
+        return bytes(file.read())
 
 
 def _north_first(layer: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..html import table as table_of
 from . import texts
 from .editing import EditPanel, Edits
 from .picture import MapPicture
@@ -206,7 +207,7 @@ def standalone(scene: Scene) -> str:
     page = Page()
     page.show(scene)
     chart = scene.chart
-    table = "" if chart is None else texts.table(texts.numbers(chart) | dict(chart.provenance))
+    table = "" if chart is None else table_of(texts.numbers(chart) | dict(chart.provenance))
     plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{table}</noscript>"
     # As a variable: text in a template would be executed.
     block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -13,6 +13,7 @@ from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
 from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
+from ..html import table
 from .layers import NOTHING, stride
 from .scene import BAD, GOOD, NOTE, Notice, Scene, thinned_refused_pings
 
@@ -39,9 +40,6 @@ STYLE = (
     "font-size:17px;color:#44525f;padding:0 2em}"
     "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
 )
-#: A cell's text, or a number and the interval below it.
-Cell = str | tuple[str, str]
-
 
 def numbers(chart: Chart) -> dict[str, str]:
     """Numbers of a map, as text by name."""
@@ -74,40 +72,6 @@ def tvu_shares(chart: Chart) -> dict[str, str]:
         level = chart.settings.water_level
         return {"TVU": f"no cell is below a water level of {level:g} m"}
     return {"within the TVU of": f"{', '.join(parts)} (of the cells under water)"}
-
-
-def table(values: Mapping[str, str]) -> str:
-    """Texts by name, as a table."""
-    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in values.items())
-    return f"<table>{''.join(cells)}</table>"
-
-
-def wide_table(
-    heads: Sequence[Cell],
-    rows: Iterable[Sequence[Cell]],
-    right: Sequence[int],
-    bold: int | None = None,
-) -> str:
-    """A table that fits a phone: intervals are below their numbers, not beside them.
-
-    Args:
-        heads: of the columns.
-        rows: cells of each.
-        right: columns that are aligned to the right.
-        bold: row to be emphasized; None: none.
-    """
-    lines = []
-    for index, row in enumerate((heads, *rows), start=-1):
-        tag, parts = "th" if index < 0 else "td", []
-        for column, cell in enumerate(row):
-            text, below = (cell, "") if isinstance(cell, str) else cell
-            kind = " class=number" if column in right else ""
-            small = f"<small>{escape(below)}</small>" if below else ""
-            parts.append(f"<{tag}{kind}>{escape(text)}{small}</{tag}>")
-        style = ' style="font-weight:650"' if bold == index else ""
-        lines.append(f"<tr{style}>{''.join(parts)}</tr>")
-    # A printed table that continues on another page has its head there too.
-    return f"<table class=wide><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
 
 
 def head(scene: Scene) -> str:
