@@ -173,6 +173,12 @@ class Grid:
         return len(self.y), len(self.x)
 
     @property
+    def cell_size(self) -> tuple[float, float]:
+        """Width and height of a cell, in m."""
+        width, height = self.borders.size / self.shape[::-1]
+        return float(width), float(height)
+
+    @property
     def cell_area(self) -> float:
         """Area of a cell, in m^2."""
         return float(np.prod(self.borders.size / self.shape[::-1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,12 @@ import numpy as np
 
 from ..core.errors import quantity
 from ..core.files import atomic_write
-from ..core.geometry import Extent, Grid
+from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
 from .folder import read_table, read_truth
 from .held_out import COLUMNS
 from .run import Run
+from .view.layers import scaled_hillshade, shade, typical_slope
 from .volume import read_water, unit_of
 
 #: Metric columns of epochs.csv, their titles and units.
@@ -22,8 +22,6 @@ CURVES = {
     "smse": "SMSE", "msll": "MSLL", "rmse": "RMSE (m)",
     "mae": "MAE (m)", "nlpd": "NLPD", "update_s": "update (s)",
 }  # fmt: skip
-#: Left, right, lower and upper edge of an image, in m.
-Bounds = tuple[float, float, float, float]
 #: Width in inches and resolution of the figures of a report. A page of A4 shows them a third
 #: larger, a phone two thirds as large: usual text can be read on both.
 WIDTH, DPI = 5.2, 220
@@ -128,92 +126,41 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-@dataclass(frozen=True)
-class Relief:
-    """Colours and hillshade of one terrain, the same in all panels; lit from the north-west.
+def draw_relief(
+    axis: Any, grid: Grid, heights: np.ndarray, slope: float, title: str | None, **style: Any
+) -> None:
+    """Draw elevations [rows, columns] in m with a hillshade; below water with depth contours.
 
-    Attributes:
-        low, high: range of the colours, in m.
-        exaggeration: vertical exaggeration of the hillshade, so that steep and gentle terrain both
-            show relief.
+    ``slope``: typical slope that the light is for, the same in all panels; ``style``: of the
+    colours, ``vmin``, ``vmax`` and ``cmap``.
     """
-
-    low: float
-    high: float
-    exaggeration: float
-
-    @classmethod
-    def of(cls, terrain: np.ndarray, extent: Extent) -> Relief:
-        """For the elevations [rows, columns] of a terrain on an extent."""
-        steepest = float(np.percentile(_steepness(terrain, extent.bounds), 95))
-        return cls(float(terrain.min()), float(terrain.max()), 1.2 / steepest if steepest else 1.0)
-
-    @property
-    def under_water(self) -> bool:
-        """Whether all of it lies below a water level of 0."""
-        return self.high <= 0
-
-    def draw(self, axis: Any, heights: np.ndarray, bounds: Bounds, title: str) -> None:
-        """Draw elevations [rows, columns] in m; below water with depth contours."""
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
-        name = "YlGnBu_r" if self.under_water else "terrain"
-        axis.imshow(self.shade(heights, bounds, name), origin="lower", extent=bounds)
-        if self.under_water:
-            levels = np.arange(5 * np.ceil(self.low / 5), self.high, 5)
-            lines = {"levels": levels, "colors": "black", "linewidths": 0.5, "linestyles": "solid"}
-            axis.contour(heights, extent=bounds, alpha=0.5, **lines)
-        axis.set_title(title)
-        colours = ScalarMappable(Normalize(self.low, self.high), name)
-        axis.figure.colorbar(colours, ax=axis, shrink=0.85)
-
-    def shade(self, heights: np.ndarray, bounds: Bounds, name: str) -> np.ndarray:
-        """RGBA colours [rows, columns, 4] of elevations in m, from a named colour map."""
-        from matplotlib import colormaps
-        from matplotlib.colors import LightSource
-
-        share = np.clip((heights - self.low) / ((self.high - self.low) or 1.0), 0, 1)
-        colours = colormaps[name](share)
-        # LightSource expects row 0 in the north; ours is south.
-        step_x, step_y = _steps(heights, bounds)
-        light = LightSource(azdeg=315, altdeg=45).hillshade(
-            heights[::-1], vert_exag=self.exaggeration, dx=step_x, dy=step_y
-        )[::-1]
-        colours[..., :3] = LightSource().blend_soft_light(colours[..., :3], light[..., None])
-        return colours
-
-
-def _steps(values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
-    """Width and height of a cell of values [rows, columns], in m."""
-    (rows, columns), (left, right, lower, upper) = values.shape, bounds
-    return (right - left) / columns, (upper - lower) / rows
-
-
-def _steepness(heights: np.ndarray, bounds: Bounds) -> np.ndarray:
-    """Rise over run, [rows, columns]."""
-    step_x, step_y = _steps(heights, bounds)
-    return np.hypot(*np.gradient(heights, step_y, step_x))
+    draw_layer(axis, grid, heights, title, **style)
+    lit = shade(scaled_hillshade(heights, grid.cell_size, slope))
+    draw_layer(axis, grid, lit.view(np.uint8).reshape(*lit.shape, 4))
+    if style["vmax"] <= 0 and title is not None:
+        levels = np.arange(5 * np.ceil(style["vmin"] / 5), style["vmax"], 5)
+        lines = {"colors": "black", "linewidths": 0.5, "linestyles": "solid", "alpha": 0.5}
+        axis.contour(grid.x, grid.y, heights, levels=levels, **lines)
 
 
 def _draw_maps(figure: Any, folder: Path) -> None:
     run = Run.open(folder)
     drawn, samples = run.drawn, run.samples
     truth, extent = read_truth(folder / "truth.npz")
-    grid, outside = drawn.grid, extent.bounds
-    inside = grid.borders.bounds
-    true_on_grid = Grid.dividing(extent, truth.shape).interpolate(truth, grid.points)
-    error = drawn.mean - true_on_grid.reshape(grid.shape)
+    grid, whole = drawn.grid, Grid.dividing(extent, truth.shape)
+    error = drawn.mean - whole.interpolate(truth, grid.points).reshape(grid.shape)
     # A few large errors must not take up the whole colour scale.
     reach = float(np.percentile(np.abs(error), 99)) or 1.0
-    relief = Relief.of(truth, extent)
     errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
     if run.simulated:
         figure.suptitle("SIMULATED", fontweight="bold")
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
-    relief.draw(true_axis, truth, outside, "elevation, truth (m)")
-    relief.draw(mean_axis, drawn.mean, inside, "elevation, mean (m)")
+    low, high = float(truth.min()), float(truth.max())
+    slope = typical_slope(truth, whole.cell_size)
+    colours = {"vmin": low, "vmax": high, "cmap": "YlGnBu_r" if high <= 0 else "terrain"}
+    draw_relief(true_axis, whole, truth, slope, "elevation, truth (m)", **colours)
+    draw_relief(mean_axis, grid, drawn.mean, slope, "elevation, mean (m)", **colours)
     on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
     panels: tuple[tuple[Any, np.ndarray, str, str, dict[str, Any]], ...] = (
         (deviation_axis, np.sqrt(drawn.variance), "standard deviation, with noise (m)", "neither",
@@ -228,11 +175,10 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         draw_layer(axis, grid, values, title, beyond, **style)
     length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
     count = len(samples["x"])
-    axis, order = path_axis, np.arange(count)
-    axis.imshow(relief.shade(truth, outside, "gray"), origin="lower", extent=outside)
-    axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
-    dots = axis.scatter(samples["x"], samples["y"], c=order, s=3, cmap="plasma")
-    figure.colorbar(dots, ax=axis, shrink=0.85)
+    draw_relief(path_axis, whole, truth, slope, None, **{**colours, "cmap": "gray"})
+    path_axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
+    dots = path_axis.scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
+    figure.colorbar(dots, ax=path_axis, shrink=0.85)
     for axis in axes[1]:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:

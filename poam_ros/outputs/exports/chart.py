@@ -179,9 +179,7 @@ class Chart:
     @property
     def cell(self) -> tuple[float, float]:
         """Width and height of a cell, in m."""
-        rows, columns = self.grid.shape
-        width, height = self.grid.borders.size / (columns, rows)
-        return float(width), float(height)
+        return self.grid.cell_size
 
     @property
     def crs_wkt(self) -> str:

@@ -201,8 +201,7 @@ def raster_options(
     with requires_extra(name, "rasterio"):
         from rasterio import Affine
         from rasterio.crs import CRS
-    borders, (rows, columns) = grid.borders, grid.shape
-    width, height = borders.size / (columns, rows)
+    borders, (rows, columns), (width, height) = grid.borders, grid.shape, grid.cell_size
     corner = Affine(width, 0.0, borders.xmin, 0.0, -height, borders.ymax)
     if place is not None:
         ends = np.array([[borders.xmin, borders.ymax]]) + [[0, 0], [width, 0], [0, -height]]

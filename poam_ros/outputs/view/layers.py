@@ -103,17 +103,25 @@ def thinned(chart: Chart) -> Chart:
     return replace(chart, grid=Grid(chart.grid.x[some], chart.grid.y[some]), **shown)
 
 
-def scaled_hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
-    """Hillshade of a map under a light from the north-west [rows, columns], 0..1.
+def typical_slope(elevation: np.ndarray, cell: tuple[float, float]) -> float:
+    """Root mean square slope of elevations [rows, columns] in m, in m/m; ``cell``: width and
+    height of a cell, in m."""
+    north, east = np.gradient(elevation, cell[1], cell[0])
+    return math.sqrt(float(np.nanmean(north**2 + east**2)))
 
-    Slopes are scaled so that their root mean square is ``SHOWN_SLOPE``.
+
+def scaled_hillshade(
+    elevation: np.ndarray, cell: tuple[float, float], typical: float | None = None
+) -> np.ndarray:
+    """Hillshade of a map under a light from the north-west [rows, columns], 0..1.
 
     Args:
         elevation: positive up, row 0 south [rows, columns], in m; NaN stays NaN.
         cell: width and height of a cell, in m.
+        typical: slope that is shown as ``SHOWN_SLOPE``; None: the map's own.
     """
     north, east = np.gradient(elevation, cell[1], cell[0])
-    typical = math.sqrt(float(np.nanmean(north**2 + east**2)))
+    typical = typical_slope(elevation, cell) if typical is None else typical
     scale = SHOWN_SLOPE / typical if typical > 0 else 0.0
     return hillshade(scale * east, scale * north)
 
