@@ -124,12 +124,6 @@ class Validation:
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(f"{path}: expected scores ({error})") from None
 
-    def __str__(self) -> str:
-        if not self.accepted:
-            return f"none that the map accepts; all {_scores_text(self.every)}"
-        text = _scores_text(self.accepted)
-        return f"{text} ({self.beside})" if self.left_out else text
-
     @property
     def beside(self) -> str:
         """The scores with the soundings that the screening leaves out, in words."""
@@ -138,13 +132,6 @@ class Validation:
             f"with the {self.left_out:,} that the screening leaves out of the map among them: mean "
             f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, {every.covered}"
         )
-
-
-def _scores_text(scores: ValidationScores) -> str:
-    return (
-        f"{scores.count:,}: mean absolute error {scores.mae:.2f} m, RMSE {scores.rmse:.2f} m, "
-        f"{scores.covered}"
-    )
 
 
 def validation(held: HeldOut) -> Validation:

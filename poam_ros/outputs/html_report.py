@@ -22,7 +22,6 @@ from .held_out import Validation
 from .html import SIMULATED, Cell, figure, section, table, wide_table, write_page
 from .plates import (
     chart_plate,
-    common_beginning,
     contour_levels,
     crossings_plate,
     lines_plate,
@@ -61,7 +60,7 @@ CALIBRATED_NOTE = (
 CROSSINGS_CAPTION = (
     "Crossings, coloured by the difference of the two depths; red crosses: one of the two is left "
     "out as a false echo. Grey: soundings in the map, with the names of the survey lines where "
-    "there is room{}."
+    "there is room."
 )
 CROSSINGS_NOTE = (
     "Differences of depth where two survey lines cross. The limit is sqrt(2) times the TVU "
@@ -77,7 +76,6 @@ NO_LEVEL_ERROR = (
 )
 #: A larger share of the area beyond the outermost soundings is reported.
 BEYOND = 0.1
-NOT_COUNTED = "water that was not sounded, as up to the shore"
 #: Approximate number of rows in the volume table.
 ROWS = 20
 #: Provenance that other parts of the report have, or that explains what exports hold.
@@ -112,7 +110,7 @@ def write_report(run: Run, chart: Chart | None = None) -> Path:
         SIMULATED if run.simulated else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
         figure(chart_plate(chart), _chart_caption(chart), large=True),
-        *section("Summary", table(summary(run, chart) | _short(folder, chart))),
+        *section("Summary", table(summary(run, chart))),
         *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         f"<p class=note>{TVU_NOTE}</p>",
         table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
@@ -170,9 +168,12 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
                 f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
     elif (run.folder / VOLUME).exists() and not chart.outline:
-        words["not counted"] = f"{NOT_COUNTED} (give --outline)"
+        words["not counted"] = "water that was not sounded, as up to the shore; there is no outline"
     if scores := Validation.read(run.folder / SCORES):
-        words["held-out soundings"] = str(scores)
+        own = scores.accepted or scores.every
+        words["held-out soundings"] = (
+            f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, {own.covered}"
+        )
     words["soundings in the map"] = f"{len(chart.track):,}"
     if chart.place is not None:
         words["place"] = place_text(chart.place.latitude, chart.place.longitude)
@@ -183,23 +184,6 @@ def _outline_area(config: Mapping[str, Any]) -> float:
     """Area of a run's outline, in m^2; 0 without one."""
     outline = config.get("outline")
     return float(outline.get("area") or 0.0) if isinstance(outline, Mapping) else 0.0
-
-
-def _short(folder: Path, chart: Chart) -> dict[str, str]:
-    """What the summary says in fewer words to a client, who gives no options, and on paper, where
-    links cannot be followed and errors have a section of their own."""
-    words = {}
-    if (folder / VOLUME).exists() and not chart.outline:
-        words["not counted"] = NOT_COUNTED
-    if scores := Validation.read(folder / SCORES):
-        own = scores.accepted or scores.every
-        words["held-out soundings"] = (
-            f"kept out of a map to test it: mean absolute error {own.mae:.2f} m, {own.covered}"
-        )
-    if chart.place is not None:
-        place = place_text(chart.place.latitude, chart.place.longitude)
-        words["place"] = place.partition(" (")[0]
-    return words
 
 
 def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
@@ -253,7 +237,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     return section(
         "Crossings", f"<p class=note>{CROSSINGS_NOTE}</p>",
-        figure(crossings_plate(chart), CROSSINGS_CAPTION.format(_shortened(chart))),
+        figure(crossings_plate(chart), CROSSINGS_CAPTION),
         table(words), _line_table(lines),
     )  # fmt: skip
 
@@ -361,17 +345,10 @@ def _lines_figure(chart: Chart) -> str:
     if not lines and not len(out):
         return ""
     caption = "Soundings in the map"
-    named = f", a colour for each survey line, named where there is room{_shortened(chart)}."
-    caption += named if lines else "."
+    caption += ", a colour for each survey line, named where there is room." if lines else "."
     if len(out):
         caption += f" Red crosses: {quantity(len(out), 'sounding')} left out as false echoes."
     return figure(lines_plate(chart, out), caption)
-
-
-def _shortened(chart: Chart) -> str:
-    """What the labels of the survey lines leave out, as text; empty if nothing."""
-    left = common_beginning([name for name, _ in chart.lines]).strip()
-    return f" (without their common beginning, {left})" if left else ""
 
 
 def _pings(chart: Chart) -> dict[str, str]:

@@ -48,9 +48,8 @@ FAINT = 0.5
 APART, CROWDED, EDGE = 0.12, 0.035, 0.015
 #: Room above the frame for the scale bar, and for the north arrow as well, in points.
 BAR_ROOM, NORTH_ROOM = 13, 28
-#: Line labels: maximum number of characters, of which longer ones lose a common beginning, and
-#: where along a line they are tried, in this order.
-LETTERS, LONG, ALONG = 16, 8, (0.5, 0.3, 0.7, 0.12, 0.88)
+#: Line labels: maximum number of characters, and where along a line they are tried, in this order.
+LETTERS, ALONG = 16, (0.5, 0.3, 0.7, 0.12, 0.88)
 #: Thousandths of an arc second in a degree.
 UNITS = 3_600_000
 #: Lines of a graticule in each direction, about.
@@ -229,33 +228,18 @@ def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     return _png(figure)
 
 
-def common_beginning(names: Sequence[str]) -> str:
-    """What long names of survey lines begin with, all of them: labels leave it out. It ends with a
-    word, unless all names are equally long numbers, as dates and times are."""
-    if len(names) < 2 or max(map(len, names)) <= LONG:
-        return ""
-    low, high = min(names), max(names)
-    same = [one == other for one, other in zip(low, high, strict=False)]
-    beginning = low[: same.index(False) if False in same else len(same)]
-    if len(set(map(len, names))) > 1 or not all(map(str.isdecimal, names)):
-        beginning = beginning[: 1 + max(map(beginning.rfind, " _-"))]
-    return beginning if len(beginning) < min(map(len, names)) else ""
-
-
 def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
     """Write the names of the survey lines beside them, where there is room; long lines first."""
     lines = chart.lines
     if not lines:
         return
-    first = len(common_beginning([name for name, _ in lines]))
     figure.draw_without_rendering()  # the layout fixes the size of the axis
     figure.set_layout_engine("none")
     points = 72 / figure.dpi
     corners = axis.transData.transform(np.reshape(chart.grid.borders.bounds, (2, 2)).T) * points
     taken = np.empty((0, 4))
     for name, places in sorted(lines, key=lambda line: -len(line[1])):
-        text = name[first:]
-        text = _cut(text)
+        text = name if len(name) <= LETTERS else f"{name[:LETTERS]}\u2026"
         half = np.array([0.34 * SMALL * len(text), 0.75 * SMALL])
         for share in ALONG:
             place = places[int(share * (len(places) - 1))]
@@ -270,12 +254,6 @@ def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
                     path_effects=_halo(), zorder=4,
                 )  # fmt: skip
                 break
-
-
-def _cut(text: str) -> str:
-    """The words of a long label for which there is room; whole if its first word is too long."""
-    end = max(text.rfind(mark, 0, LETTERS) for mark in " _-")
-    return text if len(text) <= LETTERS or end < 1 else f"{text[:end]}\u2026"
 
 
 def _halo() -> list[Any]:

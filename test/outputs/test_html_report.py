@@ -25,7 +25,6 @@ from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import (
     ROWS,
-    _shortened,
     _volume_table,
     depth_chart,
     screened_out,
@@ -305,7 +304,8 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     out = screened_out(chart)
     axis = drawn_by(monkeypatch, plates.lines_plate, chart, out).axes[0]
     labels = {text.get_text(): text.get_position() for text in axis.texts}
-    assert labels["L1"][1] == 9 and labels["a line of a\u2026"][1] == 29
+    (long,) = [at for name, at in labels.items() if name.endswith("\u2026")]
+    assert labels["L1"][1] == 9 and long[1] == 29
     (marks,) = [line for line in axis.lines if line.get_marker() == "x"]
     assert marks.get_xydata().tolist() == [[30, 20], [31, 20]]
     _, words = read(write_report(Run.open(run)))
@@ -374,41 +374,6 @@ def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size, orig
             box = text.get_window_extent()
             assert box.y0 >= -0.5 and box.y1 <= figure.bbox.y1 + 0.5, text
             assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5, text
-
-
-@pytest.mark.parametrize(
-    ("names", "beginning"),
-    [
-        (["20250117160335", "20250122142802", "20250130115554"], "202501"),
-        (["SBP L12 NS", "SBP L1 SN", "SBP L17 SN"], "SBP "),
-        (["profile1", "profile10", "profile12"], ""),  # the 1 is no beginning
-        (["L1", "L2"], ""),
-        (["line 10 north", "line 11 north"], "line "),  # nor is it here, where all are as long
-        (["20250117160335"], ""),
-    ],
-)
-def test_long_names_of_lines_are_shown_without_their_beginning(run, monkeypatch, names, beginning):
-    assert plates.common_beginning(names) == beginning
-    chart = named_lines(run)
-    line = np.array(names)[np.arange(len(chart.track)) * len(names) // len(chart.track)]
-    figure = drawn_by(monkeypatch, plates.lines_plate, replace(chart, line=line), np.empty((0, 2)))
-    shown = {text.get_text() for text in figure.axes[0].texts}
-    assert shown & {name.removeprefix(beginning) for name in names}
-    named = f"(without their common beginning, {beginning.strip()})" if beginning else ""
-    assert _shortened(replace(chart, line=line)).strip() == named
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("12 north shore 2026", "12 north shore\u2026"),
-        ("12345678901234567", "12345678901234567"),
-        ("L-1234567890123456", "L\u2026"),
-        ("20250130132742", "20250130132742"),
-    ],
-)
-def test_labels_are_cut_between_words(name, label):
-    assert plates._cut(name) == label
 
 
 def test_depths_of_contours_are_upright_and_away_from_the_edge(run, monkeypatch):
