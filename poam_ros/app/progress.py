@@ -6,8 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..frontend.events import DONE, PILOT
@@ -15,8 +14,6 @@ from ..frontend.events import DONE, PILOT
 if TYPE_CHECKING:
     from ..outputs.folder import EpochRecord
     from ..outputs.recorder import Progress
-    from ..research.sweeps.configuration import Run
-    from ..research.sweeps.sweep import OnRun, SweepStatus
 
 LIVE_PERIOD_S = 0.25  # between two live updates
 LINE_PERIOD_S = 10.0  # between two lines while the state stays the same
@@ -132,91 +129,36 @@ def picture(progress: Progress) -> Any:
 
 
 @contextmanager
-def _bar(text: str, description: str, total: int | None) -> Iterator[Callable[..., None] | None]:
-    """A function that updates a live bar, as rich's; None without a terminal."""
-    try:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:
-        yield None
-        return
-    if not sys.stdout.isatty():
-        yield None
-        return
-    with Progress(BarColumn(), TextColumn(text), TimeRemainingColumn()) as progress:
-        yield partial(progress.update, progress.add_task(description, total=total))
+def work_progress(what: str, total: int, parts: int = 4) -> Iterator[Callable[..., None]]:
+    """A function to call with the work done and a text on it: a bar of rich on a terminal, and
+    otherwise a line for the first and for every one of ``parts`` parts."""
+    bar: Any = None
+    if sys.stdout.isatty():
+        with suppress(ImportError):
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+            text = "{task.description}  {task.fields[text]}"
+            bar = Progress(BarColumn(), TextColumn(text), TimeRemainingColumn())
+    step = max(1, total // parts)
+    due = step
+    with bar or nullcontext():
+        task = bar.add_task(what, total=total, text="") if bar else None
 
-@contextmanager
-def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]]:
-    """A function to call with every epoch; without a terminal it prints a line every tenth."""
-    text = "{task.completed:.0f}/{task.total:.0f} samples  {task.description}"
-    tenth = max(1, max_samples // 10)
-    count = due = 0
-    with _bar(text, "pilot survey", max_samples) as update:
-
-        def report(record: EpochRecord) -> None:
-            nonlocal count, due
-            count += 1
-            if update is not None:
-                update(completed=record.samples, description=f"epoch {count}  {_scores(record)}")
-            elif record.samples >= due:
-                due = (record.samples // tenth + 1) * tenth
-                text = f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}"
-                print(text, flush=True)
-
-        yield report
-
-
-@contextmanager
-def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with the work done; without a terminal it prints every quarter."""
-    due = quarter = max(1, total // 4)
-    with _bar("{task.description}", what, total) as update:
-
-        def report(done: int) -> None:
+        def report(done: int, text: str = "") -> None:
             nonlocal due
-            if update is not None:
-                update(completed=done)
+            if task is not None:
+                bar.update(task, completed=done, text=text)
             elif done >= due:
-                due = (done // quarter + 1) * quarter
-                print(f"{what}: {100 * done // max(1, total)} %", flush=True)
+                due = (done // step + 1) * step
+                print(f"{what}: {text or f'{100 * done // max(1, total)} %'}", flush=True)
 
         yield report
 
 
-def _scores(record: EpochRecord) -> str:
+def scores_text(epoch: int, record: EpochRecord) -> str:
+    """An epoch of a simulated mission in words."""
+    metrics = record.metrics
     return (
-        f"SMSE {record.metrics.smse:.4f}  MSLL {record.metrics.msll:+.3f}  "
-        f"update {record.update_s:.2f} s"
+        f"epoch {epoch:3d}  {record.samples:5d} samples  SMSE {metrics.smse:.4f}  "
+        f"MSLL {metrics.msll:+.3f}  update {record.update_s:.2f} s"
     )
-
-
-@contextmanager
-def sweep_progress() -> Iterator[OnRun]:
-    """The callback of `run_sweep`; without a terminal it prints a line for each run.
-
-    A failed run is also reported on stderr.
-    """
-    stderr = sys.stderr
-    with _bar("{task.description}", "starting the workers", None) as update:
-
-        def on_run(status: SweepStatus, run: Run | None) -> None:
-            counts = f"{status.finished}/{status.total} runs done, {len(status.failed)} failed"
-            failed = run is not None and run in status.failed
-            if run is not None and failed:
-                # A live bar replaces stderr; a file gets the line all the same.
-                file = sys.stderr if stderr.isatty() else stderr
-                print(_failure(status, run), file=file, flush=True)
-            if update is not None:
-                done = status.finished + len(status.failed)
-                update(total=status.total, completed=done, description=counts)
-            else:
-                print(counts if run is None or failed else f"{run}: done, {counts}", flush=True)
-
-        yield on_run
-
-
-def _failure(status: SweepStatus, run: Run) -> str:
-    path = status.failed[run]
-    lines = path.read_text(encoding="utf-8").strip().splitlines()
-    return f"FAILED {run}: {lines[-1] if lines else 'no reason given'} ({path})"

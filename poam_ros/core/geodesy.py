@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError, requires_extra
-from .settings import setting
+from .settings import Settings, setting
 
 #: Maximum longitude from the central meridian, in degrees.
 MAX_OFFSET = 30.0
@@ -44,6 +44,18 @@ def map_heading() -> Any:
         0.0, "Direction of the map's y axis, clockwise from true north", "deg",
         minimum=-360.0, maximum=360.0, name="heading",
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MapPlaceSettings(Settings):
+    """Where a map lies on the Earth.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    origin: tuple[float, ...] = map_origin()
+    heading: float = map_heading()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -15,11 +16,13 @@ from typing import Any
 import numpy as np
 import yaml
 
+from .. import __version__
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, atomic_write, verify
+from ..core.files import UNREADABLE, atomic_write, rename_folder, verify, write_checksums
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..core.reading import LONGEST_LINE, TEXT_FACTOR, lines, read_arrays, refuse_larger
+from ..core.samples import Samples
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
@@ -33,6 +36,8 @@ RUN_COLUMNS = (
 OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
 #: A log's soundings that are not in its map; see ``mapping.left_out_file``.
 LEFT_OUT = "left_out.csv"
+#: The map in a folder, and the folder in it for maps saved during the mission.
+MAP, SAVED = "map.npz", "saved"
 #: Rows of a table that are converted at a time.
 ROWS = 10_000
 #: Characters of a table that are read at a time, about.
@@ -266,6 +271,50 @@ def read_map(path: Path) -> ElevationMap:
         if shapes != {grid.shape} or support.ndim != 2 or support.shape[1] != 2:
             raise ValueError("layers of other shapes than the grid's")
     return ElevationMap(grid, mean, variance, arrays, support, count, stamp_ns)
+
+
+def save(
+    folder: Path, drawn: ElevationMap, samples: Samples, config: Mapping[str, Any]
+) -> tuple[Path, list[str]]:
+    """Write a map and its pings to the next ``saved/map-...``.
+
+    Args:
+        folder: of the results.
+        drawn: the map.
+        samples: at least those in the map.
+        config: everything resolved, for config.yaml.
+
+    Returns:
+        The folder, and the names of its files.
+
+    Raises:
+        OSError: the folder cannot be written; nothing of it remains.
+    """
+    home = folder / SAVED
+    taken = [re.match(r"map-(\d+)-", path.name) for path in home.glob("map-*")]
+    number = max((int(name[1]) for name in taken if name), default=0) + 1
+    final = home / f"map-{number:03d}-{drawn.samples}-samples"  # names sort by time
+    unfinished = home / f".{final.name}"
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+    try:
+        unfinished.mkdir(parents=True)
+        pings = samples[: drawn.samples]
+        write_samples(unfinished / "samples.csv", pings.xy, pings.z)
+        write_map(unfinished / MAP, drawn)
+        write_config(unfinished / "config.yaml", {"version": __version__, **config})
+        names = sorted(path.name for path in unfinished.iterdir())
+        write_checksums(unfinished, names)
+        rename_folder(unfinished, final)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return final, names
+
+
+def newest_map(folder: Path) -> Path:
+    """The folder of the map that was written last: ``folder`` itself, or one in its ``saved``."""
+    homes = [folder, *(folder / SAVED).glob("map-*")]
+    written = {home: path.stat().st_mtime_ns for home in homes if (path := home / MAP).is_file()}
+    return max(written, key=lambda home: written[home], default=folder)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

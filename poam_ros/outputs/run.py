@@ -16,9 +16,8 @@ from ..core.files import verify
 from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
-from .folder import LAYOUT, check_run, read_map, read_table
+from .folder import LAYOUT, MAP, check_run, newest_map, read_map, read_table
 from .held_out import OTHER_SURVEY
-from .saving import MAP, newest_map
 
 if TYPE_CHECKING:
     import xarray

@@ -1,8 +1,6 @@
 """Maps saved during a mission: complete or not at all, side by side."""
 
-import fcntl
 import resource
-import threading
 
 import numpy as np
 import pytest
@@ -10,9 +8,7 @@ import pytest
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
-from poam_ros.outputs import saving
-from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.outputs.saving import save
+from poam_ros.outputs.folder import read_map, read_table, save
 
 GRID = Grid.cells(Extent(0, 40, 0, 20), 1.0)
 RNG = np.random.default_rng(0)
@@ -26,41 +22,13 @@ def saved(folder):
 
 
 def test_each_map_has_its_own_folder_with_its_pings(tmp_path):
-    (tmp_path / "saved" / ".begun" / "map-001-7-samples").mkdir(parents=True)  # of a killed process
+    (tmp_path / "saved" / ".map-001-7-samples" / "x").mkdir(parents=True)  # of a killed process
     places = [saved(tmp_path)[0] for _ in range(2)]
     assert [place.name for place in places] == ["map-001-7-samples", "map-002-7-samples"]
     assert {path.name for path in (tmp_path / "saved").iterdir()} == {p.name for p in places}
     np.testing.assert_array_equal(read_map(places[0] / "map.npz").mean, DRAWN.mean)
     table = read_table(places[1] / "samples.csv")
     np.testing.assert_allclose(table["x"], XY[:7, 0], rtol=0, atol=5e-4)
-
-
-def test_concurrent_saves_do_not_affect_each_other(tmp_path, monkeypatch):
-    """The second begins in the middle of the first's writing."""
-    write, lock, moved = saving.write_map, fcntl.flock, threading.Event()
-    second = threading.Thread(target=lambda: (saved(tmp_path), moved.set()))
-
-    def waits(*given):
-        if second.is_alive():
-            moved.set()
-        lock(*given)
-
-    def in_the_middle(*given):
-        if not second.is_alive() and not moved.is_set():
-            second.start()
-            assert moved.wait(300)  # it is as far as it comes
-        return write(*given)
-
-    monkeypatch.setattr(fcntl, "flock", waits)
-    monkeypatch.setattr(saving, "write_map", in_the_middle)
-    first, names = saved(tmp_path)
-    second.join(300)
-    assert first.name == "map-001-7-samples"
-    places = sorted((tmp_path / "saved").iterdir())
-    assert [place.name for place in places] == [first.name, "map-002-7-samples"]
-    for place in places:
-        assert sorted(path.name for path in place.iterdir()) == ["SHA256SUMS", *names]
-        assert len(read_table(place / "samples.csv")["x"]) == 7
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):

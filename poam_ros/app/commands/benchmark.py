@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...research.sweeps.configuration import SHIPPED, shared_settings
 from ..command import INTERRUPTED, Parser, exit_on_interrupt, figures
+
+if TYPE_CHECKING:
+    from ...research.sweeps.configuration import Run
+    from ...research.sweeps.sweep import SweepStatus
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,15 +46,15 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam benchmark"):
         from ...research.sweeps.configuration import find_sweep, read_sweep
         from ...research.sweeps.sweep import run_sweep
-        from ..progress import sweep_progress
+        from ..progress import work_progress
 
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"
     settings = read_sweep(config).changed(vars(args))
     options = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
     try:
-        with sweep_progress() as on_run:
-            status = run_sweep(settings, folder, on_run=on_run, **options)
+        with work_progress("benchmark", len(settings.runs()), 10**6) as report:
+            status = run_sweep(settings, folder, on_run=partial(_tell, report), **options)
     except KeyboardInterrupt:
         print(
             f"\npoam benchmark: interrupted; finished runs are in {folder}, "
@@ -61,8 +68,19 @@ def run(args: argparse.Namespace) -> int:
     return 1 if status.failed else 0
 
 
+def _tell(report: Callable[..., None], status: SweepStatus, run: Run | None) -> None:
+    """Report a run that has ended; that it failed, on stderr as well."""
+    if run in status.failed:
+        path = status.failed[run]
+        lines = path.read_text(encoding="utf-8").strip().splitlines()
+        print(f"FAILED {run}: {lines[-1] if lines else 'no reason given'} ({path})",
+            file=sys.stderr, flush=True)  # fmt: skip
+    text = f"{status.finished}/{status.total} runs done, {len(status.failed)} failed"
+    report(status.finished + len(status.failed), text)
+
+
 def _report(folder: Path) -> int:
-    from ...research.sweeps.sweep_report import write_report
+    from ...research.sweeps.report import write_report
 
     with figures("benchmark"):
         for path in write_report(folder):

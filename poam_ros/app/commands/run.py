@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from ...core.settings import Setting, instance, rows
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         from ...core.process import configure_process
         from ...simulation.lockstep import run_mission
         from ...simulation.world.terrain import load_terrain
-        from ..progress import mission_progress
+        from ..progress import scores_text, work_progress
 
     given = vars(args)
     model = ModelSettings.of(given)
@@ -78,8 +79,12 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam run"):
         configure_process(model.threads)
     ended: list[str] = []
-    with mission_progress(settings.max_samples) as on_epoch:
-        records = run_mission(terrain, settings, folder, on_epoch, ended.append)
+    epochs = count(1)
+    with work_progress("run", settings.max_samples, 10) as report:
+        records = run_mission(
+            terrain, settings, folder,
+            lambda record: report(record.samples, scores_text(next(epochs), record)), ended.append,
+        )  # fmt: skip
     last = records[-1]
     print(
         f"{last.samples} samples in {last.time_s:.0f} s of mission time: "

@@ -20,10 +20,9 @@ from ...mission.states import Status
 from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
-from ..folder import check_run, read_table
+from ..folder import MAP, SAVED, check_run, read_table
 from ..results import FILE, read_unmapped
 from ..run import Run
-from ..saving import MAP, SAVED
 from .scene import BAD, GOOD, NOTE, Curves, Notice, Scene, scene_of
 from .texts import refused
 

@@ -15,7 +15,7 @@ from ...core.maps import ElevationMap
 from ...models.registry import MODELS
 from ...outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
 from ...outputs.scoring import average_over_samples
-from .folder import read_metadata
+from .configuration import read_metadata
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")

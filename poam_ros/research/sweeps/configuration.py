@@ -360,3 +360,23 @@ def _mapping(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where + ': ' if where else ''}expected a mapping, got {value!r:.60}")
     return value
+
+
+#: Layout of a sweep's folder, in its sweep.yaml.
+LAYOUT = 2
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read the sweep.yaml of a sweep's folder.
+
+    Raises:
+        InputError: if it cannot be read, or the folder has another layout.
+    """
+    try:
+        found = read_yaml(path)
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    layout = found.get("layout") if isinstance(found, dict) else None
+    if layout != LAYOUT:
+        raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}; give another folder")
+    return dict(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import InputError
+from ...core.geodesy import MapPlaceSettings
 from ...core.geometry import Extent
 from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
@@ -19,7 +20,6 @@ from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
-from ...outputs.saving import PlaceSettings
 from ...planning.areas import AreaSettings, one_polygon
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
@@ -106,7 +106,7 @@ MAPPER: tuple[Setting, ...] = _of_vehicle(
     Setting("simulated", False, "Say in saved maps that their pings are simulated"),
     *rows(
         JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
-        PlaceSettings,
+        MapPlaceSettings,
     ),
     replace(
         _TARGET["target.tvu"],

@@ -9,8 +9,8 @@ from typing import Any
 from ...core.clock import Moment
 from ...core.errors import InputError, quantity
 from ...learning.session import SurveySession
+from ...outputs.folder import save
 from ...outputs.run import read_settings
-from ...outputs.saving import save
 
 
 def save_map(session: SurveySession, values: Mapping[str, Any], now: Moment) -> str:

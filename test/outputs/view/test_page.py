@@ -23,9 +23,9 @@ from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.exports.chart import ExportSettings, clock_time
 from poam_ros.outputs.exports.formats import export
+from poam_ros.outputs.folder import save
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
-from poam_ros.outputs.saving import save
 from poam_ros.outputs.view import folders, texts
 from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone

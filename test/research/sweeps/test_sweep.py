@@ -4,7 +4,6 @@ import csv
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError, PoamError
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map
 from poam_ros.research.sweeps.configuration import load_environments, read_sweep
-from poam_ros.research.sweeps.folder import SweepFolder, TaskResult, locked
-from poam_ros.research.sweeps.sweep import run_sweep
+from poam_ros.research.sweeps.sweep import SweepFolder, TaskResult, locked, run_sweep
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).parents[3]
@@ -157,8 +155,7 @@ def test_an_interrupted_sweep_continues(tmp_path, scheduler, monkeypatch, capsys
 
     with monkeypatch.context() as patch:
         # As Ctrl-C would, after the first run.
-        progress = "poam_ros.app.progress.sweep_progress"
-        patch.setattr(progress, lambda: nullcontext(interrupt))
+        patch.setattr("poam_ros.app.commands.benchmark._tell", lambda _, *ended: interrupt(*ended))
         arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
         assert main(["benchmark", str(config), *arguments]) == 130
     assert "the same command continues" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 from sweep_folders import write_sweep
 
 from poam_ros.research.sweeps.comparison import Statistic, method_label, read_comparisons
-from poam_ros.research.sweeps.sweep_report import (
+from poam_ros.research.sweeps.report import (
     average_rows,
     caption,
     format_statistic,
