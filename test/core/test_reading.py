@@ -4,21 +4,17 @@ import gzip
 import io
 import signal
 import tracemalloc
-import warnings
 import zipfile
 
 import numpy as np
 import pytest
 
-from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
-from poam_ros.core.geometry import Extent
 from poam_ros.core.reading import (
     VARIABLE,
     allowance,
     lines,
-    open_geotiff,
     parse_json,
     read_arrays,
     read_yaml,
@@ -27,12 +23,10 @@ from poam_ros.importers.bag_files import ReadProgress, bag_messages
 from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.features import read_features
-from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
-from poam_ros.models.prior import read_prior
 from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.sweeps.configuration import read_sweep
@@ -135,16 +129,6 @@ def test_aliases_are_counted_wherever_yaml_is_read(small, tmp_path, name):
             read(path)
 
 
-def test_a_few_aliases_are_fine(tmp_path):
-    path = tmp_path / "own.yaml"
-    path.write_text("a: &a [1, 2]\nb: {c: *a, d: &d {e: 1}}\nf: {<<: *d, g: 2}\n")
-    assert read_yaml(path) == {
-        "a": [1, 2],
-        "b": {"c": [1, 2], "d": {"e": 1}},
-        "f": {"e": 1, "g": 2},
-    }
-
-
 @pytest.mark.parametrize("content", ["[" * 100_000, "[" + "[]," * 700_000 + "[]]"])
 def test_oversized_json(small, tmp_path, content):
     path = tmp_path / "area.geojson"
@@ -192,42 +176,6 @@ def test_a_picture_larger_than_is_allowed(monkeypatch, tmp_path, ending):
         read_raster(path)
 
 
-def terrain_of_a_large_block(path):
-    """384 bytes that GDAL unpacks to 8 GiB."""
-    rasterio = pytest.importorskip("rasterio")
-    tiles = {"tiled": True, "blockxsize": 32768, "blockysize": 32768, "sparse_ok": True}
-    shape = {"width": 32, "height": 32, "count": 1, "dtype": "float64", "compress": "deflate"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it lies nowhere
-        rasterio.open(path, "w", driver="GTiff", **shape, **tiles).close()
-    return path
-
-
-def test_a_small_raster_of_a_large_block(tmp_path):
-    terrain_of_a_large_block(tmp_path / "a.tif")
-    with warnings.catch_warnings(), pytest.raises(InputError, match=VARIABLE):
-        warnings.simplefilter("error")  # nothing is said but the error
-        read_raster(tmp_path / "a.tif")
-    with pytest.raises(InputError, match=VARIABLE):
-        read_prior(str(tmp_path / "a.tif"), Extent(0, 9, 0, 9), None)
-
-
-def test_only_the_warning_of_a_missing_georeference_is_hidden(tmp_path):
-    rasterio = pytest.importorskip("rasterio")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with rasterio.open(
-            tmp_path / "a.tif", "w", driver="GTiff", width=3, height=2, count=1, dtype="uint8"
-        ) as file:
-            file.write(np.ones((1, 2, 3), np.uint8))
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        with open_geotiff(tmp_path / "a.tif", 8) as source:
-            assert source.read(1).sum() == 6
-            warnings.warn("another one", stacklevel=1)
-    assert [str(one.message) for one in said] == ["another one"]
-
-
 def test_a_terrain_that_refers_to_another_file_is_refused(tmp_path):
     rasterio = pytest.importorskip("rasterio")
     shape = {"width": 4, "height": 4, "count": 1, "driver": "GTiff", "dtype": "uint8"}
@@ -266,16 +214,6 @@ def test_recordings_are_not_unpacked_beyond_what_is_allowed(small, tmp_path, com
     path = recording(tmp_path / "bomb.mcap", compression, size=8 * MIB)
     with pytest.raises(InputError, match=rf"bomb\.mcap: a chunk takes 128 MiB.*{VARIABLE}"):
         list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
-
-
-def test_a_command_reports_it_in_one_line(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv(VARIABLE, "16")
-    out = ["--output", str(tmp_path / "out")]
-    assert main(["map", str(recording(tmp_path / "bomb.mcap", "ZSTD", size=8 * MIB)), *out]) == 2
-    (tmp_path / "bomb.yaml").write_text(ALIASES["lists"])
-    assert main(["benchmark", str(tmp_path / "bomb.yaml"), *out]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2 and "bomb.mcap" in said[0] and "bomb.yaml" in said[1]
 
 
 #: Logs of which little takes much: of many messages, rows or cells.
@@ -323,12 +261,6 @@ def test_rows_of_many_cells_are_few_at_a_time():
     assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
 
 
-def test_a_tide_gauge_file_is_bounded(small, tmp_path):
-    sparse(tmp_path / "gauge.csv", b"time,level\n1,2\n")
-    with pytest.raises(InputError, match=rf"gauge\.csv: its content takes .*{VARIABLE}"):
-        WaterLevels.read(tmp_path / "gauge.csv")
-
-
 def sparse(path, begin, size=8 * 2**30):
     """A file of ``size`` bytes, which takes next to none of the disk."""
     with path.open("wb") as file:
@@ -363,22 +295,3 @@ def test_no_text_in_a_table_is_a_formula(tmp_path):
     assert rows[0] == "'=1+1,-1.5" and rows[-1] == '"\'=a,b",-1.5'
     cells = [row.strip('"')[0] for row in rows]
     assert cells == ["'", "'", "'", "'", "'", "p", "-", "+", "'"]
-
-
-def test_foreign_files_are_compared_and_set_aside_in_little_memory(small, tmp_path):
-    from poam_ros.journal.database import set_aside
-    from poam_ros.journal.reader import read_mission
-
-    path = sparse(tmp_path / "pings.journal", b"", 100 * MIB)
-    with pytest.raises(InputError, match="got no intact line"):
-        read_mission(tmp_path)
-    copied = set_aside(tmp_path, [path]) / path.name
-    assert copied.stat().st_size == path.stat().st_size
-
-
-def test_a_key_file_without_an_end(small, tmp_path):
-    from poam_ros.mavlink.settings import LinkSettings
-
-    path = sparse(tmp_path / "key", b"x", 100 * MIB)
-    with pytest.raises(InputError, match=rf"key_file: cannot read .*{VARIABLE}"):
-        LinkSettings(key_file=str(path)).key  # noqa: B018

@@ -2,7 +2,7 @@
 
 import array
 import math
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 
 import pytest
 
@@ -187,8 +187,3 @@ def test_settings_of_several_classes_may_share_a_setting():
     assert [row.name for row in rows(Some, Like, Some)] == [*ROWS, "more"]
     with pytest.raises(ValueError, match="word is declared differently"):
         rows(Some, Unlike)
-
-
-def test_settings_are_frozen():
-    with pytest.raises(FrozenInstanceError):
-        Some().count = 4

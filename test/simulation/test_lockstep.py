@@ -17,9 +17,8 @@ from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.models.registry import MODELS, ModelEntry, SparseOptions
 from poam_ros.outputs.figures import draw_run
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
-from poam_ros.planning.pilots import PILOTS
 from poam_ros.simulation.lockstep import LockstepMission, run_mission
-from poam_ros.simulation.settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
+from poam_ros.simulation.settings import RANDOM_SAMPLES, MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import WORKSPACE, load_terrain
 
@@ -95,13 +94,6 @@ def test_the_same_seed_gives_the_same_epochs_except_wall_times(folder, tmp_path)
     assert (folder / "samples.csv").read_text() == (tmp_path / "samples.csv").read_text()
 
 
-def test_another_seed_gives_another_mission(folder, tmp_path):
-    settings = MissionSettings(max_samples=100, model=SMALL, seed=1)
-    run_mission(load_terrain("jacksboro"), settings, tmp_path)
-    first, second = read_table(folder / "samples.csv"), read_table(tmp_path / "samples.csv")
-    assert not np.array_equal(first["z"][:100], second["z"])
-
-
 def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path, caplog):
     records = run_mission(
         load_terrain("seamounts"), MissionSettings(max_samples=50, model=SMALL), tmp_path
@@ -167,10 +159,6 @@ def test_a_mission_continues_after_random_initial_samples(tmp_path):
     assert abs(records[-1].time_s - 58 / 3) <= 0.1
 
 
-def test_the_nodes_offer_no_pilot_that_only_a_lock_step_mission_has():
-    assert set(MISSION_PILOTS) - set(PILOTS) == {RANDOM_SAMPLES}
-
-
 @pytest.mark.parametrize(
     ("option", "value"), [("planner", "best"), ("pilot", "spiral"), ("max_samples", 0)]
 )
@@ -196,14 +184,6 @@ def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
         candidates = {given for count, given in asked if count == 2000}
         assert candidates == {noise}
         assert all(given for count, given in asked if count == 2500)
-
-
-@pytest.mark.slow
-def test_the_authors_variant_is_a_method(tmp_path):
-    terrain, authors = load_terrain("jacksboro"), replace(SMALL, method="poam-authors")
-    settings = [MissionSettings(max_samples=620, model=m, resolution=3.0) for m in (SMALL, authors)]
-    paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
-    assert paper[0].metrics.smse != other[0].metrics.smse
 
 
 @pytest.mark.parametrize("policy", ["paper", "deployed"])

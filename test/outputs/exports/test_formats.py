@@ -14,7 +14,7 @@ from poam_ros import __version__
 from poam_ros.core.errors import InputError
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.exports.formats import FORMATS, export, export_settings
+from poam_ros.outputs.exports.formats import export, export_settings
 from poam_ros.outputs.held_out import OTHER_SURVEY
 from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import CONFIDENCE_95, strictest
@@ -293,19 +293,6 @@ def test_html_is_one_page_that_fetches_nothing(run, drawn, tmp_path):
     assert f"{drawn.mean.min():.2f} to {drawn.mean.max():.2f} m" in words
     wet = strictest(-drawn.mean, np.sqrt(drawn.variance))
     assert f"Order 1a {100 * (wet >= 2).mean():.1f} %" in " ".join(words)
-
-
-def test_every_format_is_written_beside_and_renamed(run, tmp_path):
-    for ending, row in FORMATS.items():
-        if ending in (".tif", ".bag"):
-            pytest.importorskip("rasterio")
-        if ending in NEEDED:
-            pytest.importorskip(NEEDED[ending])
-        folder = tmp_path / ending[1:]
-        settings = ExportSettings(ORIGIN if row.origin == "needed" else None)
-        written = export(run, folder / f"deep{ending}", settings)
-        assert sorted(folder.iterdir()) == sorted(written)
-        assert written[-1].name == f"deep{ending}"
 
 
 @pytest.mark.parametrize(

@@ -119,15 +119,6 @@ def test_few_voids_are_filled_from_their_neighbours(tmp_path):
     assert load_terrain(str(tmp_path / "n.npy")).lowest == 10
 
 
-def test_a_hole_is_filled_smoothly(tmp_path):
-    ramp = np.tile(np.arange(40.0), (40, 1))
-    ramp[10:30, 10:25] = np.nan
-    np.save(tmp_path / "ramp.npy", ramp)
-    filled = load_terrain(str(tmp_path / "ramp.npy")).elevation
-    assert np.isfinite(filled).all() and filled[10:30, 10:25].min() >= 9
-    assert filled[10:30, 10:25].max() <= 25
-
-
 def test_many_voids_are_refused(tmp_path):
     with pytest.raises(TerrainError, match="got 30%"):
         load_terrain(str(write_hgt(tmp_path, voids=int(0.3 * 1201**2))))
@@ -165,16 +156,6 @@ def test_the_papers_preparation_makes_grey_values_of_any_raster(side, tmp_path):
     assert grey[0, 0] == 0 and grey[-1, -1] == 255 and grey[-1, 0] > 200 and grey[0, -1] < 50
 
 
-def test_downsampling_skips_no_cell_and_adds_no_relief():
-    stripes = np.tile([[0.0, 200.0]], (3600, 1800))
-    assert_allclose(resampled(stripes, (360, 360))[:, 4:-4], 100, atol=1)
-    single = np.zeros((3600, 3600))
-    single[1803, 1807] = 5000.0
-    shrunk = resampled(single, (360, 360))
-    assert np.unravel_index(shrunk.argmax(), shrunk.shape) == (180, 180)
-    assert_allclose(shrunk.sum(), 5000 / 100, rtol=0.02)
-
-
 @pytest.mark.parametrize("shape", [(3601, 901), (200, 359)])
 def test_resampling_is_pillows_bicubic(shape):
     image = pytest.importorskip("PIL.Image")
@@ -210,18 +191,6 @@ def test_a_tile_is_prepared_with_its_voids_filled_and_its_sea_level(tmp_path, mo
     monkeypatch.setenv("POAM_CACHE", str(tmp_path))
     (tmp_path / "N17E073.hgt.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
     assert_array_equal(load_terrain("N17E073", preparation="paper").elevation, grey)
-
-
-def test_depths_of_a_chart_are_kept(tmp_path):
-    np.save(tmp_path / "chart.npy", -500 + 40 * ramp(300, 300))
-    grey = load_terrain(str(tmp_path / "chart.npy"), preparation="paper").elevation
-    assert len(np.unique(grey)) == 256
-
-
-def test_preparation_and_range_together(tmp_path):
-    np.save(tmp_path / "r.npy", ramp(50, 50))
-    terrain = load_terrain(str(tmp_path / "r.npy"), preparation="paper", elevation_range=(-9, -1))
-    assert (terrain.lowest, terrain.highest) == (-9, -1) and terrain.elevation.shape == (360, 360)
 
 
 def test_impossible_preparations_are_refused(tmp_path):

@@ -138,21 +138,6 @@ def test_closed_form_equals_fine_integration():
         assert wrap(pose.yaw - yaw) == pytest.approx(0, abs=1e-8)
 
 
-def test_period_of_an_arc_and_a_straight():
-    """The switch from turn to straight falls inside a period and is evaluated exactly."""
-    car = vehicle()
-    heading = 0.4 * TURN_RATE * PERIOD  # the turn takes 0.04 s
-    bend = np.array([math.sin(heading), 1 - math.cos(heading)]) * RADIUS
-    along = np.array([math.cos(heading), math.sin(heading)])
-    car.set_goal(bend + 5 * along)
-    motion = car.advance(PERIOD)
-    early, late = motion.pose(0.02), motion.pose(0.07)
-    assert early.yaw == pytest.approx(0.03, abs=1e-12)
-    assert late.yaw == pytest.approx(heading, abs=1e-9)
-    assert (late.x, late.y) == pytest.approx(tuple(bend + 0.03 * along), abs=1e-9)
-    assert (car.speed, car.turn_rate) == (SPEED, 0.0)
-
-
 def test_every_candidate_ends_at_the_goal():
     rng = np.random.default_rng(1)
     for _ in range(500):
@@ -289,14 +274,6 @@ def test_waypoints_are_passed_at_full_speed():
         assert distance(car.pose, goal) <= ARRIVAL_RADIUS
 
 
-def test_goal_already_here_is_reached_without_moving():
-    car = vehicle()
-    car.set_goal((0.05, 0.05))
-    assert car.at_goal
-    car.advance(PERIOD)
-    assert car.pose == Pose(0, 0, 0)
-
-
 @pytest.mark.parametrize("yaw", [0.0, math.pi])
 def test_goals_outside_become_the_nearest_place_it_can_go(yaw):
     car = vehicle(0, 0, yaw)
@@ -321,28 +298,6 @@ def test_invalid_goals_are_refused_and_the_present_one_stays(goal):
     assert car.speed == SPEED
 
 
-def test_goal_right_behind_is_turned_to_always_on_the_same_side():
-    for yaw in np.linspace(-3, 3, 13):
-        car = vehicle(0, 0, yaw)
-        car.set_goal((-10 * math.cos(yaw), -10 * math.sin(yaw)))
-        car.advance(PERIOD)
-        assert car.turn_rate == TURN_RATE
-
-
-def test_other_limits_scale():
-    """A slow vehicle with wide turns keeps the same promises."""
-    rng = np.random.default_rng(8)
-    car = DubinsVehicle(Pose(0, 0, 1), ENVIRONMENT, max_speed=2.5, max_turn_rate=0.4)
-    reached = 0
-    for _ in range(8000):
-        if car.goal is None or car.at_goal:
-            reached += car.at_goal
-            car.set_goal(some_goal(rng))
-        car.advance(PERIOD)
-        assert ENVIRONMENT.contains(np.array([car.pose.x, car.pose.y]))
-    assert reached > 10
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -357,12 +312,6 @@ def test_wrong_arguments_are_refused(arguments, message):
     usual = {"start": Pose(0, 0, 0), "environment": ENVIRONMENT}
     with pytest.raises(InputError, match=message):
         DubinsVehicle(**(usual | arguments))
-
-
-def test_wrap():
-    assert wrap(math.pi) == math.pi
-    assert wrap(-math.pi) == math.pi
-    assert wrap(7.0) == pytest.approx(7.0 - 2 * math.pi)
 
 
 @pytest.mark.parametrize("current", [(0.3, 0.0), (-0.5, 0.6)])
