@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -294,14 +292,6 @@ def figures(extra: str = "sim") -> Iterator[None]:
         yield
     except ImportError:
         print(f"no figures: {needs_extra('drawing', 'matplotlib', extra)}")
-
-
-def print_wrapped(text: str) -> None:
-    """Print a line; on a terminal, wrap it between words."""
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    print(text)
 
 
 @contextmanager

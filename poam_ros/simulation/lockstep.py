@@ -157,7 +157,7 @@ class LockstepMission:
         for i, ((x, y), measured) in enumerate(zip(xy.tolist(), ranges.tolist(), strict=True)):
             stamp_ns = i - len(xy)
             self.session.odometry(VehicleState(stamp_ns, (x, y, simulation.sonar_z)), self._now)
-            self._ping(SimulatedPing(stamp_ns + late_ns, stamp_ns, x, y, measured))
+            self._ping(SimulatedPing(stamp_ns + late_ns, x, y, measured))
 
     def _step(self) -> None:
         """One control period: drive, measure, update the model if due, choose the next waypoint."""

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from poam_ros.app.command import print_wrapped
 from poam_ros.app.progress import ProgressDisplay
 from poam_ros.outputs.recorder import Progress
 
@@ -140,15 +139,3 @@ def test_reason_depth_and_time_left_are_shown(shown):
 def test_no_negative_time_left_is_shown(shown):
     (line,) = shown((1, Progress("pilot", 7, 9, time_left=-1.0)))
     assert line.endswith("left about 0 min 00 s")
-
-
-@pytest.mark.parametrize("width", [20, 40, 100])
-def test_a_summary_is_broken_between_words_on_a_terminal_alone(monkeypatch, capsys, width):
-    text = "485 refused (312 waiting, 9 after_mission, 2 no_odometry), 0 undecided, 0.0 % no-return"
-    print_wrapped(text)
-    assert capsys.readouterr().out == f"{text}\n"
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    print_wrapped(text)
-    lines = capsys.readouterr().out.splitlines()
-    assert " ".join(lines) == text and max(map(len, lines)) <= width

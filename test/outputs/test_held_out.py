@@ -78,11 +78,9 @@ def test_the_headline_is_of_what_the_map_accepts(held, tmp_path):
     written = json.loads((tmp_path / "validation.json").read_text())
     assert written["mae"] == sound.mae and written["all"]["mae"] == found.every.mae
     assert Validation.read(tmp_path / "validation.json") == found
-    assert str(found).startswith(f"3,800: mean absolute error {sound.mae:.2f} m, RMSE ")
-    assert "with the 200 that the screening leaves out of the map among them: mean" in str(found)
+    assert "with the 200 that the screening leaves out of the map among them" in found.beside
     table = read_table(tmp_path / "held_out.csv", COLUMNS)
     np.testing.assert_array_equal(table["accepted"], ~false)
-    assert "screening" not in str(write_validation(tmp_path, held))
 
 
 def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
@@ -102,7 +100,6 @@ def test_nothing_accepted_is_said(held, tmp_path):
     none = replace(held, accepted=np.zeros(4000, dtype=bool))
     found = write_validation(tmp_path, none)
     assert found.accepted is None and found.left_out == 4000
-    assert str(found).startswith("none that the map accepts; all 4,000: mean absolute error")
     assert Validation.read(tmp_path / "validation.json") == found
 
 

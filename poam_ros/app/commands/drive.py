@@ -35,7 +35,6 @@ from ..command import (
     add_setting,
     add_settings,
     exit_on_interrupt,
-    print_wrapped,
 )
 from .map import draw_figures, print_summary
 
@@ -313,15 +312,15 @@ def _sum_up(drive: Drive) -> None:
     from ...outputs.run import Run
 
     if drive.session is None or drive.guidance is None:
-        print_wrapped(f"no position: {drive.origin_fault}; nothing was mapped")
+        print(f"no position: {drive.origin_fault}; nothing was mapped")
         return
     mission, ledger = drive.guidance.mission, drive.session.ledger
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
     if mission.state == DONE:
-        print_wrapped(f"end: {mission.state}: {mission.reason}")
+        print(f"end: {mission.state}: {mission.reason}")
     else:
-        print_wrapped(f"end: quit while {mission.state} ({mission.reason})")
-    print_wrapped(
+        print(f"end: quit while {mission.state} ({mission.reason})")
+    print(
         f"{quantity(drive.session.samples, 'ping')} accepted, "
         f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
         f"{ledger.pending} undecided"
@@ -330,7 +329,7 @@ def _sum_up(drive: Drive) -> None:
         print(
             f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
         )
-    print_wrapped(
+    print(
         f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
     )

@@ -32,7 +32,6 @@ from ..command import (
     exit_on_interrupt,
     figures,
     log_name,
-    print_wrapped,
     reader,
 )
 from ..graph import WORKSPACE
@@ -382,7 +381,7 @@ def print_summary(run: Run, chart: Chart | None = None) -> None:
 
     folder, chart = run.folder, depth_chart(run) if chart is None else chart
     for name, text in summary(run, chart).items():
-        print_wrapped(f"{name}: {text}")
+        print(f"{name}: {text}")
     print(f"results: {folder}")
     ending = "gpkg" if chart.place is None else "geojson"
     # A command has a line of its own, and no line break in it, so that it can be copied.
@@ -393,5 +392,5 @@ def print_summary(run: Run, chart: Chart | None = None) -> None:
 def print_suspected(errors: Sequence[str], command: str) -> None:
     """Print which constant errors crossings show, and the command that corrects them."""
     more = f"; and {len(errors) - NAMED} more" if len(errors) > NAMED else ""
-    print_wrapped(f"not corrected, but shown by crossings: {'; '.join(errors[:NAMED])}{more}")
+    print(f"not corrected, but shown by crossings: {'; '.join(errors[:NAMED])}{more}")
     print(f"correct: {command} --calibrate")

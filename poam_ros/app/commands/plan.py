@@ -12,10 +12,11 @@ import numpy as np
 from ...core.current import Current
 from ...core.errors import InputError, quantity
 from ...core.geometry import Extent, path_length
-from ...core.settings import instance, rows
+from ...core.settings import Setting, instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
+from ...planning.pilots import PILOTS
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_setting, add_settings
+from ..command import Parser, add_setting, add_settings, reader
 from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
 #: Standard deviation of a ping where nothing is known, in m.
 NOISE = 0.1
+SHARE = Setting("share", 0.95, "Share", minimum=1e-6, maximum=1.0)
+SPEED = Setting("speed", 1.0, "Speed", "m/s", minimum=1e-3, maximum=1e3)
+RADIUS = Setting("radius", 0.67, "Radius", "m", minimum=0.0, maximum=1e5)
+DAYS = Setting("days", 1.0, "Time", minimum=1e-6, maximum=1e4)
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,18 +50,18 @@ def add_arguments(parser: Parser) -> None:
     add_setting(parser, WORKSPACE_DEGREES, text="The same, in degrees.")
     add("--target-tvu", dest="target.tvu", choices=ORDERS, default="1b",
         help="S-44 order whose total vertical uncertainty must be met (default: 1b).")  # fmt: skip
-    add("--target-share", dest="target.share", type=float, default=0.95, metavar="X",
+    add("--target-share", dest="target.share", type=reader(SHARE), default=0.95, metavar="X",
         help="Share of the workspace that must meet it (default: 0.95).")  # fmt: skip
     add("--water-level", dest="water.level", type=float, metavar="M",
         help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
-    add("--speed", type=float, default=1.0, metavar="X",
+    add("--speed", type=reader(SPEED), default=1.0, metavar="X",
         help="Speed of the vehicle through water (m/s; default: 1).")  # fmt: skip
     add("--current", nargs=2, type=float, default=(0.0, 0.0), metavar=("X", "Y"),
         help="Velocity of the water along the map's x and y (m/s; default: 0 0).")  # fmt: skip
-    add("--turning-radius", type=float, default=0.67, metavar="M",
+    add("--turning-radius", type=reader(RADIUS), default=0.67, metavar="M",
         help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
-    add("--pilot", default="bezier", metavar="NAME", help="Pilot survey (default: bezier).")
-    add("--max-duration", type=float, default=1.0, metavar="DAYS",
+    add("--pilot", default="bezier", choices=PILOTS, help="Pilot survey (default: bezier).")
+    add("--max-duration", type=reader(DAYS), default=1.0, metavar="DAYS",
         help="Refuse a survey longer than this (days; default: 1).")  # fmt: skip
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
     add_settings(parser, (row for row in rows(AreaSettings) if row.name == "origin"))
@@ -69,18 +74,10 @@ def run(args: argparse.Namespace) -> int:
     from ...mavlink.plans import routed
     from ...outputs.folder import millimetres, write_table
     from ...planning.forecast import forecast
-    from ...planning.pilots import PILOTS
     from ...planning.routes import Routes
     from ...planning.situation import Situation
 
-    if args.pilot not in PILOTS:
-        raise InputError(f"--pilot: expected one of {', '.join(PILOTS)}, got {args.pilot!r}")
     order, share = (vars(args)[f"target.{name}"] for name in ("tvu", "share"))
-    limits = ("target.share", 0, 1), ("speed", 0, 1e3), ("max_duration", 0, 1e4)
-    for name, low, high in (*limits, ("turning_radius", -1e-9, 1e5)):
-        if not low < vars(args)[name] <= high:
-            option = "--" + name.replace(".", "-").replace("_", "-")
-            raise InputError(f"{option}: expected more than {max(low, 0)}, at most {high:g}")
     for name in ("depth", "noise"):
         if args.like is not None and vars(args)[name] is not None:
             raise InputError(f"--{name}: only with --deviation; --like knows it")

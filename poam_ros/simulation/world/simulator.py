@@ -140,12 +140,11 @@ class Pacer:
 class SimulatedPing:
     """A ping of the simulated sonar, in ns and m.
 
-    ``stamp_ns``: stamp of the message; ``deliver_ns``: time of its delivery; x, y: true place of
-    the measurement. ``range`` may be NaN, infinite or beyond the maximum.
+    ``stamp_ns``: stamp of the message, and time of its delivery; x, y: true place of the
+    measurement. ``range`` may be NaN, infinite or beyond the maximum.
     """
 
     stamp_ns: int
-    deliver_ns: int
     x: float
     y: float
     range: float
@@ -263,7 +262,7 @@ class Simulation:
             self._measure(pose)
             self._next_ping += self._ping_ticks
         time_ns, delivered = self.time_ns, []
-        while self._in_transit and self._in_transit[0].deliver_ns <= time_ns:
+        while self._in_transit and self._in_transit[0].stamp_ns <= time_ns:
             delivered.append(self._in_transit.popleft())
         vehicle = self._vehicle
         return SimulationStep(
@@ -278,7 +277,7 @@ class Simulation:
         measured = self._with_fault(self.sonar_z - elevation + noise)
         if measured is not None:
             stamp_ns = self._nanoseconds(self._next_ping) + self._latency_ns
-            self._in_transit.append(SimulatedPing(stamp_ns, stamp_ns, pose.x, pose.y, measured))
+            self._in_transit.append(SimulatedPing(stamp_ns, pose.x, pose.y, measured))
 
     def _with_fault(self, measured: float) -> float | None:
         """The range after faults; None for a dropped ping."""

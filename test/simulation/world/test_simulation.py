@@ -66,7 +66,6 @@ def test_three_hertz_beside_ten():
     for before, step in pairwise(steps):
         for ping in step.pings:
             assert before.time_ns < ping.stamp_ns <= step.time_ns
-            assert ping.deliver_ns == ping.stamp_ns
 
 
 @pytest.mark.slow
@@ -172,11 +171,11 @@ def test_latency_delays_delivery_and_stamp_alike():
     assert delayed[first].time_ns == 900_000_000  # measured at 1/3 s, delivered at 5/6 s
     early = pings(prompt)
     for ping, same in zip(pings(delayed), early, strict=False):
-        assert ping.stamp_ns == ping.deliver_ns == same.stamp_ns + SECOND // 2
+        assert ping.stamp_ns == same.stamp_ns + SECOND // 2
         assert (ping.x, ping.y, ping.range) == (same.x, same.y, same.range)
     for step in delayed:
         for ping in step.pings:
-            assert step.time_ns - SECOND // 10 < ping.deliver_ns <= step.time_ns
+            assert step.time_ns - SECOND // 10 < ping.stamp_ns <= step.time_ns
     assert 0 < len(early) - len(pings(delayed)) <= 2
 
 
