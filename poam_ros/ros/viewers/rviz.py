@@ -15,100 +15,68 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import rclpy
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rclpy.utilities import remove_ros_args
+from rclpy.wait_for_message import wait_for_message
 from sensor_msgs.msg import PointCloud2
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
 from ..common import clouds
-from ..common.executor import DONE, WRONG_ARGUMENTS, run_node
+from ..common.executor import DONE, WRONG_ARGUMENTS
 from ..common.messages import bare_frame
 from ..common.qos import LATCHED, SENSOR_READ
+from ..common.transport import avoid_shared_memory
 from .layout import DEFAULT, Shown, write_layouts
 
 WAIT_S = 30.0  # for a mapper that is being started
 LATCHED_S = 2.0  # until what is latched has arrived from all nodes
 
 
-class SurveyFinder(Node):
-    """Finds out from latched topics what there is to show.
+def survey(node: Node, workspace: Extent | None) -> Shown | None:
+    """What there is to show, by latched topics; None without an extent.
 
     Args:
+        node: that listens.
         workspace: the extent, if known.
     """
 
-    def __init__(self, workspace: Extent | None) -> None:
-        super().__init__("rviz_layout")
-        self._extent, self._cell, self._terrain_cell = workspace, 1.0, 1.0
-        self._frame = DEFAULT.frame
-        self._heights: dict[str, tuple[float, float]] = {}
-        self._began, self._since = time.monotonic(), math.inf  # s; since when an extent is known
-        self.create_subscription(OccupancyGrid, "map/mean", self._on_grid, LATCHED)
-        for topic in ("map/points", "terrain"):
-            self.create_subscription(PointCloud2, topic, partial(self._on_cloud, topic), LATCHED)
-        self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
+    def heard(kind: type, topic: str, seconds: float, how: QoSProfile = LATCHED) -> Any:
+        return wait_for_message(kind, node, topic, qos_profile=how, time_to_wait=seconds)[1]
 
-    @property
-    def shown(self) -> Shown | None:
-        """What is known so far; None without an extent."""
-        if self._extent is None:
-            return None
-        flat = Shown(self._extent, self._cell, terrain_cell=self._terrain_cell, frame=self._frame)
-        if not self._heights:
-            return flat
-        low, high = zip(*self._heights.values(), strict=True)
-        return replace(flat, low=min(low), high=max(high))
-
-    @property
-    def finished(self) -> bool:
-        """Whether the map has come, or is not waited for any longer."""
-        now = time.monotonic()
-        if self._extent is not None:
-            self._since = min(self._since, now)
-        late = now > self._began + WAIT_S or now > self._since + LATCHED_S
-        return late or "map/points" in self._heights
-
-    def _on_grid(self, message: OccupancyGrid) -> None:
-        info = message.info
-        corner, cell = info.origin.position, info.resolution
-        if cell > 0 and info.width and info.height:
-            x, y = corner.x + info.width * cell, corner.y + info.height * cell
-            self._see(Extent(corner.x, x, corner.y, y), cell, message)
-
-    def _on_cloud(self, topic: str, message: PointCloud2) -> None:
+    shown = None if workspace is None else Shown(workspace)
+    picture = heard(OccupancyGrid, "map/mean", LATCHED_S if shown else WAIT_S)
+    if picture is not None and picture.info.resolution > 0:
+        info, corner = picture.info, picture.info.origin.position
+        width, height = info.width * info.resolution, info.height * info.resolution
+        extent = Extent(corner.x, corner.x + width, corner.y, corner.y + height)
+        frame = bare_frame(picture.header.frame_id)
+        shown = Shown(extent, round(info.resolution, 6), frame=frame)
+    if shown is None:
+        return None
+    heights = []
+    for topic in ("map/points", "terrain"):
         try:
-            grid, layers = clouds.read_cloud(message)
+            grid, layers = clouds.read_cloud(heard(PointCloud2, topic, LATCHED_S) or PointCloud2())
         except InputError:
-            return  # the planner says so
-        if min(grid.shape) < 2:
-            return
-        cell = float(grid.x[1] - grid.x[0])
-        if topic == "terrain":
-            self._terrain_cell = cell
-        else:
-            self._see(grid.borders, cell, message)
+            continue  # the planner says so
         z = layers["z"][np.isfinite(layers["z"])]
-        if z.size:
-            self._heights[topic] = float(z.min()), float(z.max())
-
-    def _on_odometry(self, message: Odometry) -> None:
-        """The vehicle and what it is told are at this height."""
-        z = message.pose.pose.position.z
-        if math.isfinite(z):
-            self._heights["odom"] = z, z
-
-    def _see(self, extent: Extent, cell: float, message: OccupancyGrid | PointCloud2) -> None:
-        self._extent, self._cell = extent, round(cell, 6)
-        self._frame = bare_frame(message.header.frame_id)
+        heights += [float(z.min()), float(z.max())] if z.size else []
+        if topic == "terrain" and len(grid.x) > 1:
+            shown = replace(shown, terrain_cell=float(grid.x[1] - grid.x[0]))
+    if (odometry := heard(Odometry, "odom", LATCHED_S, SENSOR_READ)) is not None:
+        # The vehicle and what it is told are at this height.
+        heights += filter(math.isfinite, [odometry.pose.pose.position.z])
+    return replace(shown, low=min(heights), high=max(heights)) if heights else shown
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -124,16 +92,17 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stderr.write("rviz2: expected on the path; it comes with ROS 2 (ros-jazzy-rviz2)\n")
         return WRONG_ARGUMENTS
     workspace = Extent.of(options.workspace) if options.workspace else None
-    finders: list[SurveyFinder] = []
-
-    def start() -> SurveyFinder:
-        finders.append(SurveyFinder(workspace))
-        return finders[-1]
-
-    status = run_node(start, ros_args)
-    if status != DONE or not finders[0].finished:  # Ctrl-C
-        return status
-    shown = finders[0].shown
+    avoid_shared_memory()
+    rclpy.init(args=ros_args)
+    node = Node("rviz_layout")
+    try:
+        shown = survey(node, workspace)
+        interrupted = not rclpy.ok()
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+    if interrupted:
+        return DONE
     folder = options.folder or Path(tempfile.mkdtemp(prefix="poam-view-"))
     layout = write_layouts(shown or DEFAULT, folder)
     what = "no map yet: RViz opens as for 60 m" if shown is None else "fitted to the survey"
