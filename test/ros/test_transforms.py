@@ -22,10 +22,8 @@ from std_msgs.msg import Header
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.odometry import VehicleState, rotate
-from poam_ros.frontend.placing import mount_of
-from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.ros.common.messages import ns_to_stamp, yaw_to_quaternion
-from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, mounted, transformed
+from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, transformed
 from poam_ros.ros.simulator.topics import SimulatorTopics
 from poam_ros.simulation.world.simulator import Simulation
 from poam_ros.simulation.world.terrain import load_terrain
@@ -175,15 +173,6 @@ def test_reason_without_a_transform(tf2):
     assert "'utm' to 'map'" in frames.reason and "does not exist" in frames.reason
 
 
-def test_other_errors_are_not_hidden(state, tf2):
-    def broken(*_):
-        raise RuntimeError("a fault, and no missing transform")
-
-    tf2.Buffer.lookup_transform = broken
-    with pytest.raises(RuntimeError, match="a fault"):
-        FrameTransformer("node", "map").into_map(state)
-
-
 def test_reason_without_tf2(state, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)  # makes its import fail
     frames = FrameTransformer("node", "map")
@@ -280,15 +269,6 @@ def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch):
     assert [words for _, words in said[:16]] == ["tf2_ros is not installed"] * 16
     assert all("more than 16 sonars" in words for _, words in said[16:]) and len(said) == 100
     assert len(mounts._polled) == 16
-
-
-def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):
-    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
-    SimulatorTopics(ros(Node, node_name="simulated"), simulation, "map", 0.1)
-    mount = mounted("sonar_link", tf2.sent[1][1].transform)
-    given = mount_of(FrontEndSettings())
-    assert mount.offset == given.offset
-    np.testing.assert_allclose(mount.beam, given.beam, atol=1e-15)
 
 
 def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2, ros):

@@ -41,6 +41,7 @@ STYLE = (
     "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
 )
 
+
 def numbers(chart: Chart) -> dict[str, str]:
     """Numbers of a map, as text by name."""
     mapped = np.isfinite(chart.elevation)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
-from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -87,7 +86,7 @@ def read_report(message: Float64MultiArray) -> MapReport:
     """`map/report` as a report; values with other labels are ignored.
 
     Raises:
-        InputError: a value is missing, or a count is not an integer.
+        InputError: a value is missing, or no number.
     """
     labels = [dimension.label for dimension in message.layout.dim]
     if len(labels) != len(message.data) or not set(REPORT_LABELS) <= set(labels):
@@ -95,14 +94,12 @@ def read_report(message: Float64MultiArray) -> MapReport:
             f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
             f"{len(message.data)} values, labelled {shown(', '.join(labels), 200) or 'nothing'}"
         )
-    values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
-    for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):
-        if not values[name].is_integer() or values[name] < 0:
-            raise InputError(f"map/report: expected an integer {name}, got {values[name]}")
-        values[name] = int(values[name])
-    values["finished"] = bool(values["finished"])
-    seconds, nanoseconds, *others = (values[name] for name in REPORT_LABELS)
-    return MapReport(seconds * SECOND + nanoseconds, *others)
+    values = dict(zip(labels, message.data, strict=True))
+    seconds, nanoseconds, samples, *others, finished = (values[name] for name in REPORT_LABELS)
+    if not all(map(math.isfinite, (seconds, nanoseconds, samples))):
+        raise InputError(f"map/report: expected numbers, got {list(message.data)}")
+    stamp_ns = int(seconds) * SECOND + int(nanoseconds)
+    return MapReport(stamp_ns, int(samples), *others, bool(finished))
 
 
 def write_diagnostics(

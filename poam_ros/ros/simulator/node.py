@@ -31,12 +31,11 @@ CONTROL_PERIOD_S = 0.1  # simulated time between two steps of the vehicle, and t
 TICK_S = 0.01  # wall time between two checks of the clock
 MISSION_TIMEOUT_S = 60.0  # wall time to wait for a mission
 REPORT_PERIOD_S = 1.0  # wall time
-MAX_GOAL_DELAY_S = 0.25  # wall time that a goal may take to arrive, at any speed
 MAX_CLOCK_OFFSET_S = 0.25  # of stamps from the wall clock, plus a control period
 GOAL_TOLERANCE = 1e-6  # m outside the workspace: rounding
 START_NS = SECOND  # start of simulated time: in ROS, zero means "no time yet"
 TOO_SLOW = "too slow: lower the simulation's speed, or stop other programs"
-GOAL_REFUSALS = ("frame", "not_finite", "stale")
+GOAL_REFUSALS = ("frame", "not_finite")
 
 
 class SimulatorNode(BaseNode):
@@ -147,23 +146,19 @@ class SimulatorNode(BaseNode):
         self._outgoing.send(simulation.step(), self._offset_ns)
 
     def _on_goal(self, message: PoseStamped) -> None:
-        """Accept a fresh goal in the map's frame; others are refused with a warning.
+        """Take a goal in the map's frame; another is refused with a warning.
 
-        A goal outside the workspace is moved into it, with a warning.
+        A goal outside the workspace is moved into it, with a warning. No old goal comes: they are
+        not latched.
         """
         p, goal = self.values, messages.read_pose(message)
         frame = messages.bare_frame(message.header.frame_id)
-        stamp_ns = messages.stamp_to_ns(message.header.stamp)
-        age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
         if frame != p.frame_id:
             text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
             self.warnings.add("frame", text)
         elif not np.all(np.isfinite(goal)):
             text = f"goal refused: expected finite x and y, got {goal.tolist()}"
             self.warnings.add("not_finite", text)
-        elif age > (limit := max(p.goal_timeout, MAX_GOAL_DELAY_S * p.speed)):
-            text = f"goal refused: expected at most {limit:g} s old, got {age:.1f} s"
-            self.warnings.add("stale", text)
         else:
             nearest = self._workspace.clip(goal)
             if not self._workspace.contains(goal, slack=GOAL_TOLERANCE):
