@@ -185,6 +185,6 @@ def test_the_level_is_that_of_the_share_refused(share, expected):
     for second in range(30):
         nan = (second % 20) < 20 * share
         level, text, _ = watched.second(distance=float("nan") if nan else None)
-        if share == 0.5 and second % 20 == 14:
+        if share == 0.5 and second % 20 == 11:
             assert level == WARN and "refused as nan" in text
     assert share == 0.5 or level == expected

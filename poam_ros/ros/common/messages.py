@@ -95,11 +95,13 @@ def read_report(message: Float64MultiArray) -> MapReport:
             f"{len(message.data)} values, labelled {shown(', '.join(labels), 200) or 'nothing'}"
         )
     values = dict(zip(labels, message.data, strict=True))
-    seconds, nanoseconds, samples, *others, finished = (values[name] for name in REPORT_LABELS)
+    seconds, nanoseconds, samples, mean, variance, update_s, predict_s, finished = (
+        values[name] for name in REPORT_LABELS
+    )
     if not all(map(math.isfinite, (seconds, nanoseconds, samples))):
         raise InputError(f"map/report: expected numbers, got {list(message.data)}")
     stamp_ns = int(seconds) * SECOND + int(nanoseconds)
-    return MapReport(stamp_ns, int(samples), *others, bool(finished))
+    return MapReport(stamp_ns, int(samples), mean, variance, update_s, predict_s, bool(finished))
 
 
 def write_diagnostics(
