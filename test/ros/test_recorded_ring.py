@@ -24,13 +24,6 @@ SIMULATOR = {
     "terrain": "seamounts", "speed": 20.0, "wait_for_mission": True, "sonar.latency": 0.3,
     "sonar.dropout": 0.1, "sonar.outlier": 0.05, "sonar.nan": 0.05, "sonar.inf": 0.05,
 }  # fmt: skip
-MAPPER = {
-    "method": "poam",
-    "screening.enabled": False,
-    "sparse.num_inducing": 40,
-    "sparse.steps": 2,
-    "sonar.time_offset": -0.3,
-}
 PLANNER = {"planner": "max-entropy", "pilot": "diagonal", "autostart": True}
 
 
@@ -38,7 +31,7 @@ PLANNER = {"planner": "max-entropy", "pilot": "diagonal", "autostart": True}
 KEPT = {
     "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20,
     "nngp.early_steps": 2,
-    "screening.enabled": True, "sonar.time_offset": -0.3,
+    "screening.enabled": True, "sonar.time_offset": -0.3, "odometry.vertical": "datum",
 }  # fmt: skip
 
 
