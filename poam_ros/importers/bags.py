@@ -15,14 +15,11 @@ import numpy as np
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, pasted, quantity, requires_extra
 from ..core.geometry import Extent
-from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
-from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import mapped_state
-from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
+from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
-from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
@@ -30,6 +27,7 @@ from ..mavlink.frame import LocalFrame
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .options import ReadOptions
+from .replay import Event, Replay
 
 #: Types of positions and of ranges, the better first; of the water level, and of states.
 POSITIONS = (
@@ -74,8 +72,6 @@ class BagSettings(Settings):
 
 
 FRAME = "frame"
-#: What a message says: odometry, a ping, a water level in m, or the mission's state.
-Event = VehicleState | OdometryRefused | RawPing | float | str
 
 
 class Decoder:
@@ -124,33 +120,13 @@ def read_bag(
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    reach, front_end, queue = ReadProgress(), FrontEnd(placing), SampleQueue(TimedBatches())
+    reach, replay = ReadProgress(), Replay(placing)
     events = _Events(path, settings, reach)
-    batches: list[Samples] = []
-    now: Moment | None = None
-    left_out: list[RefusedPing] = []
     for now, event in events:
-        left_out += front_end.ledger.refused.take_new()
-        last = None  # the last pings of a mission
-        if isinstance(event, RawPing):
-            front_end.ping(event, now, OVERLOAD if queue.full else "")
-        elif isinstance(event, str):
-            last = front_end.mission(event, now)
-        elif isinstance(event, float):
-            front_end.water_level(event, now)
-        else:
-            front_end.odometry(event, now)
-        queue.add(front_end.take(now) if last is None else last, now.ros_ns)
-        begun = bool(batches) or front_end.pilot.over(len(queue))
-        if (last is not None and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
-            batches.append(queue.take())
-    if now is not None:  # pings that waited for odometry that never came
-        later = Moment(now.ros_ns, now.steady_s + 2 * placing.odometry_wait)
-        queue.add(front_end.take(later), now.ros_ns)
-        batches.append(queue.take())
-    left_out += front_end.ledger.refused.take_new()
+        replay.handle(event, now)
+    samples, left_out = replay.ended(2 * placing.odometry_wait)
+    front_end, batches = replay.front_end, replay.batches
     refused = +(front_end.ledger.rejected + events.refused)
-    samples = Samples.joined(batches)
     if not len(samples):
         if any(topic not in events.heard for topic in (settings.odom_topic, settings.range_topic)):
             raise _topics_asked(path, settings, reach)
@@ -179,7 +155,7 @@ def read_bag(
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
         samples, refused=refused, refused_pings=front_end.ledger.refused.newest(), source=source,
-        batch=batch, left_out=LeftOut.of(RefusedPings.of(left_out)),
+        batch=batch, left_out=LeftOut.of(left_out),
     ), reach  # fmt: skip
 
 

@@ -22,8 +22,8 @@ MEANINGS = {
         "longitude": "longitude lon lng long lange laenge langengrad longitud longitudine "
         "lengtegraad lengdegrad lengde pituusaste dlugosc",
         "z": "z elevation elev bedelevation",
-        "depth": "depth sounding tiefe wassertiefe profundidad profondeur diepte djup dybde dpt "
-        "dbs dbt dbk profundidade profondita dybd dyp syvyys glebokosc",
+        "depth": "depth dep sounding tiefe wassertiefe profundidad profondeur diepte djup dybde "
+        "dpt dbs dbt dbk profundidade profondita dybd dyp syvyys glebokosc",
         "time": "time timestamp datetime zeit zeitstempel utc timeutc hora heure uhrzeit ora tijd "
         "tid aika czas",
         "date": "date day fecha datumzeit data datum dato paiva",
@@ -46,8 +46,9 @@ OF_DEPTHS = {
 WORDS = {
     "x": OF_PLACES, "y": OF_PLACES, "latitude": OF_PLACES, "longitude": OF_PLACES,
     "z": OF_DEPTHS, "depth": OF_DEPTHS,
-    "time": {"gps", "utc", "unix", "date", "stamp", "epoch", "sounding", "local", "log", "system"},
-    "date": {"gps", "utc", "local", "time"},
+    "time": {"gps", "utc", "unix", "date", "stamp", "epoch", "sounding", "local", "log", "system",
+             "ping"},
+    "date": {"gps", "utc", "local", "time", "ping"},
     "altitude": {"vehicle", "auv", "rov", "dvl", "above", "the", "ground", "bottom", "bed", "sea",
                  "seabed", "lake", "river", "floor"},
     "confidence": {"sonar", "depth", "ping", "echo", "percent"},

@@ -207,8 +207,8 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
     above = float((depth < 0).mean())
     if above > 0.5:
         name = columns.get("z", columns.get("depth", ""))
-        depths = {"columns": {"depth": name}}
-        answers = [Answer("if it is a depth", depths)] if "z" in columns else []
+        asked = "z" in columns and "elev" not in name.lower()
+        answers = [Answer("if it is a depth", {"columns": {"depth": name}})] * asked
         its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
         return (
             f"{its} {100 * above:.0f} % of the soundings above the water, up to "

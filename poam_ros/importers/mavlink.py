@@ -20,18 +20,18 @@ from ..core.errors import InputError, quantity
 from ..core.geodesy import rough_metres
 from ..core.settings import instance
 from ..frontend.agreement import TOGETHER, at_times
-from ..frontend.front_end import FrontEnd
-from ..frontend.ranges import RawPing, refusal_reason
+from ..frontend.ranges import refusal_reason
 from ..frontend.settings import FrontEndSettings
 from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
-from ..mavlink.telemetry import DOWN, RANGES, Telemetry, VehicleEvent, reading
+from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .candidates import UNSAID, Candidate, best_of
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
 from .nmea import nothing_found
 from .options import ReadOptions
 from .raw import RawSoundings
+from .replay import Replay
 from .track import GAP
 
 #: Positions, the better first.
@@ -94,9 +94,9 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         "odometry.max_speed": _usual_speed(places),
     }  # fmt: skip
     frame = LocalFrame(*np.median(places[:, 1:], axis=0).tolist())
-    placed = Replay(instance(FrontEndSettings, {**defaults, **given}))
-    _replay(placed, _as_live(messages, kind, sonar), frame, surface)
-    return _soundings(placed, frame, heard, ", ".join(words), options.sound_scale)
+    replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
+    _replay(replay, _as_live(messages, kind, sonar), frame, surface)
+    return _soundings(replay, frame, heard, ", ".join(words), options.sound_scale)
 
 
 def _of_autopilot(messages: list[LogMessage]) -> list[LogMessage]:
@@ -161,73 +161,45 @@ def _sonar(path: Path, sonars: Mapping[str, list[tuple[float, float]]], wanted: 
     return best_of(str(path), candidates)[0].name
 
 
-class Replay:
-    """A front end that is fed from a log.
-
-    Attributes:
-        rows: of each ping: stamp (ns), x, y, z (m), and why it is refused, empty if it is not.
-    """
-
-    def __init__(self, settings: FrontEndSettings) -> None:
-        self.front_end = FrontEnd(settings)
-        self.rows: list[tuple[int, float, float, float, str]] = []
-
-    @property
-    def refused(self) -> Counter[str]:
-        """Refused positions, by reason."""
-        return self.front_end.ledger.odometry_rejected
-
-    def handle(self, event: VehicleEvent | None, now: Moment) -> None:
-        """Take what came, if anything; pings that are placed or refused become rows."""
-        if isinstance(event, RawPing):
-            self.front_end.ping(event, now)
-        elif event is not None:
-            self.front_end.odometry(event, now)
-        samples = self.front_end.take(now)
-        for stamp_ns, xyz in zip(samples.stamp_ns.tolist(), samples.xyz.tolist(), strict=True):
-            self.rows.append((stamp_ns, *xyz, ""))
-        for reason, _, stamp_ns, x, y, z in self.front_end.ledger.refused.take_new():
-            self.rows.append((stamp_ns, x, y, z, reason))
-
-
 def _replay(
-    placed: Replay, messages: Iterator[LogMessage], frame: LocalFrame, surface: bool
+    replay: Replay, messages: Iterator[LogMessage], frame: LocalFrame, surface: bool
 ) -> None:
     """Feed a front end with a vehicle's messages, through the decoder of a live link."""
     telemetry, parameters = Telemetry(surface, logged=True), ParameterReader()
-    telemetry.frame, boots, now = frame, 0, Moment(0, 0.0)
+    telemetry.frame, boots = frame, 0
     for message in messages:
         arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
-        now = Moment(arrived_ns, arrived_ns / SECOND)
         if message.get_type() == "PARAM_VALUE":
             parameters.answer(message)
             telemetry.limits = parameters.range_limits
         events = telemetry.events(message, arrived_ns)
         if telemetry.clock.boots > boots:
             boots = telemetry.clock.boots
-            placed.front_end.clock_set_back()
+            replay.front_end.clock_set_back()
         for event in events:
-            placed.handle(event, now)
-    # Pings that waited for odometry that never came.
-    placed.handle(None, Moment(now.ros_ns, now.steady_s + 1e9))
+            replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
 
 
 def _soundings(
-    placed: Replay, frame: LocalFrame, heard: Heard, words: str, sound_scale: float
+    replay: Replay, frame: LocalFrame, heard: Heard, words: str, sound_scale: float
 ) -> RawSoundings:
-    """As a reader returns them. Depths are divided by ``sound_scale``, since the front end has
-    applied it, to the range alone, and whoever places soundings applies it to depths."""
-    stamps, *xyz, reasons = map(np.array, zip(*placed.rows, strict=True))
+    """As a reader returns them, by their times. Depths are divided by ``sound_scale``, since the
+    front end has applied it, to the range alone, and whoever places soundings applies it to depths.
+    """
+    pings, refused = replay.ended(1e9)
+    stamps = np.append(pings.stamp_ns, refused.stamp_ns)
+    order = np.argsort(stamps, kind="stable")
+    stamps, xyz = stamps[order], np.concatenate((pings.xyz, refused.xyz))[order]
+    reason = np.array([""] * len(pings) + refused.reason.tolist(), dtype=object)[order]
     known = (stamps >= 0) & (stamps < LAST * SECOND)
-    place = frame.place.degrees(frame.place.to_projected(np.column_stack(xyz[:2])))[:, ::-1]
-    found = RawSoundings(
-        place, -xyz[2] / sound_scale, stamp_ns=np.where(known, stamps, 0), fixed=True,
-        understood=f"{words}, time UTC where the log knows it",
+    reason[~known & (reason == "")] = "no_time"
+    place = frame.place.degrees(frame.place.to_projected(xyz[:, :2]))[:, ::-1]
+    return RawSoundings(
+        place, -xyz[:, 2] / sound_scale, stamp_ns=np.where(known, stamps, 0), reason=reason,
+        fixed=True, understood=f"{words}, time UTC where the log knows it",
         layout=quantity(sum(heard.kinds.values()), "message"),
-        refused=+(heard.refused + placed.refused),
+        refused=+(heard.refused + replay.front_end.ledger.odometry_rejected),
     )  # fmt: skip
-    every = {str(reason): reasons == reason for reason in dict.fromkeys(reasons.tolist()) if reason}
-    return found.without({**every, "no_time": ~known})
 
 
 def _usual_speed(places: np.ndarray) -> float:

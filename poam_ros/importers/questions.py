@@ -23,7 +23,8 @@ NAMED, DEEPEST = 3, 12_000.0
 #: Words of columns that are something else.
 NO_DEPTHS = {
     "temp", "temperature", "temperatur", "speed", "heading", "course", "cog", "sog", "sats", "hdop",
-    "satellites", "accuracy", "voltage", "battery", "roll", "pitch", "yaw", "id", "index", "ping",
+    "satellites", "accuracy", "voltage", "battery", "roll", "pitch", "yaw", "id", "index", "time",
+    "record", "number", "num", "no", "frame", "milliseconds", "millis", "confidence",
 }  # fmt: skip
 #: Two surveys are equally long within this share; a column with less than this share is none.
 SHARE, FILLED = 0.015, 0.2
@@ -111,6 +112,8 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
             {("depth" if (sample.known(name) > 0).mean() > 0.5 else "z"): name}
             for name in sorted(depths, key=lambda name: sample.decimals[name] == 0)[:NAMED]
         ]
+    if names.plain and "z" in heights[0]:
+        pairs = pairs[::-1]  # longitude, latitude, elevation, as in files of x y z
     answers = [
         Answer(
             "if " + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items()),

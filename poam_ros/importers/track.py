@@ -105,12 +105,6 @@ class Track:
             found[:, 1] = (found[:, 1] + 180.0) % 360.0 - 180.0
         return found
 
-    def times(self, at: np.ndarray) -> np.ndarray:
-        """Times [N] at ``at`` [N], in s; NaN where ``places`` are."""
-        if not len(self):
-            return np.full(len(at), np.nan)
-        return np.interp(at, self.at, self.seconds, left=np.nan, right=np.nan)
-
     def refused(self, at: np.ndarray) -> dict[str, np.ndarray]:
         """Which depths, at ``at`` [N], cannot be placed: boolean [N] by reason."""
         if not len(self):

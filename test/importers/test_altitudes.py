@@ -1,8 +1,6 @@
 """Tables of underwater vehicles: the ground lies at depth and altitude together, and a height of an
 antenna does not count as an altitude."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -116,16 +114,3 @@ def test_units_elevations_and_sound_speed(read):
     check(read(table(-DIVES, GROUND - DIVES), {"z": "depth", "altitude": "altitude"}))
     with pytest.raises(InputError, match="sound_speed"):
         read(table(DIVES, GROUND - DIVES, SURE), sound_scale=0.98)
-
-
-def test_points_of_a_gis(tmp_path):
-    pytest.importorskip("pyogrio")
-    path = tmp_path / "points.geojson"
-    features = [
-        {"type": "Feature", "properties": {"depth": d, "dvl_altitude": g - d},
-         "geometry": {"type": "Point", "coordinates": [b, a]}}
-        for a, b, d, g in zip(*map(np.ndarray.tolist, (LATITUDE, LONGITUDE, DIVES, GROUND)),
-                              strict=True)
-    ]  # fmt: skip
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    check(read_soundings(path))

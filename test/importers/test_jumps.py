@@ -9,7 +9,6 @@ from poam_ros.importers.jumps import POSITION_JUMP
 from poam_ros.importers.jumps import impossible_positions as judged
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.importers.track import Track
 
 DEGREE = 111_320.0
 impossible_positions = partial(judged, "lake.csv")
@@ -164,22 +163,3 @@ def test_rows_without_a_time_stay_where_nothing_needs_it(tmp_path):
     assert len(found) == len(times) and not found.refused
     assert np.flatnonzero(found.stamp_ns == 0).tolist() == [5, 6, 100]
     assert read_soundings(path, ReadOptions(times=True)).refused == {"no_time": 3}
-
-
-def test_times_of_two_meanings_stop_no_map_that_needs_none(tmp_path):
-    path = tmp_path / "a.csv"
-    rows = "".join(f"1/2/2025 10:00:{i:02},{i},{i % 4},{1 + i % 3}\n" for i in range(30))
-    path.write_text(f"time,x,y,depth\n{rows}")
-    assert len(read_soundings(path)) == 30
-
-
-def test_depths_between_false_positions_of_a_log_are_refused():
-    rng = np.random.default_rng(2)
-    times, xy = survey(rng, 1, 2)
-    moved, there = excursions(rng, times, xy)
-    degrees = np.column_stack((50 + moved[:, 1] / DEGREE, moved[:, 0] / DEGREE))
-    at = times[:-1] + np.resize([0.0, 0.25, 0.75], len(times) - 1)
-    refused = Track.of("", times, degrees).refused(at)
-    by = there[:-1] | (there[1:] & (at > times[:-1]))
-    np.testing.assert_array_equal(refused.pop(POSITION_JUMP), by)
-    assert not any(each.any() for each in refused.values())

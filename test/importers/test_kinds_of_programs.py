@@ -33,6 +33,11 @@ def at(i, every=1):
     return (f"{LATITUDE[i]:.7f}", f"{LONGITUDE[i]:.7f}") if i % every == 0 else None
 
 
+def mercator(i):
+    y = EARTH * np.log(np.tan(np.radians(LATITUDE[i]) / 2 + np.pi / 4))
+    return round(np.radians(LONGITUDE[i]) * EARTH), round(y)
+
+
 def minutes(value, sides):
     whole = int(abs(value))
     return f"{sides[int(value < 0)]}{whole}° {60 * (abs(value) - whole):.4f}'"
@@ -42,9 +47,7 @@ def minutes(value, sides):
 KINDS = {
     "plotter's log, Mercator beside degrees": table(
         "Latitude,Longitude,Easting,Northing,Depth[ft],Time[s]",
-        lambda i: (*at(i), round(np.radians(LONGITUDE[i]) * EARTH),
-                   round(EARTH * np.log(np.tan(np.radians(LATITUDE[i]) / 2 + np.pi / 4))),
-                   f"{DEPTH[i] / FOOT:.2f}", i)),
+        lambda i: (*at(i), *mercator(i), f"{DEPTH[i] / FOOT:.2f}", i)),
     "castable sonar": table("", lambda i: (*(at(i, 5) or ("0.0", "0.0")), f"{DEPTH[i]:.3f}",
                                            int(WHEN[i].timestamp() * 1000), f"{17 + i % 3 / 10}")),
     "waypoints of a plotter in degrees and minutes": table(
@@ -84,11 +87,21 @@ KINDS = {
         at(i)[0], f"{abs(LONGITUDE[i]):.7f}", f"{DEPTH[i]:.2f}")),
     "depths and positions in rows of their own": table("time,lat,lon,depth", lambda i: (
         i, *((*at(i), "") if i % 2 else ("", "", f"{DEPTH[i]:.2f}")))),
+    "echosounder's software": table(
+        "Ping_date, Ping_time, Latitude, Longitude, Position_status, Depth, GPS_time", lambda i: (
+            f"{WHEN[i]:%Y-%m-%d}", f" {WHEN[i]:%H:%M:%S}", *(at(i) if i % 17 else (999.0, 999.0)),
+            int(i % 17 > 0), f" {DEPTH[i]:.3f}" if i % 19 else " -10000.99", " 15:00:00")),
+    "side-scan's pings": table(
+        "record_num,time_s,utm_e,utm_n,speed_ms,inst_dep_m,lon,lat,date,time,dep_m", lambda i: (
+            i, f"{i / 10:.1f}", *mercator(i), 1.52, f"{DEPTH[i] - 0.3:.2f}", *at(i)[::-1],
+            f"{WHEN[i]:%Y-%m-%d}", f"{WHEN[i]:%H:%M:%S}", f"{DEPTH[i]:.2f}")),
+    "longitude, latitude, z": table("", lambda i: (*at(i)[::-1], f"{-DEPTH[i]:.2f}"), "\t"),
     "names of nobody": table("N_deg,E_deg,Bottom", lambda i: (*at(i), f"{DEPTH[i]:.2f}")),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
-ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y"}
+ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y",
+         "longitude, latitude, z"}  # fmt: skip
 NO_PLACE = {"hydrographic x y z"}
 
 

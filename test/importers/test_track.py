@@ -51,7 +51,6 @@ def test_positions_may_be_interpolated_by_the_numbers_of_rows():
     assert found.places(np.array([5.0]))[0].tolist() == [5, 1]
     assert found.refused(np.array([5.0, 100.0]))["position_gap"].tolist() == [False, True]
     timed = Track.of("log", at / 10, place, degrees=False, at=at)
-    assert timed.times(np.array([5.0])).tolist() == [0.5]
     assert timed.refused(np.array([5.0, 100.0]))["position_gap"].tolist() == [False, True]
 
 
