@@ -100,8 +100,7 @@ KINDS = {
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
-ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y",
-         "longitude, latitude, z"}  # fmt: skip
+ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y"}
 NO_PLACE = {"hydrographic x y z"}
 
 

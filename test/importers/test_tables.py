@@ -156,7 +156,10 @@ def test_a_table_without_a_header(lake, write):
     assert list(asked.value.answers.values()) == [
         "--columns latitude=1 longitude=2 depth=3", "--columns latitude=2 longitude=1 depth=3",
     ]  # fmt: skip
-    said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
+    with pytest.raises(Question) as asked:  # of elevations, in the order of x, y, z
+        read_soundings(write(rows((lake[1], lake[0], -lake[2]))))
+    assert next(iter(asked.value.answers.values())) == "--columns latitude=2 longitude=1 z=3"
+    path, said = write(rows(lake)), ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
     np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
     dated = "".join(
         f"{r},08/26/2021,08:00:{i % 60:02d}\n" for i, r in enumerate(rows(lake).split())
