@@ -86,7 +86,7 @@ class Columns:
         down: whether ``height`` is a depth, positive down.
         place_unit: of x and y, a key of ``UNITS``; empty: nothing says it, which means m.
         time, date: columns of the times; empty if there are none.
-        unit: of ``height``, a key of ``UNITS``.
+        unit: of ``height``, a key of ``UNITS``; ``unit_said``: the file or an option says so.
         altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
         altitude_unit: of ``altitude``, a key of ``UNITS``.
         confidence: a column by which readings are left out; empty without one.
@@ -103,6 +103,7 @@ class Columns:
     date: str = ""
     unit: str = "m"
     place_unit: str = ""
+    unit_said: bool = field(default=False, compare=False, kw_only=True)
     altitude: str = field(default="", compare=False)
     altitude_unit: str = field(default="m", compare=False)
     confidence: str = field(default="", compare=False)

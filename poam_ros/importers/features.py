@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from .tables import of_rows
 FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
 #: Attributes that repeat what a point's geometry says.
 PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
+
+#: Bytes in which properties of a whole collection stand, and one of them.
+HEAD = 65_536
+_UNIT = re.compile(rb'"depth_?units?"\s*:\s*"(\w+)"', re.IGNORECASE)
 
 
 def is_features(path: Path, head: bytes) -> bool:
@@ -61,7 +66,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
             contents.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
             if np.isfinite(shapely.get_x(points)).any():
                 try:
-                    return _features(path, options, meta, points, columns)
+                    return _features(path, options, meta, points, columns, _said_unit(path))
                 except InputError as error:
                     first = first or error
     except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError) as error:
@@ -74,9 +79,10 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
 
 def _features(
     path: Path, options: ReadOptions, meta: Mapping[str, Any], points: np.ndarray,
-    values: list[np.ndarray],
+    values: list[np.ndarray], unit: str,
 ) -> RawSoundings:  # fmt: skip
-    """The soundings of a layer: its description, points and attributes as pyogrio reads them."""
+    """The soundings of a layer: its description, points and attributes as pyogrio reads them;
+    ``unit``: of all depths, empty if the file does not say it."""
     with requires_extra(f"{path}: its coordinates", "pyproj"):
         from pyproj import CRS
     crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
@@ -89,11 +95,22 @@ def _features(
     columns |= {name: cells for name, cells in fields if name.lower() not in PLACE_NAMES}
     if np.isfinite(xyz[:, 2]).any() and xyz[:, 2].any():
         columns.setdefault("z", xyz[:, 2])
+    if unit:
+        columns["depth unit"] = np.full(len(points), unit)
     texts = [[_text(cell) for cell in cells.tolist()] for cells in columns.values()]
     rows = list(map(list, zip(*texts, strict=True)))
     kind = f"points of {path.suffix[1:] or 'a GIS'}"
     return of_rows(path, options, tuple(columns), rows, kind,
                    "" if degrees or crs is None else str(meta["crs"]))  # fmt: skip
+
+
+def _said_unit(path: Path) -> str:
+    """The unit of depths that GeoJSON has in the properties of the whole collection, as that of
+    crowd-sourced bathymetry (IHO B-12), which pyogrio does not give; empty without one."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    found = _UNIT.search(head) if head.lstrip().startswith(b"{") else None
+    return found[1].decode() if found else ""
 
 
 def _text(cell: Any) -> str:

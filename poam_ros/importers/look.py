@@ -120,6 +120,9 @@ def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -
     stretched = float(np.cosh(middle[1] / EARTH))
     if around.max() < 1e5 or not (middle[0] > EASTING or (middle[0] < 0 and stretched > 1.02)):
         return None
+    if EASTING / 10 < middle[1] < EASTING < middle[0] < 10 * EASTING:
+        text = f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM, unless swapped"
+        return text, _swap(columns, "y", "x", when="if x is a northing and y an easting")
     return (
         f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
         f"would be {stretched:.3g} times as long as the water. For another system, or one in feet: "

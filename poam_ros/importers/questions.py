@@ -70,6 +70,19 @@ class Sample:
             and np.ptp(known) < WIDE
         ]  # fmt: skip
 
+    def unlike_depths(self, name: str) -> tuple[bool, bool]:
+        """What speaks against a column of depths: values of both signs, and whole numbers."""
+        below = float((self.known(name) < 0).mean())
+        return 0.02 < below < 0.98, self.decimals[name] == 0
+
+    def place_of(self, pair: Mapping[str, str]) -> str:
+        """Where columns of latitude and longitude lie, in words; empty for others."""
+        if "latitude" not in pair:
+            return ""
+        north, east = (float(np.median(self.known(pair[m]))) for m in ("latitude", "longitude"))
+        sides = "S" if north < 0 else "N", "W" if east < 0 else "E"
+        return f" (at {abs(north):.2f} {sides[0]}, {abs(east):.2f} {sides[1]})"
+
 
 def is_time(values: np.ndarray) -> bool:
     """Whether values [N] are Unix times."""
@@ -106,26 +119,38 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
     asked, heights = [], [dict[str, str]()]
     if not names.places:
         asked.append("which columns are latitude and longitude, or x and y?")
+        empty = [
+            n
+            for n, v in sample.values.items()
+            if np.isfinite(v).any() and not np.nan_to_num(v).any()
+        ]
+        if not pairs and len(empty) > 1:
+            asked.append(f"({', '.join(empty)} are 0 everywhere, as without a fix)")
     if not names.heights:
         asked.append("which column is the depth? candidates: " + (", ".join(depths) or "none"))
         heights = [
             {("depth" if (sample.known(name) > 0).mean() > 0.5 else "z"): name}
-            for name in sorted(depths, key=lambda name: sample.decimals[name] == 0)[:NAMED]
+            for name in sorted(depths, key=sample.unlike_depths)[:NAMED]
         ]
-    if names.plain and "z" in heights[0]:
+    if names.plain and heights and "z" in heights[0]:
         pairs = pairs[::-1]  # longitude, latitude, elevation, as in files of x y z
+    # The likeliest of each first, then what differs from them in one.
+    both = [
+        (i + j, pair, height) for i, pair in enumerate(pairs) for j, height in enumerate(heights)
+    ]
     answers = [
         Answer(
-            "if " + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items()),
+            "if "
+            + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items())
+            + sample.place_of(pair),
             {"columns": {**pair, **height, **(sample.times if names.plain else {})}},
         )
-        for height in heights
-        for pair in pairs
+        for _, pair, height in sorted(both, key=lambda each: each[0])
     ]
     return Unclear(
         f"{where}: expected columns latitude, longitude, depth or x, y, z, got "
         f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers,
-        guess=names.plain and len(heights) == 1, most=2,
+        guess=names.plain and len(heights) == 1, most=3,
     )  # fmt: skip
 
 
@@ -166,8 +191,15 @@ def _one_place(
     if both.sum() < 3 or (np.abs(round_[both]) > (90, 360)).any():
         more = np.isfinite(round_).all(1).sum() > np.isfinite(flat).all(1).sum()
         return degrees if more else x_y, ""
-    sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], rough_metres(round_[both]))]
+    metres = rough_metres(round_[both])
+    sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], metres)]
     if not sides[1] or abs(sides[0] / sides[1] - 1) < SHARE:
+        straight, turned = (
+            np.abs(p - np.median(p, axis=0) - metres).sum()
+            for p in (flat[both], flat[both][:, ::-1])
+        )
+        if turned < straight / 3:
+            return degrees, f"; {x_y[0]}, {x_y[1]} are a northing and an easting"
         return x_y, ""
     ratio = sides[0] / sides[1]
     if abs(ratio * np.cos(np.radians(np.median(round_[both, 0]))) - 1) < SHARE:

@@ -39,7 +39,7 @@ class RawSoundings:
         height: depth below the water's surface, positive down, where ``down``; else elevation
             above the datum, positive up [N], in ``unit``.
         degrees, down: see there.
-        unit: of the heights, a key of ``UNITS``.
+        unit: of the heights, a key of ``UNITS``; ``unit_said``: the file says so.
         crs: of x and y, as pyproj takes it; empty: metres of no known place.
         place_unit: of x and y, before they became metres; empty: the file does not say.
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
@@ -62,6 +62,7 @@ class RawSoundings:
     degrees: bool = True
     down: bool = True
     unit: str = "m"
+    unit_said: bool = field(default=False, kw_only=True)
     crs: str = ""
     place_unit: str = "m"
     stamp_ns: np.ndarray | None = None
@@ -182,7 +183,8 @@ class RawSoundings:
             where, self.metres(options.crs), level - self.elevation(level, options)[at],
             columns=self.columns, place=self.place[at],
             stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
-            crs="degrees" if self.degrees else options.crs or self.crs, units=options.units,
+            crs="degrees" if self.degrees else options.crs or self.crs,
+            units=options.units or self.unit * self.unit_said,
             in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
         )  # fmt: skip
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -50,6 +52,8 @@ CONVERTED = {
     (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
     "(recordings of ROS 2: ros2 bag convert)",
 }
+#: A line of canboat: time, priority, PGN, source, destination, length, bytes.
+NMEA_2000 = re.compile(rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s")
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
@@ -137,6 +141,11 @@ def find_reader(path: Path, name: str = "") -> str:
                 head = file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if NMEA_2000.match(head):
+        raise InputError(
+            f"{path}: cannot be read, as it is a log of NMEA 2000: convert it to NMEA 0183 "
+            "(canboat: n2kd)"
+        )
     for each in (*(own for own in READERS if own != TABLE), *READERS.others, TABLE):
         try:
             if READERS[each].recognises(path, head):
@@ -198,9 +207,11 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
             if (found := _working(path, answer.applied(options), name)) is not None
         )
         tried = dict(islice(working, asked.most))
-        if len(asked.answers) == 1 and (asked.guess or not tried):
+        only = asked.answers[0].applied(options) if len(asked.answers) == 1 else options
+        more = options.columns.items() <= only.columns.items()  # takes nothing back
+        if only != options and more and (asked.guess or not tried):
             try:
-                return _understood(path, asked.answers[0].applied(options), name)
+                return _understood(path, only, name)
             except Question:  # what is wrong with the only answer is asked
                 raise
             except InputError:  # it is none
@@ -238,9 +249,10 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
     """The options by which a file becomes soundings, with the only answer to each further question
     that they raise; None if there are none, or several."""
     try:
-        found = _checked(path, options, name)
-        if not isinstance(found, Soundings):
-            place({path: found}, options)
+        with _silent():  # what is only tried
+            found = _checked(path, options, name)
+            if not isinstance(found, Soundings):
+                place({path: found}, options)
         return options
     except Unclear as asked:
         known = options.columns.items()  # which no further answer takes back
@@ -253,6 +265,18 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
         return next((found for found in tried if found is not None), None)
     except InputError:
         return None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the warnings of readers."""
+    readers = logging.getLogger(__package__)
+    level = readers.level
+    readers.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        readers.setLevel(level)
 
 
 def _read_by(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:

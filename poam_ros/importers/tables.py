@@ -42,6 +42,9 @@ UNTIMED = 0.2
 PACKED = 9060.0, 18_060.0
 #: Time (s) between tracks that follow each other in a file.
 NEW_TRACK = 1e4
+TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
+#: Least and largest year, month, day, hour, minute and second.
+CALENDAR = np.array([[1970, 2100], [1, 12], [1, 31], [0, 23], [0, 59], [0, 60.999]])
 
 Cells = Callable[[], Iterator[list[str]]]
 
@@ -154,6 +157,7 @@ def soundings_of(
         Unclear: names or values leave open what columns mean.
         InputError: there is no such column, or no sounding.
     """
+    dialect, cells = _with_times(dialect, cells)
     rows = _read(path, options, dialect, cells, options.crs or crs)
     columns = rows.columns
     place, heights, stamp_ns, timed, *codes = rows.joined()
@@ -205,13 +209,42 @@ def soundings_of(
     found = RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, crs,
         columns.place_unit or "m" * bool(crs), stamp_ns if timed.any() else None, row, labels,
-        columns=columns.meanings, fixed=fixed,
+        columns=columns.meanings, fixed=fixed, unit_said=columns.unit_said,
         understood=columns.description + rows.angles.description, refused=refused or Counter(),
         layout=dialect.description, source={"columns": asdict(columns)},
     ).without(wrong)  # fmt: skip
     if not good.any():
         raise _nothing(path, rows, found.lost, lost_places)
     return found
+
+
+def _with_times(dialect: Dialect, cells: Cells) -> tuple[Dialect, Cells]:
+    """A table whose times are written as year, month, day, hour, minute and second in columns of
+    their own, with the time in the first of these; any other as it is."""
+    width = len(dialect.header)
+    rows = [row[:width] for row in islice(cells(), BLOCK) if len(row) >= width]
+    head = np.array([[number(cell, dialect.comma) for cell in row] for row in rows])
+    if head.ndim != 2 or len(head) < FEWEST:
+        return dialect, cells
+    whole = (head >= CALENDAR[:, :1, None]) & (head <= CALENDAR[:, 1:, None])
+    whole[:5] &= head % 1 == 0
+    fits = whole.all(1)  # [6, columns]
+    ends = range(head.shape[1] - len(CALENDAR) + 1)
+    at = next((i for i in ends if all(fits[k, i + k] for k in range(len(CALENDAR)))), None)
+    if at is None:
+        return dialect, cells
+    own = slice(at, at + len(CALENDAR))
+
+    def joined() -> Iterator[list[str]]:
+        for row in cells():
+            parts = [number(cell, dialect.comma) for cell in row[own]]
+            time = "" if np.isnan(parts).any() else TIME.format(*parts)
+            yield [*row[:at], time, *[""] * (len(parts) - 1), *row[own.stop :]]
+
+    header = list(dialect.header)
+    if dialect.named:
+        header[at] = "time"
+    return replace(dialect, header=tuple(header)), joined
 
 
 def _keel(path: Path, columns: Columns, options: ReadOptions) -> float:
@@ -357,7 +390,7 @@ def _find_columns(
     columns = chosen(names, sample, str(path))
     written = unit_in_column(header, head, columns.height, str(path))
     said = options.units or written or names.units.get(columns.height, "")
-    columns = replace(columns, unit=said or "m", given=tuple(options.columns))
+    columns = replace(columns, unit=said or "m", unit_said=bool(said), given=tuple(options.columns))
     return columns, check_unit(str(path), "" if columns.degrees else crs, columns.height, said)
 
 

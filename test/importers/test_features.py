@@ -1,5 +1,6 @@
 """Points of GIS files: other coordinate systems, units, times, and depths in extensions."""
 
+import json
 import struct
 
 import numpy as np
@@ -57,6 +58,23 @@ def test_units_of_a_column_and_beside_the_values(tmp_path):
     check(read_soundings(points(tmp_path / "1.gpkg", "EPSG:4326", depth=feet, unit=["ft"] * COUNT)))
     texts = [f"{depth:.3f} ft" for depth in feet]
     check(read_soundings(points(tmp_path / "2.gpkg", "EPSG:4326", depth=texts)))
+
+
+def test_the_unit_of_a_whole_collection(tmp_path):
+    """As crowd-sourced bathymetry has it (IHO B-12)."""
+    features = [
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [x, y]},
+         "properties": {"depth": round(z / FOOT, 2)}}
+        for x, y, z in zip(LONGITUDE.tolist(), LATITUDE.tolist(), DEPTH.tolist(), strict=True)
+    ]  # fmt: skip
+    every = {
+        "type": "FeatureCollection",
+        "properties": {"depthUnits": "feet"},
+        "features": features,
+    }
+    path = tmp_path / "csb.geojson"
+    path.write_text(json.dumps(every))
+    check(read_soundings(path))
 
 
 def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp_path):

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import Question
+from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
@@ -97,16 +97,51 @@ KINDS = {
             f"{WHEN[i]:%Y-%m-%d}", f"{WHEN[i]:%H:%M:%S}", f"{DEPTH[i]:.2f}")),
     "longitude, latitude, z": table("", lambda i: (*at(i)[::-1], f"{-DEPTH[i]:.2f}"), "\t"),
     "names of nobody": table("N_deg,E_deg,Bottom", lambda i: (*at(i), f"{DEPTH[i]:.2f}")),
+    "a time in six columns, altitudes beside": table("", lambda i: (
+        *WHEN[i].timetuple()[:6], *at(i), f"{2 * np.sin(i / 20) - 0.5:.2f}", f"{DEPTH[i]:.2f}"),
+        "\t"),
+    "a northing called easting, degrees beside": table(
+        "No.,Zone,Northing,Easting,longitude,latitude,Depth", lambda i: (
+            i, "10T", f"{545_000 + X[i]:.0f}", f"{5_233_000 + Y[i]:.0f}", *at(i)[::-1],
+            f"{DEPTH[i]:.2f}")),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
-ASKED = {"castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y"}
+ASKED = {
+    "castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y",
+    "a time in six columns, altitudes beside",
+}  # fmt: skip
 NO_PLACE = {"hydrographic x y z"}
 
 
 def answered(path, words):
     options = ReadOptions(read_mapping(words.removeprefix("--columns ").split(" --")[0].split()))
     return read_soundings(path, options)
+
+
+def test_a_time_in_six_columns_is_read(write):
+    path = write(KINDS["a time in six columns, altitudes beside"])
+    found = answered(path, "--columns latitude=7 longitude=8 depth=10 time=1")
+    assert found.stamp_ns[0] == BEGIN.timestamp() * 1e9 and np.ptp(found.stamp_ns) == 399e9
+
+
+def test_answers_say_where_they_lie_and_tries_warn_of_nothing(write, caplog):
+    path = write(table("", lambda i: (*at(i), *(["4.5"] * 2 if i % 2 else ["4.6", "4.4"]))))
+    with pytest.raises(Question) as asked:
+        read_soundings(path)
+    assert "at 47.25 N, 122.40 W" in str(asked.value)
+    assert not caplog.records
+
+
+def test_of_positions_that_are_0_everywhere_it_is_said(write):
+    with pytest.raises(Question, match=r"1, 2 are 0 everywhere, as without a fix"):
+        read_soundings(write(table("", lambda i: ("0.0", "0.0", f"{DEPTH[i]:.2f}"))))
+
+
+def test_a_log_of_nmea_2000_is_named(write):
+    line = "2014-08-15T19:00:00.048Z,2,128259,115,255,8,00,4e,01,ff,ff,00,00,ff\n"
+    with pytest.raises(InputError, match="a log of NMEA 2000: convert it to NMEA 0183"):
+        read_soundings(write(100 * line, "boat.log"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
