@@ -163,12 +163,15 @@ class RawSoundings:
         code = "" if self.degrees else options.crs or self.crs
         if options.near and (self.degrees or code):
             middle = np.median(_degrees(self.place[self.kept], code), axis=0)
-            both = rough_metres(np.array((options.near, middle)))
-            if (away := float(np.hypot(*np.diff(both, axis=0)[0]))) > FAR_TIMES * FAR_M:
+            away, turned = (
+                float(np.hypot(*np.diff(rough_metres(np.array((options.near, there))), axis=0)[0]))
+                for there in (middle, middle[::-1])
+            )
+            if away > FAR_TIMES * FAR_M:
                 raise Unclear(
                     f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
                     f"(--near, or the first file), got one {away / 1000:.0f} km away",
-                    swapped(self.columns),
+                    swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
                 )
 
     def _look(self, where: str, options: ReadOptions) -> None:
