@@ -85,6 +85,7 @@ def find_crossings(
     """
     multiple = np.ones(len(z), dtype=np.int64)
     suspicious: tuple[Suspicious, ...] = ()
+    line = np.cumsum(np.r_[0, np.diff(line) != 0])[: len(z)]  # later it is another pass
     distance = np.r_[0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T))][: len(z)]
     block = block_length(xy, ranges)
     if screened:
@@ -114,7 +115,6 @@ def cross_lines(
         distance: along the record up to each [N], in m.
         block: length of a block along a line, in m.
     """
-    line = np.r_[0, np.cumsum(np.diff(line) != 0)][: len(line)]  # later it is another pass
     kept = np.flatnonzero(multiple != OTHER_ECHO)
     if not len(kept):
         return Crossings.none()

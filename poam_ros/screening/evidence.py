@@ -17,10 +17,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 PASS_RATIO = 4.0  # distance along the record between two passes, relative to that in the plane
-POOL, ASKED = 24, 48  # candidate neighbours of a node; nodes searched at each level
-COARSER, TREES = 4, 4  # nodes joined into one of the next level; levels
-NEIGHBOURS = 10  # nodes that predict one
-COMMON = 0.5  # share of the noise variance that is common to all soundings of a line
+POOL, ASKED = 16, 96  # candidate neighbours of a node; nodes searched for them
+NEIGHBOURS = 8  # nodes that predict one
 BANK = 0.5  # slope of a bank that the others do not see
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
@@ -92,67 +90,34 @@ class OtherLines:
 
     Attributes:
         of: the node of each sounding: a block of its line [N].
-        xy, distance: of the nodes, followed by those of coarser levels [M and more].
-        line: of each of these.
-        pool: nodes of other passes near each node, the nearest in all octants first; -1: none.
+        xy: of the nodes [M, 2].
+        pool: the nearest nodes of other passes, the nearest first [M, K]; -1: none.
     """
 
     def __init__(
         self, xy: np.ndarray, line: np.ndarray, distance: np.ndarray, block: float
     ) -> None:
-        self.block = block
-        new = np.r_[True, np.diff(line) != 0]
+        self.block, new = block, np.r_[True, np.diff(line) != 0]
         along = distance - distance[np.flatnonzero(new)][np.cumsum(new) - 1]
-        part = np.floor(along / block).astype(np.int64)
-        self.levels, levels, first = [], [], 0
-        for level in range(TREES):
-            coarse = part // COARSER**level
-            of = np.cumsum(new | np.r_[True, np.diff(coarse) != 0]) - 1
-            n = np.bincount(of)
-            self.levels.append(of + first)
-            first += len(n)
-            means = (np.bincount(of, values) / n for values in (*xy.T, distance))
-            levels.append((*means, line[np.r_[True, np.diff(of) != 0]], n))
-        x, y, self.distance, self.line, _ = (np.concatenate(c) for c in zip(*levels, strict=True))
-        self.sizes = [len(level[-1]) for level in levels]
-        self.of, self.nodes, self.xy = self.levels[0], self.sizes[0], np.column_stack((x, y))
-        self._make_pool()
+        self.of = np.cumsum(new | np.r_[True, np.diff(np.floor(along / block)) != 0]) - 1
+        n = np.bincount(self.of)
+        *places, passed = (np.bincount(self.of, values) / n for values in (*xy.T, distance))
+        self.xy = np.column_stack(places)
+        near = [
+            self._near(tree, passed, begin)
+            for tree in [cKDTree(self.xy)]
+            for begin in range(0, len(n), CHUNK)
+        ]
+        self.pool = np.concatenate(near)
 
-    def _make_pool(self) -> None:
-        offset, trees = 0, []
-        for size in self.sizes:
-            rows = np.arange(offset, offset + size)
-            trees.append((cKDTree(self.xy[rows]), rows))
-            offset += size
-        self.pool = np.full((self.nodes, POOL), -1, dtype=np.int64)
-        for begin in range(0, self.nodes, CHUNK):
-            self._fill(np.arange(begin, min(begin + CHUNK, self.nodes)), trees)
-
-    def _fill(self, ask: np.ndarray, trees: list[tuple[cKDTree, np.ndarray]]) -> None:
-        xy, distance = self.xy[ask], self.distance[ask, None]
-        found, covered = [], np.zeros((len(ask), 1))
-        for tree, rows in trees:
-            k = min(ASKED, len(rows))
-            d, i = tree.query(xy, k=k)
-            d, i = d.reshape(len(ask), k), rows[i.reshape(len(ask), k)]
-            other = np.abs(self.distance[i] - distance) > PASS_RATIO * np.maximum(d, self.block / 2)
-            found.append(np.where(other & (d >= covered), i, -1))  # farther than those before
-            if k == len(rows):
-                break
-            covered = d[:, -1:]
-        i = np.concatenate(found, 1)
-        most = int((i >= 0).sum(1).max())
-        i = np.take_along_axis(i, np.argsort(i < 0, axis=1, kind="stable")[:, :most], 1)
-        east, north = (self.xy[:, k].take(i) - xy[:, k, None] for k in (0, 1))
-        octant = np.floor(np.arctan2(north, east) / (np.pi / 4)).astype(int) % 8
-        rank = np.zeros(i.shape, dtype=np.int16)
-        for o in range(8):
-            here = (octant == o) & (i >= 0)
-            np.copyto(rank, np.cumsum(here, axis=1, dtype=np.int16) - 1, where=here)
-        rank[:, :2] = 0  # always take the nearest two
-        rank[i < 0] = TREES * ASKED
-        order = np.argsort(rank, axis=1, kind="stable")[:, :POOL]
-        self.pool[ask, : order.shape[1]] = np.take_along_axis(i, order, 1)
+    def _near(self, tree: cKDTree, passed: np.ndarray, begin: int) -> np.ndarray:
+        """The pool of the nodes from ``begin`` on; ``passed``: distance along the record [M]."""
+        ask = np.arange(begin, min(begin + CHUNK, len(passed)))
+        k = min(ASKED, len(passed))
+        d, i = (each.reshape(len(ask), k) for each in tree.query(self.xy[ask], k=k))
+        other = np.abs(passed[i] - passed[ask, None]) > PASS_RATIO * np.maximum(d, self.block / 2)
+        order = np.argsort(~other, axis=1, kind="stable")[:, :POOL]
+        return np.take_along_axis(np.where(other, i, -1), order, 1)
 
     def predict(self, z: np.ndarray, used: np.ndarray) -> Prediction:
         """Predict all nodes.
@@ -161,11 +126,8 @@ class OtherLines:
             z: elevations of the soundings [N], in m.
             used: those that predict [N], boolean.
         """
-        m = self.nodes
-        values = np.concatenate([
-            medians(z[used], of[used] - of[0], size)
-            for of, size in zip(self.levels, self.sizes, strict=True)
-        ])  # fmt: skip
+        m = len(self.xy)
+        values = medians(z[used], self.of[used], m)
         good = np.isfinite(values)
         known = (self.pool >= 0) & good[np.maximum(self.pool, 0)]
         mine = np.repeat(np.arange(m), known.sum(1))
@@ -190,11 +152,9 @@ class OtherLines:
             # A bank shifts the mean by as much as it rises to the weighted middle of the others.
             beyond = BANK * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
             bank[rows] = np.hypot(self._spread(use, h, values[pool]), beyond)
-        checked = good[:m] & np.isfinite(mean)
+        checked = good & np.isfinite(mean)
         if checked.any():  # a normal error's median is 0.6745; Student's with 4 degrees 0.741
-            std *= max(
-                1.0, float(np.median(np.abs(values[:m] - mean)[checked] / std[checked])) / 0.741
-            )
+            std *= max(1.0, float(np.median(np.abs(values - mean)[checked] / std[checked])) / 0.741)
         return Prediction(mean, std, bank, away)
 
     def _krige(
@@ -208,21 +168,19 @@ class OtherLines:
         """Mean and variance [n] from the nodes ``pool`` [n, k] at distances h, where used; and
         their weights [n, k]."""
         level = 4 * (covariance.sill + covariance.noise)  # variance of the unknown level
-        own = (1 - COMMON) * covariance.noise
         at = self.xy[pool]
         delta = at[:, :, None] - at[:, None]
         k = covariance(np.hypot(delta[..., 0], delta[..., 1])) + level
-        k += COMMON * covariance.noise * (self.line[pool][:, :, None] == self.line[pool][:, None])
         k *= use[:, :, None] & use[:, None]
         diagonal = np.arange(pool.shape[1])
-        k[:, diagonal, diagonal] += np.where(use, own * (1 + 1e-6), 1.0)
+        k[:, diagonal, diagonal] += np.where(use, covariance.noise * (1 + 1e-6), 1.0)
         c = np.where(use, covariance(h) + level, 0.0)
         w = np.linalg.solve(k, c[..., None])[..., 0]
         z = np.where(use, values[pool], 0.0)
         middle = z.sum(1) / use.sum(1)
         mean = middle + (w * np.where(use, z - middle[:, None], 0.0)).sum(1)
         q = covariance.sill + covariance.noise + level - (w * c).sum(1)
-        return mean, np.maximum(q, own), w
+        return mean, np.maximum(q, covariance.noise), w
 
     def _spread(self, use: np.ndarray, h: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Standard deviation of the values [n, k] around each node [n], the nearest weighing most:

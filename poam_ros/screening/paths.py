@@ -83,7 +83,7 @@ class Path:
         xy: places [N, 2].
         ranges: measured there [N].
         evidence: log likelihood of each hypothesis by other lines [N, S].
-        kept: 1 where a sounding is no part of a run, 2 where it is bottom [N].
+        kept: where a sounding is no part of a run [N], boolean.
         scatter: standard deviation of the steps around each sounding [N].
         slope: standard deviation of the bottom's slope.
         rates: assumed.
@@ -103,9 +103,7 @@ class Path:
             np.asarray(each, dtype=np.float64) for each in (xy, ranges, evidence, scatter)
         )
         self.xy, self.r, self.scatter, self.slope = xy, ranges, scatter, slope
-        self.evidence = (
-            evidence - np.where(np.arange(len(FACTORS)) > 0, NEVER, 0) * (kept > 0)[:, None]
-        )
+        self.evidence = evidence - np.outer(kept, np.where(np.arange(len(FACTORS)) > 0, NEVER, 0))
         self.depth = ranges[:, None] / FACTORS  # [N, S]
         self.usual = usual_step(np.hypot(*np.diff(xy, axis=0).T))
         self.reach = gaps(ranges, self.usual)
@@ -114,7 +112,6 @@ class Path:
             -np.log(false_density(false, rates.bottom_ranges, ranges, np.exp(-self.wide)))
             for false in (rates.nonsense_ranges, rates.run_ranges)
         )  # [N]
-        self.as_nonsense += NEVER * (kept > 1)
         self.logs = np.log([rates.nonsense, REPEATED, rates.cliffs])
         more = np.zeros(len(FACTORS))  # multiples beyond the least rate
         more[1:RUN] = np.log(rates.multiples / ECHOES[0])
