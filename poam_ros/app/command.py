@@ -75,11 +75,11 @@ class Parser(argparse.ArgumentParser):
             return self._parsed(*super().parse_known_args(words, namespace))
         values = self._of_files(words)
         # What is there before is the default of an option.
-        found, rest = super().parse_known_args(words, argparse.Namespace(**values))
-        found, rest = self._parsed(found, rest)
-        kept = (name for name, value in values.items() if vars(found)[name] is value)
-        found.in_files = frozenset(kept)
-        return found, rest
+        parsed, rest = super().parse_known_args(words, argparse.Namespace(**values))
+        parsed, rest = self._parsed(parsed, rest)
+        kept = (name for name, value in values.items() if vars(parsed)[name] is value)
+        parsed.in_files = frozenset(kept)
+        return parsed, rest
 
     def _parsed(self, namespace: argparse.Namespace, rest: list[str]) -> Any:
         """The result of ``parse_known_args``, with ``--set``; an unknown option is refused."""

@@ -76,8 +76,8 @@ class Table(dict[str, Row]):
             return getattr(import_module(module), attribute)
         from importlib.metadata import entry_points
 
-        found = [point for point in entry_points(group=self.group) if point.name == name]
-        return found[0].load() if found else None
+        points = [point for point in entry_points(group=self.group) if point.name == name]
+        return points[0].load() if points else None
 
     def _row(self, name: str, loaded: Any) -> Row:
         if not isinstance(loaded, self._kind) and callable(loaded) and self._made is not None:

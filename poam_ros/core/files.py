@@ -56,14 +56,14 @@ def verify(path: Path) -> None:
 
 def damaged_files(folder: Path) -> list[Path]:
     """The files in a folder that do not match its ``CHECKSUMS``; missing files are skipped."""
-    found = []
+    damaged = []
     for name in sorted(_listed(folder)):
         try:
             if (folder / name).is_file():
                 verify(folder / name)
         except InputError:
-            found.append(folder / name)
-    return found
+            damaged.append(folder / name)
+    return damaged
 
 
 def _listed(folder: Path) -> dict[str, str]:
@@ -192,15 +192,15 @@ def read_json(path: Path, expected: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = parse_json(path)
-        if not isinstance(found, dict):
+        values = parse_json(path)
+        if not isinstance(values, dict):
             raise ValueError("something else")
-        given = found.pop("checksum", None)
-        if given is not None and given != _checksum(found):
+        total = values.pop("checksum", None)
+        if total is not None and total != _checksum(values):
             raise ValueError("damaged: the checksum differs")
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
-    return found
+    return values
 
 
 def _checksum(values: Mapping[str, Any]) -> str:

@@ -194,11 +194,11 @@ class GeoReference:
                 installed.
         """
         if self.crs:
-            found = coordinate_system("crs", self.crs)
-            units = {axis.unit_conversion_factor for axis in found.axis_info}
-            if not found.is_projected or units != {1.0}:
+            system = coordinate_system("crs", self.crs)
+            units = {axis.unit_conversion_factor for axis in system.axis_info}
+            if not system.is_projected or units != {1.0}:
                 raise InputError(f"crs: expected a projected system in metres, got {self.crs}")
-            return found
+            return system
         with requires_extra("a map on the Earth", "pyproj"):
             from pyproj.crs import ProjectedCRS
             from pyproj.crs.coordinate_operation import TransverseMercatorConversion
@@ -250,8 +250,8 @@ def transformed(source: Any, target: Any, points: np.ndarray) -> np.ndarray:
     with requires_extra("coordinates on the Earth", "pyproj"):
         from pyproj import Transformer
     transformer = Transformer.from_crs(source, target, always_xy=True)
-    found = np.column_stack(transformer.transform(*np.asarray(points, dtype=float).T))
-    return np.where(np.isfinite(found), found, np.nan)
+    moved = np.column_stack(transformer.transform(*np.asarray(points, dtype=float).T))
+    return np.where(np.isfinite(moved), moved, np.nan)
 
 
 def coordinate_system(where: str, name: str) -> Any:
@@ -326,14 +326,14 @@ def vertical_datum(code: int, depth: bool) -> VerticalDatum:
         InputError: there is no such system, it counts the other way or in another unit, or pyproj
             is not installed.
     """
-    found = coordinate_system("vertical_datum", f"EPSG:{code}")
-    if not found.is_vertical or found.is_compound:
+    system = coordinate_system("vertical_datum", f"EPSG:{code}")
+    if not system.is_vertical or system.is_compound:
         raise InputError(f"vertical_datum: EPSG:{code} is not a vertical reference system")
-    (axis,) = found.axis_info
+    (axis,) = system.axis_info
     way = "down" if depth else "up"
     if axis.direction != way or axis.unit_conversion_factor != 1:
         raise InputError(
             f"vertical_datum: expected {'depths' if depth else 'heights'} in metres, got "
-            f"EPSG:{code} ({found.name})"
+            f"EPSG:{code} ({system.name})"
         )
-    return VerticalDatum(code, found.name, found.to_wkt("WKT1_GDAL"))
+    return VerticalDatum(code, system.name, system.to_wkt("WKT1_GDAL"))

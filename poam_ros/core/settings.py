@@ -173,8 +173,8 @@ def declared(settings: Any) -> dict[str, Setting]:
     """The settings that a dataclass or an instance declares, by field, in order."""
     prefix = getattr(settings, "prefix", "")
     before = f"{prefix}." if prefix else ""
-    found = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
-    return {own: row if row.name else at(before + own, row) for own, row in found.items()}
+    own_rows = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
+    return {own: row if row.name else at(before + own, row) for own, row in own_rows.items()}
 
 
 def rows(*settings: Any) -> tuple[Setting, ...]:
@@ -183,12 +183,12 @@ def rows(*settings: Any) -> tuple[Setting, ...]:
     Raises:
         ValueError: two dataclasses declare the same name differently.
     """
-    found: dict[str, Setting] = {}
+    by_name: dict[str, Setting] = {}
     for kind in settings:
         for row in declared(kind).values():
-            if found.setdefault(row.name, row) != row:
+            if by_name.setdefault(row.name, row) != row:
                 raise ValueError(f"{kind}: {row.name} is declared differently elsewhere")
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def instance(kind: type[Kind], values: Mapping[str, Any], **others: Any) -> Kind:
@@ -253,13 +253,13 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def flat(tree: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
     """The values of nested mappings by name; the inverse of ``nested``."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{before}{name}.")
+            values |= flat(value, f"{before}{name}.")
         else:
-            found[f"{before}{name}"] = value
-    return found
+            values[f"{before}{name}"] = value
+    return values
 
 
 def at(place: str, row: Setting) -> Setting:

@@ -261,9 +261,9 @@ class LockstepMission:
     def _score(self, learned: BatchLearned) -> None:
         """Score the model after a batch."""
         start = perf_counter()
-        found = self.mapper.predict(self._scorer.points)
+        predicted = self.mapper.predict(self._scorer.points)
         predict_s, report = perf_counter() - start, learned.report
-        metrics = self._scorer.score(found, *learned.targets)
+        metrics = self._scorer.score(predicted, *learned.targets)
         times = self._now.steady_s, metrics, report.update_s, predict_s
         self._records.append(EpochRecord(report.samples, *times))
 

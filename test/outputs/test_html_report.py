@@ -24,14 +24,12 @@ from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import (
-    ROWS,
-    _volume_table,
     depth_chart,
     screened_out,
     summary,
     write_report,
 )
-from poam_ros.outputs.plates import _angle, _bar, _draw_contours, _round_angles, _shore
+from poam_ros.outputs.plates import _draw_contours, _shore
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
@@ -204,40 +202,6 @@ def test_a_map_without_a_value_has_a_report(run):
     assert "no cell has a value" not in words and "Volume" not in words.split("Method")[0]
 
 
-def test_a_mission_is_blank_where_its_pings_say_nothing(run):
-    """A map of `poam map` has said itself what it shows."""
-    drawn = files.read_map(run / "map.npz")
-    whole = np.broadcast_to(drawn.grid.x / 10 - 6, drawn.grid.shape).copy()
-    near = replace(
-        drawn, mean=whole, variance=np.full(drawn.grid.shape, 0.01),
-        fields={"lengthscale": np.full(drawn.grid.shape, 4.0)},
-    )  # fmt: skip
-    files.write_map(run / "map.npz", near)
-    west = drawn.grid.points[drawn.grid.points[:, 0] < 30]
-    files.write_samples(run / "samples.csv", west, west[:, 0] / 10 - 6)
-    expected = np.broadcast_to(drawn.grid.x <= 33, drawn.grid.shape)
-    chart = read_chart(run, ExportSettings())
-    assert np.array_equal(np.isfinite(chart.elevation), expected)
-    assert np.array_equal(np.isfinite(chart.deviation), expected)
-    config = files.yaml.safe_load((run / "config.yaml").read_text())
-    files.write_config(run / "config.yaml", {**config, "shown": {"extrapolate": True}})
-    assert np.isfinite(read_chart(run, ExportSettings()).elevation).all()
-
-
-def test_angles_and_bars_are_round():
-    assert [_angle(a, "NS") for a in (52.5, -0.125, 13.0, 12 + 59 / 60 + 5 / 3600)] == [
-        "52°30′N", "0°07′30″S", "13°N", "12°59′05″N",
-    ]  # fmt: skip
-    assert len(_round_angles(12.99, 13.001)) in (2, 3, 4) and 13.0 in _round_angles(12.99, 13.001)
-    # A small map has two lines as well, and their labels differ.
-    few = _round_angles(47.299775, 47.300225, share=0.5)
-    assert [_angle(a, "NS") for a in few] == ["47°17′59.5″N", "47°18′N", "47°18′00.5″N"]
-    assert all(
-        len(_round_angles(8.1234567, 8.1234567 + span)) > 1 for span in np.logspace(-6, 1, 50)
-    )
-    assert _bar(290.0) == 200 and _bar(0.7) == 0.5
-
-
 def crossings(left_out: bool) -> CrossingTable:
     names = np.array([["L1", "<i>L2"], ["L1", "L3"], ["L4", "L3"]], dtype=object)
     difference = np.array([0.1, 0.9, 5.0])
@@ -391,19 +355,6 @@ def test_depths_of_contours_are_upright_and_away_from_the_edge(run, monkeypatch)
     assert Extent(0.5, 59.5, 0.5, 39.5).contains(places).all()
 
 
-@pytest.mark.parametrize("level", [0.0, 0.771, -0.3])
-def test_levels_of_the_volume_table_are_round_and_have_the_water_s(tmp_path, level):
-    table = levels_of(np.array([-22.3, -0.1]), level)
-    assert len(table) > ROWS
-    water = WaterBelow(table, *np.ones((3, 3, len(table))))
-    shown = re.findall(r"<tr[^>]*><td class=number>([-.\d]+)</td>", _volume_table(water, level))
-    values = np.array(shown, dtype=float)
-    assert values.max() == round(level, 2)  # above it the water would leave the outline
-    assert f"{level:.2f}" in shown and len(values) <= ROWS + 2 and (np.diff(values) < 0).all()
-    others = np.delete(values, shown.index(f"{level:.2f}"))
-    assert np.allclose(others % np.diff(others[::-1]).min(), 0)
-
-
 def test_names_of_lines_do_not_overlap(run, monkeypatch):
     chart = named_lines(run)
     crowded = replace(chart, line=np.array([f"line {n // 3}" for n in range(len(chart.track))]))
@@ -496,17 +447,6 @@ def test_contours_of_uncertain_depths_are_dashed(run):
     assert solid.get_linestyles()[0][1] is None and dashed.get_linestyles()[0][1] is not None
     ends = [np.concatenate([p.vertices for p in c.get_paths()])[:, 1] for c in (solid, dashed)]
     assert ends[0].max() < 20.5 and ends[0].min() < 5 and 18 < ends[1].min() <= ends[0].max()
-
-
-def test_a_contour_has_one_label_though_half_of_it_is_dashed(run):
-    drawn = files.read_map(run / "map.npz")
-    z = np.broadcast_to(drawn.grid.x / 10 - 6, drawn.grid.shape)
-    variance = np.broadcast_to(np.where(drawn.grid.y[:, None] > 20, 4.0, 0.01), z.shape)
-    files.write_map(run / "map.npz", replace(drawn, mean=z, variance=variance))
-    axis = blank_figure((4, 4)).subplots()
-    _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
-    labels = [text.get_text() for text in axis.texts]
-    assert len(labels) == len(set(labels)) > 3
 
 
 def test_of_labels_of_one_depth_that_are_close_one_is_drawn(run):

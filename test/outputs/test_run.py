@@ -41,15 +41,6 @@ def test_a_mission_is_blank_where_its_pings_say_nothing(tmp_path):
     assert written_by_map.title == "Lake" and written_by_map.simulated
 
 
-def test_files_are_read_once(tmp_path):
-    written(tmp_path)
-    run = Run.open(tmp_path)
-    first, xy = run.map, run.xy
-    for path in tmp_path.iterdir():
-        path.unlink()
-    assert run.map is first and run.xy is xy and run.settings == {}
-
-
 def test_a_place_is_that_of_the_log_or_of_the_planner(tmp_path):
     place = {"origin": [52.0, 13.0], "heading": 10.0}
     expected = {"origin": (52.0, 13.0), "heading": 10.0}

@@ -291,8 +291,8 @@ def progress(drive: Drive, now: Moment) -> Progress:
         return Progress("waiting for a position", problems=problems)
     mission, ledger = drive.guidance.mission, drive.session.ledger
     if ledger.rejected:
-        found = ledger.rejected.most_common(3)
-        problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
+        commonest = ledger.rejected.most_common(3)
+        problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in commonest)
     most = mission.budget.max_samples
     counts = mission.budget.taken, most, ledger.pending
     shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)

@@ -150,8 +150,8 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
         noise = NOISE if args.noise is None else args.noise
         bottom = Bottom.stated(low, high, args.depth, noise)
     else:
-        given = vars(args)["water.level"]
-        level = recorded.get("water_level", 0.0) if given is None else given
+        level = vars(args)["water.level"]
+        level = recorded.get("water_level", 0.0) if level is None else level
         xy = np.column_stack((run.samples["x"], run.samples["y"]))
         bottom = Bottom.of_map(run.drawn, xy, level)
         values["workspace"] = values["workspace"] or run.drawn.grid.borders.bounds

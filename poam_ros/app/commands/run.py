@@ -59,19 +59,19 @@ def run(args: argparse.Namespace) -> int:
         from ...simulation.world.terrain import load_terrain
         from ..progress import scores_text, work_progress
 
-    given = vars(args)
-    model = ModelSettings.of(given)
+    options = vars(args)
+    model = ModelSettings.of(options)
     settings = instance(
-        MissionSettings, given, model=model, sonar=instance(SonarSettings, given),
-        batches=instance(TimedBatches, given), screening=instance(ScreeningSettings, given),
-        target=instance(TargetSettings, given), clearance=instance(ClearanceSettings, given),
+        MissionSettings, options, model=model, sonar=instance(SonarSettings, options),
+        batches=instance(TimedBatches, options), screening=instance(ScreeningSettings, options),
+        target=instance(TargetSettings, options), clearance=instance(ClearanceSettings, options),
     )  # fmt: skip
-    options = instance(PLANNERS[settings.planner].options, given)
-    settings = replace(settings, planner_options=options)
+    planning = instance(PLANNERS[settings.planner].options, options)
+    settings = replace(settings, planner_options=planning)
     terrain = load_terrain(
-        given.get(TERRAIN.name, TERRAIN.default),
+        options.get(TERRAIN.name, TERRAIN.default),
         elevation_range=tuple(args.elevation_range) if args.elevation_range else None,
-        preparation=given.get("preparation") or None,
+        preparation=options.get("preparation") or None,
         seed=settings.seed,
     )
     name = f"{terrain.name}-{model.method}-{settings.seed}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import hmac
 import importlib.util
 import logging
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,6 @@ def serve(
     what: str,
     address: str,
     port: int,
-    names: Sequence[str] = (),
     edits: Edits | None = None,
 ) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
@@ -44,14 +44,13 @@ def serve(
         what: text for what is shown.
         address: of the page; an IPv4 address or a host name.
         port: of the page; 0: any free port.
-        names: further host names that browsers may use.
         edits: what the page may change; None: nothing.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    server = make_server(scene, address, port, token, names, edits)
+    server = make_server(scene, address, port, token, edits)
     loop = server.io_loop.asyncio_loop
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.io_loop.stop)
@@ -74,12 +73,14 @@ def make_server(
     address: str,
     port: int,
     token: str,
-    names: Sequence[str] = (),
     edits: Edits | None = None,
 ) -> Any:
     """A server that is not started yet; every browser has a document of its own.
 
-    ``token``: must be in every request. The other arguments are those of ``serve``.
+    Who asks for ``/`` with the ``token`` gets a session, whose signed id is part of the page's
+    address. Without one there is no page, and no connection to it: no page of another site gets
+    anything, nor one whose name was bound to this machine's address. The other arguments are those
+    of ``serve``.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
@@ -90,6 +91,7 @@ def make_server(
         from bokeh.server.server import BaseServer
         from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
+        from bokeh.util.token import generate_secret_key, generate_session_id
     settings.resources = "server"  # overrides the environment: this server sends the scripts
     # Otherwise they log every connection and every busy loop.
     for name in ("bokeh", "tornado"):
@@ -98,9 +100,21 @@ def make_server(
     from tornado.httpserver import HTTPServer
     from tornado.ioloop import IOLoop
     from tornado.netutil import bind_sockets
+    from tornado.web import RequestHandler
 
-    from ...outputs.view.guard import Guard
     from ...outputs.view.page import Page, document
+
+    secret = generate_secret_key()
+
+    class Entry(RequestHandler):
+        def get(self) -> None:
+            if not hmac.compare_digest(self.get_argument("token", "").encode(), token.encode()):
+                self.set_status(403)
+                self.finish("expected the address that poam view printed, with its token\n")
+                return
+            self.set_header("Referrer-Policy", "no-referrer")
+            session = generate_session_id(secret.encode(), signed=True)
+            self.redirect(f"/page?bokeh-session-id={session}")
 
     def make(bokeh_document: Any) -> None:
         page, first = Page(edits), scene()
@@ -117,15 +131,13 @@ def make_server(
             f"--address, --port: cannot serve at {address}, port {port} "
             f"({error.strerror or error}); expected an address of this machine and a free port"
         ) from None
-    port = sockets[0].getsockname()[1]
-    # The guard decides about every request, not only about pages.
     application = BokehTornado(
-        {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
-        generate_session_ids=True,
+        {"/page": Application(FunctionHandler(make))}, extra_patterns=[(r"/", Entry)],
+        # A connection needs the token of its page.
+        extra_websocket_origins=["*"], secret_key=secret.encode(), sign_sessions=True,
+        generate_session_ids=False,
     )  # fmt: skip
-    own = {"localhost", "127.0.0.1", socket.gethostname() if address == ANY_ADDRESS else address}
-    guard = Guard(application, {*own, *names}, address == ANY_ADDRESS, token, port)
-    http = HTTPServer(guard)
+    http = HTTPServer(application)
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http)
 
@@ -143,7 +155,6 @@ def is_loopback(address: str) -> bool:
 
 NO_BOKEH = needs_extra("poam view", "bokeh", "view")
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
-_HOST = "Also serve the page under this host name, as behind a proxy. May be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."
 _EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
 
@@ -156,7 +167,6 @@ def add_arguments(parser: Parser) -> None:
         "--port", type=int, default=5006, help="Port of the page (default: 5006; 0: any free port)."
     )
     add("--address", default="127.0.0.1", help=_ADDRESS)
-    add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
     add_water_level(parser, "as recorded")
     add("--edit", action="store_true", help=_EDIT)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
@@ -181,4 +191,4 @@ def run(args: argparse.Namespace) -> int:
     run = newest() if args.run is None else args.run
     folder = FolderView(run, export_settings(run, run / "map.html", options))
     edits = Edits(run) if args.edit else None
-    return serve(folder.scene, str(run), args.address, args.port, args.allow_host, edits)
+    return serve(folder.scene, str(run), args.address, args.port, edits)

@@ -74,21 +74,21 @@ def contours(chart: Chart) -> list[Feature]:
     if not len(finite):
         raise InputError("contours: expected a map with values, got none")
     x, y = chart.grid.x, chart.grid.y
-    found: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
+    by_kind: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
     kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
     heights: Any = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
     deepest = np.inf if chart.settings.depth else -np.inf
     for level in levels_of(finite, chart.settings.contour_interval):
         ends = sorted((level, deepest))
-        found[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
+        by_kind[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
         # Signed, so that places between two cells on either side of the line are in the band.
         bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
-        found[BAND] += [Feature(BAND, level, rings) for rings in _filled(bands, -1.0, 1.0)]
+        by_kind[BAND] += [Feature(BAND, level, rings) for rings in _filled(bands, -1.0, 1.0)]
         for line in heights.lines(level):
             if len(line) > 1:
                 widest = float(chart.grid.interpolate(np.nan_to_num(half), line).max())
-                found[LINE].append(Feature(LINE, level, [line], level - widest, level + widest))
-    return [feature for features in found.values() for feature in features]
+                by_kind[LINE].append(Feature(LINE, level, [line], level - widest, level + widest))
+    return [feature for features in by_kind.values() for feature in features]
 
 
 def levels_of(values: np.ndarray, interval: float) -> list[float]:

@@ -71,8 +71,8 @@ def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, 
         InputError: no line meets a value of the map, or the lines are too long.
     """
     columns = ["section", "distance", "x", "y", chart.height_name, "low", "high"]
-    found = [_along(chart, line) for line in lines]
-    tables = [rows[np.isfinite(rows[:, 3])] for rows in found]
+    along = [_along(chart, line) for line in lines]
+    tables = [rows[np.isfinite(rows[:, 3])] for rows in along]
     if not sum(map(len, tables)):
         raise InputError("section: no line crosses a part of the map with values")
     numbered = [
@@ -87,7 +87,7 @@ def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, 
         table = np.column_stack((table, chart.place.degrees(table[:, 2:4])))
     line_format = ",".join(formats) + "\n"
     text = ",".join(columns) + "\n" + "".join(line_format % tuple(row) for row in table)
-    figure = {} if (drawn := _drawn(chart, found)) is None else {f"{Path(name).stem}.png": drawn}
+    figure = {} if (drawn := _drawn(chart, along)) is None else {f"{Path(name).stem}.png": drawn}
     return {**figure, name: text.encode()}
 
 

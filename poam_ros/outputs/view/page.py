@@ -100,9 +100,9 @@ class EditPanel:
             self.who.value = getpass.getuser()
         self.why = TextInput(title="Why", max_length=LONGEST, name="why", **wide)
         self.out = Button(label="Leave out", name="leave-out", disabled=True, **wide)
-        self.known = Select(title="Left out", options=[], name="edits", **wide)
+        self.listed = Select(title="Left out", options=[], name="edits", **wide)
         self.back = Button(label="Take back", name="take-back", disabled=True, **wide)
-        self.root = column(self._block, self.who, self.why, self.out, self.known, self.back)
+        self.root = column(self._block, self.who, self.why, self.out, self.listed, self.back)
         self.out.on_click(lambda: self._do(self._leave_out))
         self.back.on_click(lambda: self._do(self._take_back))
         self._changed = False
@@ -146,8 +146,8 @@ class EditPanel:
 
     def _take_back(self) -> None:
         rows = {_words(row): row for row in self._edits.rows()}
-        if self.known.value in rows:
-            self._edits.take_back(rows[self.known.value])
+        if self.listed.value in rows:
+            self._edits.take_back(rows[self.listed.value])
 
     def _show(self, *notices: Notice) -> None:
         shown = list(notices)
@@ -157,8 +157,8 @@ class EditPanel:
             rows = []
             shown.append(Notice(str(error), "", BAD))
         names = [_words(row) for row in rows]
-        self.known.options = names
-        self.known.value = names[-1] if names else ""
+        self.listed.options = names
+        self.listed.value = names[-1] if names else ""
         self.back.disabled, self.out.disabled = not names, self._which is None
         column, value = self._which or ("", "")
         self.out.label = {"": "Leave out", "line": f"Leave out line {value}"}.get(

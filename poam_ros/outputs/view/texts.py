@@ -218,14 +218,14 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
 #: Values that are shown as words, as JavaScript of ``value``.
 TOOLTIP_FORMATS = {
     "@degrees": """
-        const known = value.split(' ').map(Number)
-        const [x, y, width, height] = known.splice(0, 4)
+        const numbers = value.split(' ').map(Number)
+        const [x, y, width, height] = numbers.splice(0, 4)
         // Quadratic between the places.
         const three = t => [2 * (t - 0.5) * (t - 1), 4 * t * (1 - t), 2 * t * (t - 0.5)]
         const across = three((special_vars.x - x) / width)
         const up = three((special_vars.y - y) / height)
         const sum = k => up.reduce((all, part, i) => all + part * across.reduce(
-            (row, share, j) => row + share * known[6 * i + 2 * j + k], 0), 0)
+            (row, share, j) => row + share * numbers[6 * i + 2 * j + k], 0), 0)
         return `${sum(0).toFixed(6)}, ${sum(1).toFixed(6)}`""",
     "@height": f"return value <= {NOTHING} ? 'none' : value.toFixed(2)",
     "@sigma": "return value < 0 ? '' : ` ± ${value.toFixed(2)} m (1 σ)`",

@@ -298,9 +298,9 @@ def find_sweep(name: str) -> Path:
     file = shipped(f"{name}.yaml") if path.name == name else None
     if file is not None and _is_sweep(file):
         return file
-    found = "is a folder" if path.is_dir() else "no such file"
+    reason = "is a folder" if path.is_dir() else "no such file"
     raise InputError(
-        f"{name}: {found}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
+        f"{name}: {reason}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
     )
 
 
@@ -373,10 +373,10 @@ def read_metadata(path: Path) -> dict[str, Any]:
         InputError: if it cannot be read, or the folder has another layout.
     """
     try:
-        found = read_yaml(path)
+        sweep = read_yaml(path)
     except (OSError, InputError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    layout = found.get("layout") if isinstance(found, dict) else None
+    layout = sweep.get("layout") if isinstance(sweep, dict) else None
     if layout != LAYOUT:
         raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}; give another folder")
-    return dict(found)
+    return dict(sweep)

@@ -247,9 +247,9 @@ def load_terrain(
 
 def _fetch_tile(tile: str) -> Path:
     """The path of an SRTM tile in the user's cache, after fetching it if needed."""
-    found = TILE_NAME.fullmatch(tile)
-    assert found
-    if int(found[2]) > 90 or int(found[4]) > 180:
+    parts = TILE_NAME.fullmatch(tile)
+    assert parts
+    if int(parts[2]) > 90 or int(parts[4]) > 180:
         raise TerrainError(f"terrain {tile}: no such tile, expected N/S 00..90 and E/W 000..180")
     address = TILE_ADDRESS.format(row=tile[:3], tile=tile)
     by_hand = f"give a file instead, such as --terrain {tile}.hgt"

@@ -91,8 +91,8 @@ def test_a_row_is_taken_back_and_the_others_stay(page, run):
     path.write_text("who,when,why,line,row\nBo,2026-01-03,noise,,3-5\n")
     choose(page, x0=0.0, x1=6.0, y0=0.0, y1=6.0)
     leave_out(page)
-    assert len(page.editing.known.options) == 2
-    page.editing.known.value = page.editing.known.options[-1]
+    assert len(page.editing.listed.options) == 2
+    page.editing.listed.value = page.editing.listed.options[-1]
     press(page.editing.back)
     (row,) = read_edits(path)
     assert (row.who, row.which) == ("Bo", (("row", "3-5"),))

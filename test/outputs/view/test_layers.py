@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from view_folders import GRID, SIGMA, write_run
+from view_folders import SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
@@ -78,12 +78,3 @@ def test_large_maps_are_thinned_and_the_cells_keep_their_places(shape, step, tmp
         )
     inside, outside = few.grid.borders, grid.borders
     assert max(abs(np.subtract(inside.bounds, outside.bounds))) <= step
-
-
-def test_colours_reach_from_the_first_to_the_last_anchor():
-    found = layers.mixed(("#000000", "#ff8000"), 3)
-    assert found == ("#000000", "#804000", "#ff8000")
-
-
-def test_the_fixtures_are_consistent():
-    assert GRID.shape == (20, 30)
