@@ -337,18 +337,18 @@ def _environments(given: Any) -> dict[str, EnvironmentSettings]:
     environments = {}
     for name, value in _mapping("environments", given).items():
         where = f"environments.{name}"
-        parts = {"terrain": value} if isinstance(value, str) else _mapping(where, value)
-        for key in parts:
+        values = {"terrain": value} if isinstance(value, str) else _mapping(where, value)
+        for key in values:
             if key not in known:
                 raise InputError(f"{where}.{unknown(str(key), known)}")
-        parts = {key: part for key, part in parts.items() if part is not None}
+        parts: dict[str, Any] = {key: part for key, part in values.items() if part is not None}
         if "terrain" not in parts:
             raise InputError(f"{where}.terrain: missing")
         for key in ("terrain", "preparation"):
             if key in parts:
                 at(f"{where}.{key}", _TEXT).convert(parts[key])
         if "elevation_range" in parts:
-            pair = at(f"{where}.elevation_range", _RANGE).convert(parts["elevation_range"])
+            pair: Any = at(f"{where}.elevation_range", _RANGE).convert(parts["elevation_range"])
             if not pair[0] < pair[1]:
                 raise InputError(f"{where}.elevation_range: expected low < high, got {pair}")
             parts["elevation_range"] = pair

@@ -292,7 +292,8 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
     truth, extent = read_truth(first.folder / "truth.npz")
-    elevation = {"vmin": float(truth.min()), "vmax": float(truth.max()), "cmap": "terrain"}
+    elevation: dict[str, Any] = {"vmin": float(truth.min()), "vmax": float(truth.max())}
+    elevation["cmap"] = "terrain"
     flat = axes.ravel()
     image = draw_layer(flat[0], Grid.dividing(extent, truth.shape), truth, **elevation)
     flat[0].set_title("truth", fontsize=10)
