@@ -73,13 +73,6 @@ def test_clip_gives_the_nearest_point_inside():
     assert np.all(np.linalg.norm(xy - clipped, axis=1) <= nearest_other)
 
 
-def test_grown_moves_every_border():
-    assert EXTENT.grown(1.5) == Extent(-11.5, 31.5, 3.5, 16.5)
-    assert EXTENT.grown(1.5).grown(-1.5) == EXTENT
-    with pytest.raises(InputError):
-        EXTENT.grown(-5.0)
-
-
 def test_sample_is_uniform_inside_and_follows_its_generator():
     xy = EXTENT.sample(4000, np.random.default_rng(3))
     assert xy.shape == (4000, 2)
@@ -153,11 +146,6 @@ def affine(xy):
 @pytest.fixture(params=["cells", "nodes"])
 def grid(request):
     return Grid.cells(EXTENT, 2.5) if request.param == "cells" else Grid.nodes(EXTENT, 7, 6)
-
-
-def test_interpolation_reproduces_the_nodes(grid):
-    values = np.random.default_rng(1).normal(size=grid.shape)
-    np.testing.assert_allclose(grid.interpolate(values, grid.points), values.ravel(), atol=1e-12)
 
 
 def test_interpolation_is_exact_on_bilinear_functions(grid):

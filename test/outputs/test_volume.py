@@ -12,8 +12,6 @@ from poam_ros.outputs.volume import (
     levels_of,
     measure,
     read_water,
-    round_step,
-    rounded,
     write_water,
 )
 
@@ -112,11 +110,6 @@ def test_the_table_round_trips(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("wanted", "step"), [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (0.03, 0.05)])
-def test_steps_are_round(wanted, step):
-    assert round_step(wanted) == pytest.approx(step)
-
-
 @pytest.mark.slow
 def test_intervals_hold_the_volumes_of_lakes():
     from lakes import check
@@ -177,9 +170,3 @@ def test_intervals_hold_volumes_of_calibrated_lakes():
 )  # fmt: skip
 def test_figures_have_the_digits_that_their_intervals_allow(name, values, text):
     assert in_words(name, values) == text
-
-
-def test_numbers_without_a_range_have_four_digits():
-    assert rounded([1_075_000.0] * 3) == ["1,075,000"] * 3
-    assert rounded([0.0, -0.0, 0.0]) == ["0"] * 3
-    assert rounded([12_345.678] * 3) == ["12,350"] * 3

@@ -19,10 +19,8 @@ from poam_ros.journal.database import JournalDatabase
 from poam_ros.mapping.left_out_file import time_text
 from poam_ros.mission.states import Status
 from poam_ros.outputs import folder as files
-from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.exports.chart import ExportSettings, clock_time
-from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.folder import save
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
@@ -75,18 +73,6 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
     page.show(view.scene())
     assert page.picture.cells.data["height"][0][0, 0] == 440.0
     assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
-
-
-def test_many_pings_hide_less_of_the_map_each(page):
-    def drawn_of(count):
-        places = np.random.default_rng(0).uniform(0, 20, (count, 2))
-        page.show(Scene("", pings=places, track=places))
-        marks = page.picture._marks.drawn
-        return marks["pings"].glyph.size, marks["track"].glyph.line_alpha
-
-    few, many = drawn_of(40), drawn_of(20_000)
-    assert few == (2.5, 0.45)
-    assert 1.0 <= many[0] < 0.5 * few[0] and 0.1 < many[1] < 0.5 * few[1]
 
 
 def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
@@ -234,26 +220,6 @@ def test_a_broken_list_of_refused_pings_is_reported(page, tmp_path, row, mapped)
     (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert "refused.csv: expected numbers in all columns but reason" in said(page, "remarks")
-
-
-def test_an_unreadable_journal_is_ignored(page, tmp_path, monkeypatch):
-    write_refused(write_run(tmp_path), echoes())
-    for module in (results, folders):
-        monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
-    page.show(FolderView(tmp_path, ExportSettings()).scene())
-    assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
-    (tmp_path / "map.npz").unlink()
-    (tmp_path / "samples.csv").unlink()
-    page.show(FolderView(tmp_path, ExportSettings()).scene())
-    assert "waiting for the first map" in said(page, "waiting")
-
-
-def test_the_standalone_page_has_refused_pings(tmp_path):
-    write_refused(write_run(tmp_path / "lake"), echoes())
-    export(tmp_path / "lake", tmp_path / "lake.html", ExportSettings())
-    text = (tmp_path / "lake.html").read_text()
-    assert "pings refused" in text and "elevation -9.12 m" in text
-    assert "3 pings refused: 2 false_echo, 1 no_odometry" in text
 
 
 def test_the_number_of_forgotten_refused_pings_is_shown():
