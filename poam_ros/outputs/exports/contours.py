@@ -17,6 +17,9 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+import shapely
+from shapely import LineString, Polygon
+from shapely.geometry.polygon import orient
 
 from ...core.errors import InputError, requires_extra
 from ..volume import round_step
@@ -36,28 +39,15 @@ class Feature:
     Attributes:
         kind: ``LINE``; ``AREA``, all that is at least as deep; or ``BAND``, where the line may lie.
         level: of the contour, in the unit of the settings.
-        rings: corners [K, 2] of the line, or of the border and the holes, north-up in m.
+        shape: a shapely geometry, north-up in m.
         low, high: widest 95 % interval of the map along the line; None for polygons.
     """
 
     kind: str
     level: float
-    rings: list[np.ndarray]
+    shape: Any
     low: float | None = None
     high: float | None = None
-
-    @property
-    def shape(self) -> Any:
-        """The feature as a shapely geometry."""
-        import shapely
-
-        border, *holes = self.rings
-        return shapely.LineString(border) if self.kind == LINE else shapely.Polygon(border, holes)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the line ends at its start."""
-        return bool((self.rings[0][0] == self.rings[0][-1]).all())
 
 
 def contours(chart: Chart) -> list[Feature]:
@@ -80,14 +70,15 @@ def contours(chart: Chart) -> list[Feature]:
     deepest = np.inf if chart.settings.depth else -np.inf
     for level in levels_of(finite, chart.settings.contour_interval):
         ends = sorted((level, deepest))
-        by_kind[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
+        by_kind[AREA] += [Feature(AREA, level, shape) for shape in _filled(heights, *ends)]
         # Signed, so that places between two cells on either side of the line are in the band.
         bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
-        by_kind[BAND] += [Feature(BAND, level, rings) for rings in _filled(bands, -1.0, 1.0)]
+        by_kind[BAND] += [Feature(BAND, level, shape) for shape in _filled(bands, -1.0, 1.0)]
         for line in heights.lines(level):
             if len(line) > 1:
                 widest = float(chart.grid.interpolate(np.nan_to_num(half), line).max())
-                by_kind[LINE].append(Feature(LINE, level, [line], level - widest, level + widest))
+                shape = LineString(line)
+                by_kind[LINE].append(Feature(LINE, level, shape, level - widest, level + widest))
     return [feature for features in by_kind.values() for feature in features]
 
 
@@ -104,22 +95,12 @@ def levels_of(values: np.ndarray, interval: float) -> list[float]:
     return [round(k * step, 9) for k in range(first, last + 1)]
 
 
-def _filled(generator: Any, low: float, high: float) -> Iterator[list[np.ndarray]]:
-    """Rings of each polygon between two values: the border, then the holes."""
+def _filled(generator: Any, low: float, high: float) -> Iterator[Polygon]:
+    """Polygons between two values; borders counter-clockwise, holes clockwise (RFC 7946, 3.1.6)."""
     for points, offsets in zip(*generator.filled(low, high), strict=True):
-        rings = [points[a:b] for a, b in pairwise(offsets)]
-        if abs(_area(rings[0])) > 0:
-            yield [_turned(ring, hole=number > 0) for number, ring in enumerate(rings)]
-
-
-def _area(ring: np.ndarray) -> float:
-    x, y = (ring - ring[0]).T
-    return float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2)
-
-
-def _turned(ring: np.ndarray, hole: bool) -> np.ndarray:
-    """Borders counter-clockwise, holes clockwise (RFC 7946, 3.1.6)."""
-    return ring if (_area(ring) < 0) == hole else ring[::-1]
+        border, *holes = (points[a:b] for a, b in pairwise(offsets))
+        if Polygon(border).area > 0:
+            yield orient(Polygon(border, holes))
 
 
 def _named(chart: Chart) -> str:
@@ -131,32 +112,26 @@ def _named(chart: Chart) -> str:
 def _attributes(feature: Feature, name: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {"kind": feature.kind, name: feature.level}
     if feature.kind == LINE:
-        attributes |= {"low": feature.low, "high": feature.high, "closed": feature.closed}
+        attributes |= {"low": feature.low, "high": feature.high, "closed": feature.shape.is_closed}
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in attributes.items()}
 
 
-def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]:
-    """Longitude and latitude of every feature's rings."""
-    assert chart.place is not None  # formats.py checks it
-    rings = [ring for feature in features for ring in feature.rings]
-    if not rings:
-        return []
-    corners = chart.place.degrees(np.concatenate(rings)).round(DIGITS)
-    parts = iter(np.split(corners, np.cumsum([len(ring) for ring in rings])[:-1]))
-    return [[next(parts) for _ in feature.rings] for feature in features]
+def _in_degrees(chart: Chart, features: list[Feature]) -> list[Any]:
+    """The shapes of features in longitude and latitude."""
+    place = chart.place
+    assert place is not None  # formats.py checks it
+    shapes = np.array([feature.shape for feature in features], dtype=object)
+    return list(shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS)))
 
 
 def geojson(chart: Chart, name: str) -> dict[str, bytes]:
     """A FeatureCollection in degrees (RFC 7946); ``kind`` is contour, area or band."""
     features = contours(chart)
-    written = []
-    for feature, rings in zip(features, _in_degrees(chart, features), strict=True):
-        corners = [ring.tolist() for ring in rings]
-        line = feature.kind == LINE
-        kind, places = ("LineString", corners[0]) if line else ("Polygon", corners)
-        geometry = {"type": kind, "coordinates": places}
-        properties = _attributes(feature, _named(chart))
-        written.append({"type": "Feature", "properties": properties, "geometry": geometry})
+    written = [
+        {"type": "Feature", "properties": _attributes(feature, _named(chart)),
+         "geometry": shapely.geometry.mapping(shape)}
+        for feature, shape in zip(features, _in_degrees(chart, features), strict=True)
+    ]  # fmt: skip
     tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
     return {name: json.dumps(tree).encode()}
 
@@ -165,8 +140,7 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
     """Folders of lines, areas and bands, in degrees (OGC 12-007r2)."""
     features = contours(chart)
     folders: dict[str, list[str]] = {LINE: [], AREA: [], BAND: []}
-    for feature, rings in zip(features, _in_degrees(chart, features), strict=True):
-        texts = [" ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in ring) for ring in rings]
+    for feature, shape in zip(features, _in_degrees(chart, features), strict=True):
         data = "".join(
             f'<Data name="{key}"><value>{value}</value></Data>'
             for key, value in _attributes(feature, _named(chart)).items()
@@ -174,7 +148,7 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
         folders[feature.kind].append(
             f"<Placemark><name>{feature.level:g} {chart.settings.units}</name>"
             f"<styleUrl>#{feature.kind}</styleUrl>"
-            f"<ExtendedData>{data}</ExtendedData>{_kml_geometry(feature, texts)}</Placemark>"
+            f"<ExtendedData>{data}</ExtendedData>{_kml_geometry(shape)}</Placemark>"
         )
     described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
     styles = (
@@ -197,11 +171,15 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
     return {name: text.encode()}
 
 
-def _kml_geometry(feature: Feature, texts: list[str]) -> str:
-    if feature.kind == LINE:
-        return f"<LineString><coordinates>{texts[0]}</coordinates></LineString>"
+def _kml_geometry(shape: Any) -> str:
+    def places(line: Any) -> str:
+        text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
+        return f"<coordinates>{text}</coordinates>"
+
+    if isinstance(shape, LineString):
+        return f"<LineString>{places(shape)}</LineString>"
     border, *holes = (
-        f"<LinearRing><coordinates>{text}</coordinates></LinearRing>" for text in texts
+        f"<LinearRing>{places(ring)}</LinearRing>" for ring in (shape.exterior, *shape.interiors)
     )
     inner = "".join(f"<innerBoundaryIs>{hole}</innerBoundaryIs>" for hole in holes)
     return f"<Polygon><outerBoundaryIs>{border}</outerBoundaryIs>{inner}</Polygon>"
@@ -244,7 +222,6 @@ def geopackage_of(
         OSError: the folder for temporary files is full.
     """
     with requires_extra(name, "pyogrio"):
-        import shapely
         from pyogrio import raw
     from tempfile import TemporaryDirectory
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import shapely
 
-from ...core.errors import InputError, requires_extra
+from ...core.errors import InputError
 from ...core.files import atomic_write
 from ..folder import make_folder
 from ..run import Run
@@ -75,9 +76,6 @@ def _texts(column: np.ndarray) -> list[str]:
 
 def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> bytes:
     """Points in a layer ``soundings``."""
-    with requires_extra(name, "pyogrio"):
-        import shapely
-
     (_, x), (_, y), *rest = columns.items()
     fields = {k: each.astype(object) if each.dtype.kind in "US" else each for k, each in rest}
     return geopackage_of(name, {"soundings": ("Point", shapely.points(x, y), fields)}, crs)

@@ -46,8 +46,8 @@ def test_areas_are_closed_and_nested_and_hold_what_is_deep(lake, depth):
     areas = {}
     for feature in found:
         if feature.kind == AREA:
-            part = shapely.Polygon(feature.rings[0], feature.rings[1:])
-            assert part.is_valid and part.exterior.is_ccw and feature.closed
+            part = feature.shape
+            assert part.is_valid and part.exterior.is_ccw
             level = feature.level if depth else -feature.level
             areas[level] = areas.get(level, shapely.Polygon()).union(part)
     levels = sorted(areas)
@@ -68,17 +68,17 @@ def test_lines_lie_where_the_map_has_their_level_and_in_their_band(lake):
     bands = {}
     for feature in found:
         if feature.kind == BAND:
-            part = shapely.Polygon(feature.rings[0], feature.rings[1:])
+            part = feature.shape
             bands[feature.level] = bands.get(feature.level, shapely.Polygon()).union(part)
     lines = [feature for feature in found if feature.kind == LINE]
     assert {line.level for line in lines} == {3, 4, 5, 6, 7}
     for line in lines:
-        depth = chart.grid.interpolate(chart.depth, line.rings[0])
+        depth = chart.grid.interpolate(chart.depth, np.array(line.shape.coords))
         known = np.isfinite(depth)
         assert known.any() and np.allclose(depth[known], line.level, atol=1e-9)
         assert line.low == pytest.approx(line.level - 0.196, abs=1e-3)
-        assert bands[line.level].buffer(1e-6).contains(shapely.LineString(line.rings[0]))
-    assert sum(line.closed for line in lines) >= 4
+        assert bands[line.level].buffer(1e-6).contains(line.shape)
+    assert sum(line.shape.is_closed for line in lines) >= 4
 
 
 def test_a_geopackage_without_an_origin_gives_no_warning(lake):
