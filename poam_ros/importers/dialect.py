@@ -213,5 +213,6 @@ def _commented(comments: list[str], separator: str | None, width: int) -> list[s
 
 
 def is_table(path: Path, head: bytes) -> bool:
-    """Whether a file may be a table, which is text."""
-    return b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    """Whether a file may be a table, which is text, and no ESRI grid."""
+    text = b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return text and head[:5].lower() != b"ncols"

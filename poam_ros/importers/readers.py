@@ -48,6 +48,10 @@ CONVERTED = {
     (".xtf", ".jsf", ".s7k", ".all", ".kmall", ".gsf", ".hsx"): "a survey of a multibeam or "
     "side-scan sonar: export soundings as x, y, z (MB-System: mblist)",
     (".ulg",): "a log of PX4: convert it to CSV (ulog2csv)",
+    (".tif", ".tiff", ".nc", ".grd", ".asc"): "a grid: convert it to points (gdal_translate -of "
+    "XYZ)",
+    (".bag",): "a recording of ROS 1 (rosbags-convert makes one of ROS 2), or a grid "
+    "(gdal_translate -of XYZ)",
     (".fit",): "a file of Garmin FIT: convert it to GPX or CSV (gpsbabel)",
     (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
     "(recordings of ROS 2: ros2 bag convert)",

@@ -300,11 +300,16 @@ def test_what_no_reader_knows_is_refused_with_their_names(tmp_path):
         "sl2": "install the reader of docs/extend.md",
         "xlsx": "save its sheet as CSV",
         "gz": "unpack it",
+        "tif": "gdal_translate -of XYZ",
     }
     for ending, words in how.items():
         with pytest.raises(InputError, match=rf"sonar.{ending}: cannot be read, as .*{words}"):
             read_soundings(path.rename(path.with_suffix(f".{ending}")))
         path = path.with_suffix(f".{ending}")
+    grid = tmp_path / "lake.asc"
+    grid.write_text("ncols 3\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 5\n1 2 3\n4 5 6\n")
+    with pytest.raises(InputError, match=r"lake.asc: cannot be read, as it is a grid"):
+        read_soundings(grid)
     with pytest.raises(InputError, match=r"--reader: expected one of mission, .*got 'lowrance'"):
         read_soundings(path, reader="lowrance")
     with pytest.raises(InputError, match=r"No such file"):
