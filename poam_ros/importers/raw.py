@@ -231,7 +231,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
     places, projection = _in_metres(checked, options)
     z, depth, begins = [], [], [0]
     for raw in raws:
-        level = options.water_level
+        level: np.ndarray | float = options.water_level
         if raw.level is not None:
             level = np.where(np.isfinite(raw.level), raw.level, level)
         elevation = raw.elevation(level, options)
