@@ -295,7 +295,7 @@ class FrontEnd:
     ) -> None:  # fmt: skip
         """Refuse a waiting ping for this reason, unless it is refused already; store its place."""
         stamp_ns = each.ping.stamp_ns if stamp_ns is None else stamp_ns
-        self.ledger.refused.store(each.refused or self.ledger.refuse(reason), stamp_ns, xyz)
+        self.ledger.store(each.refused or self.ledger.refuse(reason), stamp_ns, xyz)
 
     def _unplaced(self, ahead_ns: int) -> str:
         """Why there is no odometry for a ping that was this far ahead of it when it came, in ns."""

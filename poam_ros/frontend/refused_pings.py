@@ -7,11 +7,8 @@ place it is counted all the same. Many pings of one reason displace no pings of 
 from __future__ import annotations
 
 import math
-import threading
-from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -154,61 +151,3 @@ class RefusedPings:
         columns = (np.full(len(number), reason), number, stamp_ns[new], xyz[new])
         known = (old.reason, old.number, old.stamp_ns, old.xyz)
         return RefusedPings(*map(np.concatenate, zip(known, columns, strict=True)))
-
-
-class RefusedPingStore:
-    """Counts refused pings, and stores the newest of each reason with their places.
-
-    Two threads may use it.
-
-    Attributes:
-        counts: of all refused pings by reason, including those that wait for their place.
-        version: changes with the stored pings.
-    """
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.version = 0
-        self._lock = threading.Lock()
-        self._newest: dict[str, deque[RefusedPing]] = {}
-        self._next: Counter[str] = Counter()  # numbers
-        self._new: deque[RefusedPing] = deque(maxlen=MAX_PER_REASON * len(REASONS))
-
-    def store(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
-        """Store a refused ping that is counted already."""
-        with self._lock:
-            row = RefusedPing(reason, self._next[reason], stamp_ns, *xyz)
-            self._next[reason] += 1
-            self._newest.setdefault(reason, deque(maxlen=MAX_PER_REASON)).append(row)
-            self._new.append(row)
-            self.version += 1
-
-    def take_new(self) -> list[RefusedPing]:
-        """The pings stored since the last call, the newest if there are too many."""
-        if not self._new:
-            return []
-        with self._lock:
-            found = list(self._new)
-            self._new.clear()
-        return found
-
-    def newest(self) -> RefusedPings:
-        """All stored pings."""
-        with self._lock:
-            rows = list(chain.from_iterable(self._newest.values()))
-        return RefusedPings.of(rows)
-
-    def recover(self, known: RefusedPings) -> None:
-        """Add the pings of an earlier process and continue their numbers."""
-        for row in known.rows:
-            self._newest.setdefault(row.reason, deque(maxlen=MAX_PER_REASON)).append(row)
-        self._next.update(known.counts)
-        self.version += 1
-
-    def clear(self) -> None:
-        """Remove the stored pings and number from 0; the counts stay."""
-        with self._lock:
-            self._newest.clear()
-            self._new.clear()
-            self._next.clear()
-            self.version += 1

@@ -154,7 +154,7 @@ def read_bag(
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
-        samples, refused=refused, refused_pings=front_end.ledger.refused.newest(), source=source,
+        samples, refused=refused, refused_pings=front_end.ledger.refused, source=source,
         batch=batch, left_out=LeftOut.of(left_out),
     ), reach  # fmt: skip
 

@@ -43,7 +43,7 @@ class Replay:
         begun = bool(self.batches) or self.front_end.pilot.over(len(queue))
         if (last is not None and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
             self.batches.append(queue.take())
-        self._refused += self.front_end.ledger.refused.take_new()
+        self._refused += self.front_end.ledger.take_refused()
 
     def ended(self, wait: float) -> tuple[Samples, RefusedPings]:
         """All accepted and all refused pings, after those at the end have waited for odometry this
@@ -51,5 +51,5 @@ class Replay:
         later = Moment(self._now.ros_ns, self._now.steady_s + wait)
         self._queue.add(self.front_end.take(later), later.ros_ns)
         self.batches.append(self._queue.take())
-        self._refused += self.front_end.ledger.refused.take_new()
+        self._refused += self.front_end.ledger.take_refused()
         return Samples.joined(self.batches), RefusedPings.of(self._refused)

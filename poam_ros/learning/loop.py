@@ -127,7 +127,7 @@ class ModelLoop:
     def refused_and_withdrawn(self) -> RefusedPings:
         """The newest refused pings, and the accepted ones that are withdrawn."""
         pings = self.withdrawn
-        return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, pings.xyz)
+        return self.ledger.refused.more(WITHDRAWN, pings.stamp_ns, pings.xyz)
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Write a journal, and recover what it holds first. Call before anything else."""
@@ -137,7 +137,7 @@ class ModelLoop:
     def add(self, accepted: Samples, now_ns: int) -> Samples:
         """Queue accepted pings; returns those, or earlier ones, that are now stored."""
         with self._lock:
-            stored = self.journal.append(accepted, self.ledger.refused.take_new())
+            stored = self.journal.append(accepted, self.ledger.take_refused())
             self.sample_queue.add(stored, now_ns)
             return stored
 
@@ -170,7 +170,7 @@ class ModelLoop:
         """Forget all waiting pings now; clear model and map with the next ``work``."""
         with self._lock:
             self._resetting, self._finishing = True, False
-            self.journal.append(Samples.empty(), self.ledger.refused.take_new())
+            self.journal.append(Samples.empty(), self.ledger.take_refused())
             self.sample_queue.clear()
             self.journal.reset(now_ns)
             self.ledger.restart()

@@ -30,7 +30,7 @@ def test_a_ping_moves_from_state_to_state():
     assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
     ledger.restart()
     assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
-    assert ledger.samples == 0 and not len(ledger.refused.newest())
+    assert ledger.samples == 0 and not len(ledger.refused)
 
 
 def test_after_a_restart_numbers_continue():

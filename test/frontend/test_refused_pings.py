@@ -12,6 +12,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend import refused_pings
 from poam_ros.frontend.front_end import ABOVE_WATER, MIRRORED, OTHER_CLOCK
+from poam_ros.frontend.ledger import Ledger
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import RawPing
@@ -20,7 +21,6 @@ from poam_ros.frontend.refused_pings import (
     REASONS,
     RefusedPing,
     RefusedPings,
-    RefusedPingStore,
 )
 from poam_ros.frontend.settings import FrontEndSettings
 
@@ -47,7 +47,7 @@ class Straight:
 
     @property
     def rows(self):
-        return self.s.session.ledger.refused.newest().rows
+        return self.s.session.ledger.refused.rows
 
     def only(self):
         """The one refused ping: reason, time and place."""
@@ -157,7 +157,7 @@ def test_a_refused_ping_without_odometry_has_no_place(survey):
     v.ping(9.5, math.inf)
     v.s.front_end.clock_set_back()
     ledger = v.s.session.ledger
-    found = ledger.refused.newest()
+    found = ledger.refused
     refused = {"no_odometry": 1, "other_clock": 1, "nan": 1, "no_return": 1}
     assert found.counts == ledger.rejected == refused
     assert np.isnan(found.xyz).all() and not len(found.placed)
@@ -179,7 +179,7 @@ def test_many_pings_of_one_reason_do_not_displace_those_of_another(survey):
     total = MAX_PER_REASON + 700
     for n in range(total):
         v.ping(1.0 - n * 1e-6, nan)
-    found = v.s.session.ledger.refused.newest()
+    found = v.s.session.ledger.refused
     assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MAX_PER_REASON + 1
     last = found[found.reason == "nan"]
     assert last.number.tolist() == list(range(700, total))
@@ -193,7 +193,7 @@ def test_pings_that_wait_for_their_place_are_bounded(survey):
     assert len(v.rows) == 15 and v.s.session.ledger.rejected == {"nan": 25}
     v.at(1.0)
     v.s.tick()
-    found = v.s.session.ledger.refused.newest()
+    found = v.s.session.ledger.refused
     assert len(found) == 25
     np.testing.assert_allclose(found.placed.xyz[:, 0], 0.5 + np.arange(15, 25) * 1e-3)
 
@@ -207,26 +207,26 @@ def test_a_reset_forgets_the_places_of_refused_pings(survey):
     assert not written
     s.reset()
     assert [row.reason for row in written] == ["nan"]
-    store = s.session.ledger.refused
-    assert not len(store.newest()), "what comes now is another mission's"
+    ledger = s.session.ledger
+    assert not len(ledger.refused), "what comes now is another mission's"
     s.odometry()
     s.ping(math.inf)
     s.tick()
-    assert store.newest().counts == {"no_return": 1}
+    assert ledger.refused.counts == {"no_return": 1}
 
 
 def test_numbers_continue_from_another_store():
-    first = RefusedPingStore()
+    first = Ledger()
     for n in range(3):
         first.store("paused", n, (float(n), 0.0, nan))
-    again = RefusedPingStore()
-    again.recover(first.newest())
+    again = Ledger()
+    again.recover(0, first.refused)
     version = again.version
     again.store("paused", 9)
     assert again.version != version
-    assert [row.number for row in again.newest().rows] == [0, 1, 2, 3]
-    assert [row.number for row in again.take_new()] == [3] and again.take_new() == []
-    assert again.newest().counts == {"paused": 4}
+    assert [row.number for row in again.refused.rows] == [0, 1, 2, 3]
+    assert [row.number for row in again.take_refused()] == [3] and again.take_refused() == []
+    assert again.refused.counts == {"paused": 4}
 
 
 def test_further_pings_of_a_reason_continue_its_numbers_and_are_bounded():

@@ -93,7 +93,7 @@ def finished(tmp_path_factory):
     survey.work()
     session = survey.session
     now, samples = session.journal.folder, session.all_samples()
-    ResultFolder(str(now)).write(session.map, samples, session.ledger.refused.newest())
+    ResultFolder(str(now)).write(session.map, samples, session.ledger.refused)
     save(now, session.map, samples, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60

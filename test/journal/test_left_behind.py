@@ -23,7 +23,7 @@ def left(survey, folder):
     session = survey.session
     if not session.status.finished:
         list(session.wrap_up(survey.now))
-    kept = session.map, session.all_samples(), session.ledger.refused.newest()
+    kept = session.map, session.all_samples(), session.ledger.refused
     ResultFolder(str(folder)).write_partial(*kept)
     survey.close()
     return read_map(folder / "map.npz")

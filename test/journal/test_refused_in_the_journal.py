@@ -93,7 +93,7 @@ def test_after_a_restart_refused_pings_are_there_and_numbers_continue(kept, tmp_
     s.close()
     again = kept(**{"screening.enabled": screening})
     again.stamp = s.stamp
-    before = again.session.ledger.refused.newest()
+    before = again.session.ledger.refused
     assert before.counts == {"nan": 3} and len(before.placed) == 3
     assert not again.session.ledger.rejected, "of this process"
     again.ping()

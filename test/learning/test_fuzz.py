@@ -223,7 +223,7 @@ def check_samples(session) -> None:
 
 def check_refused(front_end, anew) -> None:
     """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
-    found = front_end.ledger.refused.newest()
+    found = front_end.ledger.refused
     assert set(front_end.ledger.rejected) <= set(REASONS)
     known = sum(found.counts.values()) + sum(bool(each.refused) for each in front_end._waiting)
     assert (

@@ -59,7 +59,7 @@ class MapTopics:
     def publish_refused(self, session: SurveySession, now: Moment) -> None:
         """Publish the newest refused pings and the withdrawn ones, if they changed, or the map they
         are drawn on. The caller limits the rate."""
-        version, withdrawn, drawn = session.ledger.refused.version, session.withdrawn, self._map
+        version, withdrawn, drawn = session.ledger.version, session.withdrawn, self._map
         known, self._shown = self._shown, (version, withdrawn, drawn)
         if known and known[0] == version and known[1] is withdrawn and known[2] is drawn:
             return
