@@ -161,22 +161,6 @@ def test_a_situation_has_what_planners_need():
     assert make().budget.samples_left is None
 
 
-def test_diagnostics_have_the_state_and_the_counts_of_goals():
-    mission = make()
-    mission.update_position(np.array([-3.0, 0.0]), 1760000000.5)
-    drive(mission, (0, 0), start=1760000001.0)
-    assert mission.diagnostics() == {
-        "state": "pilot",
-        "reason": "started automatically",
-        "samples": 0,
-        "goals_reached": 1,
-        "goals_passed": 0,
-        "goals_timed_out": 0,
-        "goals_clipped": 1,
-        "goals_unreachable": 0,
-    }
-
-
 def test_a_map_during_the_pilot_survey_changes_nothing_until_its_end():
     mission = make()
     mission.set_planner(Chooser([(1, 1)]))
@@ -236,14 +220,6 @@ def test_done_after_max_duration_counted_from_the_first_position():
     mission.pause()
     mission.tick(110.0)
     assert mission.state == "done"
-
-
-def test_no_limits_by_default():
-    mission = make()
-    drive(mission, (-3, 0))
-    mission.count_samples(10**9)
-    mission.tick(1e9)
-    assert mission.state != "done"
 
 
 def test_answers_of_pause_and_resume():
@@ -454,16 +430,6 @@ def test_a_mission_that_ends_in_a_pause_does_not_go_home():
     assert mission.state == "done"
     drive(mission, (-2, 0), start=99.0)
     assert mission.goal is None and mission.station is held
-
-
-def test_a_stop_on_the_way_home_holds():
-    mission = make(max_samples=10, on_done="home")
-    drive(mission, (-3, 0), (3, 0))
-    mission.count_samples(10)
-    drive(mission, (3, 0), start=5.0)
-    assert mission.goal.tolist() == [-3, 0]
-    assert mission.stop() == (True, "stopped while returning")
-    assert mission.goal is None and mission.station.tolist() == [3, 0]
 
 
 def test_after_a_pause_the_route_is_planned_from_the_vehicle():
