@@ -379,11 +379,12 @@ def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventua
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
     assert found.range.tolist() == [50.0] * 6
     later[0] = 700.0
-    pings(4)
+    pings(12)
     what = "refused as water_level_stale: no water level is received"
     eventually(lambda: any(what in told["text"] for told in v.heard["status"]), what="no warning")
     assert (
-        p.front_end.ledger.rejected == {"water_level_stale": 4} and p.front_end.ledger.accepted == 6
+        p.front_end.ledger.rejected == {"water_level_stale": 12}
+        and p.front_end.ledger.accepted == 6
     )
 
 
