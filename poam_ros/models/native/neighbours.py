@@ -38,7 +38,7 @@ _search = declared(
     "search",
     search_add=(None, _grid, POINTER, POINTER, INTEGER, INTEGER),
     search_spread=(
-        None, _grid, POINTER, POINTER, *[INTEGER] * 3, REAL, REAL, INTEGER, INTEGER, REAL, POINTER,
+        None, _grid, POINTER, *[INTEGER] * 4, REAL, REAL, INTEGER, INTEGER, REAL, POINTER,
     ),
     search_hidden=(
         None, ctypes.POINTER(_Raster), POINTER, POINTER, INTEGER, POINTER, INTEGER, INTEGER,
@@ -88,15 +88,14 @@ class NativeIndex(DataIndex):
         )
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
-        beyond: Tensor | None = None, apart: float = 0.0,
+        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """See ``NumpyIndex.spread``."""
-        x, beyond = rounded(x).contiguous(), None if beyond is None else beyond.contiguous()
+        x = rounded(x).contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
-        least = None if beyond is None else beyond.data_ptr()
         _search.search_spread(
-            self._grid, x.data_ptr(), least, len(x), k, pool, *share, apart, found.data_ptr()
+            self._grid, x.data_ptr(), elsewhere, len(x), k, pool, *share, apart, found.data_ptr()
         )
         return found
 

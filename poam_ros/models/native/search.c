@@ -56,7 +56,7 @@ typedef struct {
 
 typedef struct {
     double x, y;
-    double beyond; /* only sites whose squared distance is larger count */
+    double least; /* only sites whose squared distance is larger count */
     double worst;  /* no candidate further away is wanted */
     int64_t count;
     Candidate *found;
@@ -215,7 +215,7 @@ INLINE int64_t look(const Grid *grid, const Window *window, Query *query, int64_
             wanted[j] = (((bucket->number[j] - window->first) & window->mask) <= window->most) &
                         ((uint32_t)j < filled);
         for (int j = 0; j < SLOTS; j++)
-            wanted[j] &= (squared[j] <= query->worst) & (squared[j] > query->beyond);
+            wanted[j] &= (squared[j] <= query->worst) & (squared[j] > query->least);
         if (query->count > ROOM - BUCKET)
             make_room(query, pool);
         Candidate *found = query->found + query->count;
@@ -232,19 +232,14 @@ INLINE int64_t look(const Grid *grid, const Window *window, Query *query, int64_
     return looked;
 }
 
-/* The squares of the nearest and of the farthest distance from a query to a cell along one axis. A
- * cell at the border has what lies beyond it, too. */
-typedef struct {
-    double near, far;
-} Span;
-
-INLINE Span span_of(const Window *window, int64_t cell, double x)
+/* The square of the distance from a query to a cell along one axis. A cell at the border has what
+ * lies beyond it, too. */
+INLINE double across(const Window *window, int64_t cell, double x)
 {
     const double below = cell * window->width - 1.0 - x, above = -below - window->width;
     const double low = cell ? below : -FAR, high = cell + 1 < window->cells ? above : -FAR;
     const double outside = (low > high ? low : high) - SLACK;
-    const double across = (low < high ? -low : -high) + SLACK;
-    return (Span){outside > 0.0 ? outside * outside : 0.0, across * across};
+    return outside > 0.0 ? outside * outside : 0.0;
 }
 
 /* What lies in the ring of cells `reach` away, but for cells in which nothing is wanted; returns
@@ -254,20 +249,15 @@ INLINE int64_t look_round(const Grid *grid, const Window *window, Query *query, 
 {
     const int64_t cells = window->cells;
     const int64_t column = cell_of(cells, query->x), row = cell_of(cells, query->y);
-    const int choosy = query->worst < FAR || query->beyond > 0.0;
+    const int choosy = query->worst < FAR;
     int64_t looked = 0;
     for (int64_t r = row > reach ? row - reach : 0; r <= row + reach && r < cells; r++) {
-        const Span up = choosy ? span_of(window, r, query->y) : (Span){0.0, FAR};
+        const double up = choosy ? across(window, r, query->y) : 0.0;
         /* Whole rows at both ends of the ring, two cells of those between. */
         const int64_t step = r == row - reach || r == row + reach || !reach ? 1 : 2 * reach;
         for (int64_t c = column - reach; c <= column + reach && c < cells; c += step) {
-            if (c < 0)
+            if (c < 0 || (choosy && across(window, c, query->x) + up > query->worst))
                 continue;
-            if (choosy) {
-                const Span across = span_of(window, c, query->x);
-                if (across.near + up.near > query->worst || across.far + up.far <= query->beyond)
-                    continue;
-            }
             looked += look(grid, window, query, r * cells + c, pool);
         }
     }
@@ -526,9 +516,9 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Subset in nngp/kernel.py) whose squared distance is larger than beyond [n]; apart: see
- * choose_apart, 0 for nothing of the kind. */
-CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int64_t n, int64_t k,
+ * (see Subset in nngp/kernel.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
+ * nothing of the kind. */
+CLONED void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,
                           double apart, int64_t *chosen)
 {
@@ -540,8 +530,7 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n && grid->used > CACHED)
             warm(&window, reached < FARTHEST ? reached : FARTHEST, x + 2 * (i + 1));
-        Query query = {x[2 * i], x[2 * i + 1], beyond ? beyond[i] : -1.0, there ? FAR : -2.0, 0,
-                       found};
+        Query query = {x[2 * i], x[2 * i + 1], elsewhere ? 0.0 : -1.0, there ? FAR : -2.0, 0, found};
         int64_t count = 0, dealt = 0, *sites = chosen + i * k;
         if (apart > 0.0)
             dealt = choose_apart(grid, &window, &query, pool, apart, k, sorted, left, &count, sites,

@@ -48,21 +48,18 @@ class NumpyIndex(DataIndex):
                 buckets[bucket].append(site)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
-        beyond: Tensor | None = None, apart: float = 0.0,
+        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k]; -1 if there are fewer.
 
         With ``apart`` > 0, first sites that lie apart: from the nearest on, each that is farther
         from all chosen ones than ``apart`` times its distance from x. Then others, in rounds over
         the octants around x: the nearest of each, the second nearest of each, and so on; of the
-        last round the nearest ones. Only sites of the share whose squared distance is larger than
-        ``beyond`` [N] count.
+        last round the nearest ones. Only sites of the share count; with ``elsewhere`` none at x
+        itself.
         """
-        points, least = (
-            rounded(x).numpy(),
-            np.full(len(x), -1.0) if beyond is None else beyond.numpy(),
-        )
+        points, least = rounded(x).numpy(), 0.0 if elsewhere else -1.0
         found = np.full((len(x), k), -1, dtype=np.int64)
         # Where queries are dense, those of several cells share a call, which costs more than the
         # sites.
@@ -70,7 +67,7 @@ class NumpyIndex(DataIndex):
         blocks = self._cell(points, share.level) // (BLOCK if dense else 1)
         for block in np.unique(blocks, axis=0):
             own = np.flatnonzero((blocks == block).all(1))
-            near, squared = self._nearest(points[own], least[own], pool, share)
+            near, squared = self._nearest(points[own], least, pool, share)
             found[own] = _deal(self._x[near], points[own], near, squared, k, apart)
         return torch.from_numpy(found)
 
@@ -79,7 +76,7 @@ class NumpyIndex(DataIndex):
         return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
 
     def _nearest(
-        self, points: np.ndarray, least: np.ndarray, pool: int, share: Subset
+        self, points: np.ndarray, least: float, pool: int, share: Subset
     ) -> tuple[np.ndarray, np.ndarray]:
         """The nearest sites of queries in adjacent cells, by distance and number, and their squared
         distances (infinite if there are fewer sites), both [n, pool]."""
@@ -91,7 +88,7 @@ class NumpyIndex(DataIndex):
                 reach *= 2
                 continue
             squared = _squared_distances(points[:, None], self._x[sites])
-            squared[squared <= least[:, None]] = np.inf
+            squared[squared <= least] = np.inf
             order = _first(squared, pool)
             squared = np.take_along_axis(squared, order, 1)
             # Sites beyond the border of the grid lie in its border cells, so none is missed.

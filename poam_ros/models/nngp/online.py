@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -118,8 +117,7 @@ class NeighbourGP(OnlineModel):
         The joint covariance is not widened."""
         self._widening = VarianceCalibration()
         options, kernel, store = self.options, self._averaged(), self._store
-        how = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
-        left = left_out(store.sites, stretches, *how, store.land)
+        left = left_out(store.sites, stretches, *options.search, store.land)
         if left is None:
             return
         error, variance = errors_of(kernel, store.sites, left)
@@ -185,11 +183,10 @@ class NeighbourGP(OnlineModel):
         x, kernel, options = _finite("predict", _here(X)), self._averaged(), self.options
         order = along_rows(x)
         x = x[order]
-        spread = partial(
-            self._store.spread, k=options.neighbours, pool=options.candidate_neighbours,
-            apart=options.neighbour_spacing,
-        )  # fmt: skip
         sites = self._store.sites
+
+        def spread(points: Tensor) -> Tensor:
+            return self._store.spread(points, *options.search)
 
         def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
             return condition(kernel, sites, points, near, own)
@@ -234,10 +231,8 @@ class NeighbourGP(OnlineModel):
         """
         if not len(self._store):
             return None
-        x, options = _finite("covariance", _here(X)), self.options
-        near = self._store.spread(
-            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
-        )
+        x = _finite("covariance", _here(X))
+        near = self._store.spread(x, *self.options.search)
         found = joint_covariance(self._averaged(), self._store.sites, x, near)
         if found is None:
             return None
@@ -253,10 +248,8 @@ class NeighbourGP(OnlineModel):
 
         If sums are widened, so are the deviations of the draws, everywhere alike.
         """
-        x, options, wider = _here(X), self.options, self._widening.sums**0.5
-        near = self._store.spread(
-            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
-        )
+        x, wider = _here(X), self._widening.sums**0.5
+        near = self._store.spread(x, *self.options.search)
         noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
         given = Drawn(_here(given.X), _here(given.deviations) / wider)
         return (wider * simulate(self._averaged(), self._store, x, near, noise, given)).to(X)

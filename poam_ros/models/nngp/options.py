@@ -23,8 +23,6 @@ class NeighbourOptions(Settings):
             network.
         averaging: share of the parameters' running average that one training step keeps.
         least_share: minimum share of the samples from which left-out ones are predicted.
-        gap_share: share of the training steps that also leave out all samples around each left-out
-            one, within the distance of a random place to its nearest sample.
         weight_penalty: on the network's squared weights, divided by the number of places.
         mean_precision: of the unknown local mean.
         lengthscales: shortest, initial and longest, in units of half the workspace's longer side.
@@ -82,7 +80,6 @@ class NeighbourOptions(Settings):
     network_rate: float = 1e-2
     averaging: float = 0.98
     least_share: float = 1 / 64
-    gap_share: float = 0.5
     weight_penalty: float = 0.3
     mean_precision: float = 0.05
     lengthscales: tuple[float, float, float] = (0.02, 0.5, 3.0)
@@ -95,6 +92,11 @@ class NeighbourOptions(Settings):
                 f"nngp.candidate_neighbours: expected at least the {self.neighbours} neighbours, "
                 f"got {self.candidate_neighbours}"
             )
+
+    @property
+    def search(self) -> tuple[int, int, float]:
+        """How neighbours are chosen: the arguments of ``NumpyIndex.spread``."""
+        return self.neighbours, self.candidate_neighbours, self.neighbour_spacing
 
     @property
     def of_training(self) -> NeighbourOptions:

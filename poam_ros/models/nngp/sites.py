@@ -11,15 +11,12 @@ from ...core.samples import grown
 from ..data import Dataset, DataStore
 from .index import make_index
 from .kernel import EVERYTHING, Subset, TrainingData
-from .surrounded import surrounded
 from .visible import spread_visible
 
 #: A ping this near to the previous one, in scaled units, counts as at the same place.
 SAME_PLACE = 1e-9
 #: Cells along a side of [-1, 1]^2: further pings in a cell add little information on the fields.
 CELLS = 128
-#: Cells along a side by which the surveyed area is found: lines of pings have no holes in these.
-COARSE = 64
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
 #: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
@@ -47,7 +44,6 @@ class SiteStore:
         self._index = make_index()
         self._count = self.occupied = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
-        self._area: tuple[Land | None, Tensor] | None = None
         # The sites at the place of the last ping, by kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
@@ -75,20 +71,6 @@ class SiteStore:
         return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
-    def area(self) -> Tensor:
-        """The smallest coordinates of the cells, 2 / ``COARSE`` wide, that the sites surround
-        [K, 2], without land."""
-        if self._area is None or self._area[0] is not self.land:
-            part = CELLS // COARSE
-            cells = self._cells.numpy().reshape(COARSE, part, COARSE, part)
-            within = surrounded(np.asarray(cells.any((1, 3))))
-            place = np.argwhere(within)[:, ::-1] * (2 / COARSE) - 1
-            wet = slice(None) if self.land is None else self.land.wet(place + 1 / COARSE)
-            afloat = place[wet]
-            self._area = self.land, torch.from_numpy(afloat if len(afloat) else place)
-        return self._area[1]
-
-    @property
     def looked_at(self) -> int:
         """Number of sites that searches have looked at so far."""
         return self._index.looked_at
@@ -108,16 +90,12 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
-        beyond: Tensor | None = None, apart: float = 0.0,
+        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """See ``spread_visible``."""
         sites = self._rows[:, :2]
-        return spread_visible(self._index, sites, self.land, x, k, pool, share, beyond, apart)
-
-    def nearest(self, x: Tensor) -> Tensor:
-        """The nearest site of each place [N, 2], also across land [N]."""
-        return self._index.spread(x, 1, 1).squeeze(1)
+        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, elsewhere)
 
     def _gather(self, new: Dataset) -> None:
         """Add each new ping to a site at its place, or to a new site."""
@@ -147,7 +125,7 @@ class SiteStore:
         column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
         cell = (row * CELLS + column).unique()
         self.occupied += int((~self._cells[cell]).sum())
-        self._cells[cell], self._area = True, None
+        self._cells[cell] = True
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
         """The site of each new ping [N], including new sites; and which pings begin one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from .fields import (
 )
 from .index import LEVELS
 from .kernel import Kernel, Subset
-from .sites import COARSE, SiteStore
+from .sites import SiteStore
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 BETAS, EPSILON = (0.9, 0.99), 1e-8
 #: A step's share of the other sites has at least this many times the neighbours.
 FEWEST = 2
-#: Mean number of sites allowed in the gap around a left-out one, which a search has to pass.
-MOST_IN_GAP = 256
 
 
 @dataclass(frozen=True)
@@ -110,15 +107,8 @@ class NngpTrainer:
             CholeskyError: a matrix is beyond repair.
         """
         options, sites, independent = self.options, store.sites, store.occupied
-        left_out, share, beyond = self._draw(store)
-        near = store.spread(
-            sites.x[left_out],
-            options.neighbours,
-            options.candidate_neighbours,
-            share,
-            beyond,
-            options.neighbour_spacing,
-        )
+        left_out, share = self._draw(store)
+        near = store.spread(sites.x[left_out], *options.search, share, elsewhere=True)
         F = self._network.evaluate(learned.theta)
         kernel = self._kernel(self.layout.split(learned.theta), F)
         found = gradient(kernel, sites, left_out, near)
@@ -137,16 +127,12 @@ class NngpTrainer:
             2.0 * options.weight_penalty / independent,
         )
 
-    def _draw(self, store: SiteStore) -> tuple[Tensor, Subset, Tensor]:
-        """Left-out sites [n] (with replacement), the subset of sites that predicts them, and the
-        squared distances [n] beyond which those sites must lie."""
+    def _draw(self, store: SiteStore) -> tuple[Tensor, Subset]:
+        """Left-out sites [n] (with replacement), and the subset of sites that predicts them."""
         options, sites = self.options, len(store)
         count = max(1, min(options.left_out, sites // 3))
         left_out = torch.randint(sites, (count,), generator=self.generator)
-        way, size, start, part = self._uniform(4).tolist()
-        if way < options.gap_share:
-            beyond = self._gaps(store, count)
-            return left_out, _thinned(store, beyond.mean().item(), part), beyond
+        size, start, part = torch.rand(3, generator=self.generator, dtype=torch.float64).tolist()
         least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
         # Log-uniform: with all other sites, training would learn only the spacing along a track.
         # Left-out sites may predict each other, but none predicts itself.
@@ -154,29 +140,4 @@ class NngpTrainer:
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
             level += 1
-        thin = Subset(start, share * 4**level, level, int(part * 4**level))
-        return left_out, thin, torch.zeros(count, dtype=torch.float64)
-
-    def _gaps(self, store: SiteStore, count: int) -> Tensor:
-        """Squared distances of random places to their nearest sites [count].
-
-        A left-out site without any site as near as that is predicted across a gap like those in the
-        map (nearest-neighbour distance matching: Mila et al. 2022). The places lie where sites
-        surround them: around a strip of lines, gaps would be as wide as the workspace.
-        """
-        cell = torch.randint(len(store.area), (count,), generator=self.generator)
-        places = store.area[cell] + 2 / COARSE * self._uniform(count, 2)
-        nearest = store.nearest(places)
-        return (store.sites.x[nearest] - places).square().sum(-1)
-
-    def _uniform(self, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=self.generator, dtype=torch.float64)
-
-
-def _thinned(store: SiteStore, squared: float, part: float) -> Subset:
-    """All sites, or a part small enough that few are within gaps of this mean squared radius."""
-    within = len(store) * math.pi * squared / (len(store.area) * (2 / COARSE) ** 2)
-    level = 0
-    while level + 1 < LEVELS and within > MOST_IN_GAP * 4**level:
-        level += 1
-    return Subset(0.0, 1.0, level, int(part * 4**level))
+        return left_out, Subset(start, share * 4**level, level, int(part * 4**level))

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
 from ...core.land import Land
 from ..native import neighbours as native
+from .index import NumpyIndex
 from .kernel import EVERYTHING, Subset
 
 #: If land hides most neighbours, this many times as many are considered.
 MORE = 4
 
 
-class Searching(Protocol):
-    """An index of sites; see ``NumpyIndex``."""
-
-    def spread(
-        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
-        beyond: Tensor | None = None, apart: float = 0.0,
-    ) -> Tensor:  # fmt: skip
-        """See ``NumpyIndex.spread``."""
-
-
 def spread_visible(
-    index: Searching, sites: Tensor, land: Land | None, x: Tensor, k: int,
-    pool: int,
-    share: Subset = EVERYTHING, beyond: Tensor | None = None, apart: float = 0.0,
+    index: NumpyIndex | native.NativeIndex, sites: Tensor, land: Land | None, x: Tensor, k: int,
+    pool: int, apart: float = 0.0, share: Subset = EVERYTHING, elsewhere: bool = False,
 ) -> Tensor:  # fmt: skip
     """As ``NumpyIndex.spread``, but only of sites [S, 2] that land does not hide from x.
 
@@ -36,11 +24,10 @@ def spread_visible(
     are hidden, by others of ``pool``; if all of those are hidden, there are no neighbours.
     """
     if land is None:
-        return index.spread(x, k, pool, share, beyond, apart)
+        return index.spread(x, k, pool, apart, share, elsewhere)
     found, rows = torch.full((len(x), k), -1), torch.arange(len(x))
     for wanted in (k, MORE * k, pool):
-        least = None if beyond is None else beyond[rows]
-        near = index.spread(x[rows], min(wanted, pool), pool, share, least, apart)
+        near = index.spread(x[rows], min(wanted, pool), pool, apart, share, elsewhere)
         hidden = hidden_by(land, x[rows], sites, near)
         seen = (near >= 0) & ~hidden
         first = (~seen).byte().argsort(dim=1, stable=True)[:, :k]

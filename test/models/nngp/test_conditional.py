@@ -18,7 +18,7 @@ from poam_ros.models.nngp.fields import (
     noise_variance,
 )
 from poam_ros.models.nngp.index import NumpyIndex
-from poam_ros.models.nngp.kernel import EVERYTHING, Kernel, Subset, TrainingData, covariance, local
+from poam_ros.models.nngp.kernel import Kernel, Subset, TrainingData, covariance, local
 
 LAYOUT = ParameterLayout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)
@@ -56,7 +56,7 @@ def dense(kernel, sites, x, near):
 def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
     kernel, sites = rough_kernel(), sites_at(scattered(300, 2).X)
     x = 1.3 * scattered(queries, 3).X
-    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    near = indexed(sites.x).spread(x, 24, 96)
     near[0, 5:] = -1
     found = condition(kernel, sites, x, near)
     for i in range(queries):
@@ -69,7 +69,7 @@ def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
 @pytest.mark.parametrize("sets", [1, 5, 30])
 def test_queries_that_share_neighbours_give_the_same_as_alone(sets):
     kernel, sites, x = rough_kernel(), sites_at(scattered(300, 2).X), scattered(40, 3).X
-    near = indexed(sites.x).spread(scattered(sets, 4).X, 24, 96, EVERYTHING, None)
+    near = indexed(sites.x).spread(scattered(sets, 4).X, 24, 96)
     near[0, 5:] = -1
     own = (7 * torch.arange(40) ** 2) % sets  # of 30 sets, some are nobody's
     shared, alone = condition(kernel, sites, x, near, own), condition(kernel, sites, x, near[own])
@@ -93,16 +93,11 @@ def test_without_neighbours_it_is_the_prior():
     torch.testing.assert_close(found.variance, s.square() + 1 / kernel.mean_precision)
 
 
-def without(left_out):
-    """Beyond which distance, squared, lie all the others."""
-    return torch.zeros(len(left_out), dtype=torch.float64)
-
-
 @pytest.mark.usefixtures("backend")
 def test_gradient_equals_autograd_through_the_solve():
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Subset(0.1, 0.8), without(left_out))
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.1, 0.8), True)
     near[2, 4:] = -1
     leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
     learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
@@ -127,7 +122,7 @@ def test_gradient_at_limited_lengthscales_and_without_anisotropy():
     F[::2, 2:] = 0.0
     kernel = Kernel(F, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     sites, left_out = sites_at(scattered(100, 2).X), torch.arange(20)
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, without(left_out))
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, elsewhere=True)
     leaf = F.clone().requires_grad_()
     learned = Kernel(leaf, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     losses = []
@@ -146,9 +141,9 @@ def test_compiled_equals_torch(seed, tail, monkeypatch):
     kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X)
     kernel = replace(kernel, tail=tail)
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
-    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    near = indexed(sites.x).spread(x, 24, 96)
     left_out = torch.arange(0, 500, 7)
-    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Subset(0.5, 0.3), without(left_out))
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.5, 0.3), True)
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)

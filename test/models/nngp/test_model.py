@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from problems import scattered
 
 from poam_ros.core.errors import CholeskyError, InputError
-from poam_ros.core.geometry import Grid
-from poam_ros.core.land import Land
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
@@ -223,66 +220,6 @@ def test_a_store_knows_where_its_sites_are():
     for store in (whole, parts):
         # What lies outside belongs to the cells of the border.
         assert store.occupied == 3
-        cells = {(0.0, 0.0), (0.5, -0.21875), (0.96875, 0.0)}
-        assert set(map(tuple, store.area.tolist())) >= cells and len(store.area) < 100
-
-
-def test_gaps_are_those_between_sites_and_not_around_them():
-    """A diagonal strip of five tracks 0.05 apart: no gap is as wide as the strip."""
-    along = torch.linspace(-1, 1, 1500).double()
-    store = SiteStore()
-    for across in 0.05 * np.arange(-2, 3):
-        x = torch.stack([along + across, along - across], 1) / 2**0.5
-        store.append(Dataset(x, along.sin()))
-    model = built(NeighbourOptions(gap_share=1.0))
-    gaps = torch.cat([model._trainer._draw(store)[2] for _ in range(10)]).sqrt()
-    assert gaps.max() < 0.08 and 0.01 < gaps.median() < 0.03
-
-
-def test_no_gap_lies_on_land():
-    """Around an island within a ring of pings."""
-    angle = torch.linspace(0, 2 * np.pi, 3000).double()
-    store, axis = SiteStore(), np.linspace(-1, 1, 101)
-    store.append(Dataset(torch.stack([angle.cos(), angle.sin()], 1) * 0.9, angle))
-    whole = len(store.area)
-    x, y = np.meshgrid(axis, axis)
-    store.land = Land(Grid(axis, axis), np.hypot(x, y) > 0.5)
-    middle = store.area + 1 / 64
-    assert 1500 < len(middle) < 0.75 * whole
-    assert middle.norm(dim=1).min() > 0.45
-
-
-def test_left_out_pings_are_as_far_from_others_as_places_from_pings():
-    # Three dense tracks 0.5 apart: a random place is 0 to 0.25 from them, evenly.
-    along = torch.linspace(-1, 1, 2000).double()
-    store = SiteStore()
-    for across in (-0.5, 0.0, 0.5):
-        x = torch.stack([along, torch.full_like(along, across)], 1)
-        store.append(Dataset(x, along.sin()))
-    options = NeighbourOptions(gap_share=1.0)
-    trainer = MODELS["nngp"].build(options, 0, torch.device("cpu"))._trainer
-    draws = [trainer._draw(store) for _ in range(10)]
-    beyond = torch.cat([d[2] for d in draws]).sqrt()
-    assert beyond.max() <= 0.2501
-    assert beyond.mean() == pytest.approx(0.125, abs=0.01)
-    for left_out, share, squared in draws:
-        x = store.sites.x[left_out]
-        near = store.spread(x, 24, 96, share, squared)
-        away = (store.sites.x[near] - x[:, None]).square().sum(-1)
-        assert (near >= 0).all()
-        assert (away > squared[:, None]).all()
-
-
-def test_gaps_wider_than_any_search_are_seen_from_fewer_pings():
-    # All pings on a ring: most places within are far from every one of them.
-    angle = torch.linspace(0, 2 * np.pi, 60_000).double()
-    store = SiteStore()
-    store.append(Dataset(torch.stack([angle.cos(), angle.sin()], 1) * 0.9, angle))
-    model = built(NeighbourOptions(gap_share=1.0))
-    left_out, share, _ = model._trainer._draw(store)
-    assert share.level == 3
-    assert 0 <= share.part < 64
-    assert len(left_out) == 128
 
 
 def test_anisotropy_shared_by_the_workspace_may_be_free_of_penalty():

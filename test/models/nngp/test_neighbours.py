@@ -20,7 +20,7 @@ def filled(kind, X, batch=170):
     return index
 
 
-def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0, apart=0.0):
+def by_hand(X, x, k, pool, share=EVERYTHING, apart=0.0, elsewhere=False):
     """The rule in words: sort by distance, take the pool; those that lie apart come first, the
     others are dealt round the octants."""
     number = numbers(0, len(X)) * 2.0**-32
@@ -29,7 +29,11 @@ def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0, apart=0.0):
     able = []
     for i in range(len(X)):
         within = number[i] * 4**share.level - share.part
-        if 0 <= within < 1 and (within - share.start) % 1.0 < share.size and squared[i] > beyond:
+        if (
+            0 <= within < 1
+            and (within - share.start) % 1.0 < share.size
+            and (squared[i] > 0 or not elsewhere)
+        ):
             able.append(i)
     near = sorted(able, key=lambda i: (squared[i], i))[:pool]
     chosen, turns, dealt = [], {}, []
@@ -55,14 +59,11 @@ def test_neighbours_follow_the_rule(kind, count, share):
     index = filled(kind, X)
     # Inside, at the border and far outside
     queries = torch.cat([1.5 * scattered(8, 2).X, torch.tensor([[30.0, -2.0]]).double(), X[:1]])
-    # Nothing left out; itself; its surroundings; everything
-    beyond = torch.tensor([-1.0, 0.0, 0.01, 0.1, 1.0, 0.3, 0.02, 1e4, 0.0, 0.0]).double()
-    found = index.spread(queries, K, POOL, share, beyond)
-    expected = [
-        by_hand(X, x, K, POOL, share, b) for x, b in zip(queries, beyond.tolist(), strict=True)
-    ]
+    for elsewhere in (False, True):
+        found = index.spread(queries, K, POOL, 0.0, share, elsewhere)
+        expected = [by_hand(X, x, K, POOL, share, elsewhere=elsewhere) for x in queries]
+        assert found.tolist() == expected
     assert 0 not in found[-1]
-    assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,7 +76,7 @@ def test_neighbours_that_lie_apart_come_first(kind, count, pool, apart):
     X = torch.cat([torch.stack([along, 0.0 * along + y], 1) for y in (-0.6, -0.1, 0.3, 0.9)])
     X = X + 1e-3 * scattered(len(X), 6).X
     queries, share = scattered(12, 7).X, Subset(0.1, 0.9)
-    found = filled(kind, X).spread(queries, K, pool, share, None, apart)
+    found = filled(kind, X).spread(queries, K, pool, apart, share)
     assert found.tolist() == [by_hand(X, x, K, pool, share, apart=apart) for x in queries]
 
 
@@ -91,14 +92,14 @@ def test_a_share_ends_where_the_numbers_of_its_sites_are(kind):
         (Subset(low, (high - low) / 2**20), order[10:11]),
         (Subset(low + 2.0**-34, 2.0**-34), []),
     ):
-        found = index.spread(X[:1], 60, 60, share)[0].tolist()
+        found = index.spread(X[:1], 60, 60, 0.0, share)[0].tolist()
         assert sorted(found) == sorted(there + [-1] * (60 - len(there)))
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled search")
 def test_neighbours_apart_are_found_without_the_whole_pool():
     index, pool = filled(native.NativeIndex, scattered(20_000, 9).X), 1000
-    index.spread(0.8 * scattered(50, 10).X, K, pool, EVERYTHING, None, 0.2)
+    index.spread(0.8 * scattered(50, 10).X, K, pool, 0.2)
     assert index.looked_at / 50 < pool / 2
 
 
@@ -108,14 +109,14 @@ def test_ties_go_to_the_earlier_site(kind):
     X = torch.cartesian_prod(axis, axis)
     X = torch.cat([X, X[:50]])
     queries = torch.cartesian_prod(axis[:4], axis[9:12])
-    found = filled(kind, X).spread(queries, K, POOL, EVERYTHING, None)
+    found = filled(kind, X).spread(queries, K, POOL)
     assert found.tolist() == [by_hand(X, x, K, POOL) for x in queries]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_sites_at_one_place(kind):
     X = torch.cat([torch.zeros(2000, 2).double(), scattered(200, 3).X])
-    found = filled(kind, X).spread(torch.zeros(1, 2).double(), K, POOL, EVERYTHING, None)
+    found = filled(kind, X).spread(torch.zeros(1, 2).double(), K, POOL)
     assert found.tolist() == [list(range(K))]
 
 
@@ -132,5 +133,5 @@ def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
 def test_the_cost_of_a_query_does_not_depend_on_the_number_of_sites(kind, share):
     for count in (1000, 16_000) if kind is NumpyIndex else (1000, 4000, 100_000):
         index = filled(kind, scattered(count, 4).X, batch=5000)
-        index.spread(scattered(50, 5).X, K, POOL, share, None)
+        index.spread(scattered(50, 5).X, K, POOL, 0.0, share)
         assert index.looked_at / 50 < 12 * POOL / share.size

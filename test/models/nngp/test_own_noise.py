@@ -139,7 +139,7 @@ def problem(count=200):
     share = torch.linspace(0.2, 1, count).double()
     index, left_out = NumpyIndex(), torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
     index.add(X)
-    near = index.spread(X[left_out], 24, 96, Subset(0.1, 0.8), torch.zeros(len(left_out)).double())
+    near = index.spread(X[left_out], 24, 96, 0.0, Subset(0.1, 0.8), True)
     near[2, 4:] = -1
     return TrainingData(X, y, share, noises(count)), left_out, near
 
