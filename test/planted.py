@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,10 +67,8 @@ def recorded(path: Path, step: int) -> Record:
     return Record(found.xy, found.z, find_lines(found.xy), days)
 
 
-def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
-    """A lake of 600 m x 500 m with 16 lines north and 5 east; positions off by
-    ``off`` m for each line, noise of 0.05 m and 0.5 %."""
-    rng = np.random.default_rng(seed)
+def lake(kind: str, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """The bottom of a lake of 600 m x 500 m: elevations [N] at places [N, 2], in m."""
     size = np.exp(rng.uniform(np.log(12), np.log(250), 220))
     k = rng.normal(size=(220, 2))
     k /= np.hypot(*k.T)[:, None] * size[:, None]
@@ -88,6 +87,14 @@ def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
             d = 4.5 * np.round(d / 4.5 + 0.1) + 0.1 * (d - 13)
         return -np.maximum(d * shore * (0.35 if kind == "shoals" else 1.0), 0.6)
 
+    return bottom
+
+
+def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
+    """A lake of 600 m x 500 m with 16 lines north and 5 east; positions off by
+    ``off`` m for each line, noise of 0.05 m and 0.5 %."""
+    rng = np.random.default_rng(seed)
+    bottom = lake(kind, rng)
     parts = []
     for i, x in enumerate(np.linspace(15, 585, 16)):
         y = np.arange(8, 492, 1.4)

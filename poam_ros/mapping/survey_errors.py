@@ -15,15 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import stdtrit
 
 from ..core.maps import ElevationMap
 from ..outputs.held_out import OTHER_SURVEY
+from ..planning.tvu import CONFIDENCE_95
 from .divisions import Divisions
 from .effects import Calibration, Spread
 from .soundings import Soundings
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
+
+#: Variances are as well known as if errors of so many more recordings or days had been seen.
+SEEN = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class SurveyErrors:
         xy: places of the survey's soundings [N, 2], in m.
         position, level: variances of the errors that are left in each of these, along each axis and
             of the elevation [N], in m^2.
+        wider: factors of the variances by displacements and by levels (``of_few``).
     """
 
     spread: Spread
@@ -43,6 +49,7 @@ class SurveyErrors:
     xy: np.ndarray
     position: np.ndarray
     level: np.ndarray
+    wider: tuple[float, float] = (1.0, 1.0)
 
     @classmethod
     def of(
@@ -60,12 +67,15 @@ class SurveyErrors:
                 left = [found.left.get((kind, name), (0.0, 0.0)) for name in labels.names]
                 both = np.array(left)[labels.code]
                 position, level = position + both[:, 0], level + both[:, 1]
-        return cls(spread, found.depth, soundings.xy, position, level)
+        line, day, recording = (len(labels.names) for labels in divisions)
+        moving = recording if 1 < recording <= line / 2 else line
+        wider = of_few(2 * (moving - 1)), of_few(day - 1)
+        return cls(spread, found.depth, soundings.xy, position, level, wider)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
         own = (of[index] for of in (self.xy, self.position, self.level))
-        return SurveyErrors(self.spread, self.depth, *own)
+        return SurveyErrors(self.spread, self.depth, *own, self.wider)
 
     @property
     def sentence(self) -> str:
@@ -91,7 +101,8 @@ class SurveyErrors:
 
         It is off by the displacement between both surveys: the mean square of the map's changes
         over that distance, in four directions, is the slope's and the curvature's share. What the
-        map's variances were widened by has the same causes, and is not added once more.
+        map's variances were widened by has the same causes, and is not added once more. Errors of
+        few recordings and days say little of those of another: they count for more.
 
         Args:
             mean_at: the map's elevations at places [N, 2]; NaN where it has none.
@@ -109,10 +120,16 @@ class SurveyErrors:
                 change[:] = mean_at(xy + apart[:, None] * np.array(way)) - mean
         known = np.isfinite(changes)
         squares = np.where(known, changes, 0.0) ** 2
-        moved = 2 * squares.sum(0) / np.maximum(known.sum(0), 1)
-        level = self.spread.level + self.spread.line + self.level[nearest]
+        moved = self.wider[0] * 2 * squares.sum(0) / np.maximum(known.sum(0), 1)
+        level = self.wider[1] * (self.spread.level + self.spread.line + self.level[nearest])
         scaled = self.spread.scale * (surface - mean - self.depth) ** 2
         return np.sqrt(np.maximum(variance, narrow + moved + level + scaled))
+
+
+def of_few(degrees: int) -> float:
+    """The factor of a variance with which a normal interval of 95 % is as wide as Student's, for a
+    variance that is known by this many degrees of freedom, and by ``SEEN`` beforehand."""
+    return float(stdtrit(SEEN + degrees, 0.975) / CONFIDENCE_95) ** 2
 
 
 def with_other_survey(

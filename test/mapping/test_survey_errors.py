@@ -11,7 +11,7 @@ from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.effects import Spread
 from poam_ros.mapping.exclusions import days
 from poam_ros.mapping.soundings import LINE, SoundingMapSettings
-from poam_ros.mapping.survey_errors import SurveyErrors
+from poam_ros.mapping.survey_errors import SurveyErrors, of_few
 
 SETTINGS = SoundingMapSettings()
 
@@ -42,6 +42,20 @@ def test_levels_and_scales_of_days_are_added():
     found = deviations(on_a_slope(Spread(line=0.01, level=0.04, scale=1e-4), level=0.02))
     deep = 5.0 + 0.1 * np.array([1.0, 11.0]) + 0.05
     assert found == pytest.approx(np.sqrt(0.01 + 0.07 + 1e-4 * (deep - 4.0) ** 2))
+
+
+def test_errors_of_few_recordings_and_days_count_for_more():
+    """Student's t for a normal interval: 3.18 of 1.96 with 3 degrees of freedom."""
+    assert of_few(0) == pytest.approx((3.182 / 1.96) ** 2, rel=1e-3)
+    assert of_few(10**6) == pytest.approx(1.0, abs=1e-4)
+    spread = Spread(position=9.0, level=0.04)
+    few = replace(on_a_slope(spread, position=7.0, level=0.02), wider=(2.0, 3.0))
+    known = 0.01 + 2.0 * 16.0 * (0.1**2 + 0.05**2) + 3.0 * 0.06
+    assert deviations(few) == pytest.approx(np.sqrt(known) * np.ones(2))
+    whole = survey()
+    errors = known_errors(whole, cross(whole, SETTINGS), SETTINGS)
+    lines = len(whole.labels[LINE].names)
+    assert errors.wider == (of_few(2 * (lines - 1)), of_few(2))
 
 
 def test_another_survey_is_never_better_known_than_the_map():
