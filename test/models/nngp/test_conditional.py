@@ -33,11 +33,21 @@ def rough_kernel(seed=0, spread=0.5, precision=0.05, layout=LAYOUT):
     return Kernel(F, exponent(parts), noise_variance(parts), LENGTHS, precision)
 
 
-def sites_at(X, seed=1):
+def sites_at(X, seed=1, own=False):
+    """``own``: with noise of their own over four decades, one in five without."""
     generator = torch.Generator().manual_seed(seed)
     noise = 0.3 + torch.rand(len(X), generator=generator).double()
-    # Small beside the noise: none contradicts the others.
-    return TrainingData(X, 0.1 * torch.randn(len(X), generator=generator).double(), noise)
+    y, further = 0.1 * torch.randn(len(X), generator=generator).double(), None
+    if own:
+        further = 10 ** (4 * torch.rand(len(X), generator=generator).double() - 3)
+        further[::5] = 0.0
+    return TrainingData(X, y, noise, further)
+
+
+def of_site(kernel, sites, which):
+    """The variances of the noise of some sites."""
+    own = 0.0 if sites.own is None else sites.own[which]
+    return kernel.noise * sites.noise[which] + own
 
 
 def dense(kernel, sites, x, near):
@@ -46,7 +56,7 @@ def dense(kernel, sites, x, near):
     at = local(interpolate(kernel.F, points), kernel.lengths)
     whole = covariance(points, at, points, at, kernel.exponent, same=True)
     whole = whole + 1 / kernel.mean_precision
-    K = whole[:-1, :-1] + torch.diag(kernel.noise * sites.noise[near])
+    K = whole[:-1, :-1] + torch.diag(of_site(kernel, sites, near))
     b = torch.linalg.solve(K, whole[:-1, -1])
     return b @ sites.y[near], whole[-1, -1] - b @ whole[:-1, -1]
 
@@ -94,8 +104,9 @@ def test_without_neighbours_it_is_the_prior():
 
 
 @pytest.mark.usefixtures("backend")
-def test_gradient_equals_autograd_through_the_solve():
-    kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
+@pytest.mark.parametrize("own", [False, True])
+def test_gradient_equals_autograd_through_the_solve(own):
+    kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X, own=own)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
     near = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.1, 0.8), True)
     near[2, 4:] = -1
@@ -104,7 +115,7 @@ def test_gradient_equals_autograd_through_the_solve():
     losses = []
     for site, row in zip(left_out, near, strict=True):
         mean, variance = dense(learned, sites, sites.x[site], row[row >= 0])
-        losses.append(log_loss(sites.y[site], mean, variance + leaves[2] * sites.noise[site]))
+        losses.append(log_loss(sites.y[site], mean, variance + of_site(learned, sites, site)))
     loss = torch.stack(losses).mean()
     expected = torch.autograd.grad(loss, leaves)
     found = gradient(kernel, sites, left_out, near)
@@ -138,7 +149,7 @@ def test_gradient_at_limited_lengthscales_and_without_anisotropy():
 @pytest.mark.skipif(not native.available(), reason="no compiled kernel")
 @pytest.mark.parametrize(("seed", "tail"), [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.5), (4, 10.0)])
 def test_compiled_equals_torch(seed, tail, monkeypatch):
-    kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X)
+    kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X, own=seed > 0)
     kernel = replace(kernel, tail=tail)
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
     near = indexed(sites.x).spread(x, 24, 96)

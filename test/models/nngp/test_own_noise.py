@@ -5,18 +5,8 @@ import torch
 from problems import scattered
 
 from poam_ros.models.data import Dataset
-from poam_ros.models.native import neighbours as native
-from poam_ros.models.nngp import conditional
-from poam_ros.models.nngp.conditional import gradient, log_loss
-from poam_ros.models.nngp.fields import (
-    ParameterLayout,
-    evaluate,
-    exponent,
-    interpolate,
-    noise_variance,
-)
-from poam_ros.models.nngp.index import NumpyIndex
-from poam_ros.models.nngp.kernel import Kernel, Subset, TrainingData, covariance, local
+from poam_ros.models.nngp.fields import interpolate
+from poam_ros.models.nngp.kernel import covariance, local
 from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -123,64 +113,6 @@ def test_a_vehicle_that_stands_still_while_its_noise_drifts():
     model.update(Dataset(torch.zeros(600, 2).double(), y, drifting))
     found = model.predict(torch.zeros(1, 2).double())
     assert found.mean.item() == pytest.approx(0.5, abs=0.1)
-
-
-def rough(seed=0):
-    layout, generator = ParameterLayout(16, 12), torch.Generator().manual_seed(seed)
-    theta = layout.initial(0.4, 0.02, generator)
-    theta = theta + 0.5 * torch.randn(len(theta), generator=generator).double()
-    parts = layout.split(theta)
-    F = evaluate(parts, layout.nodes())
-    return Kernel(F, exponent(parts), noise_variance(parts), (0.02, 3.0), 0.05)
-
-
-def problem(count=200):
-    X, y = scattered(count, 2).X, scattered(count, 2).y
-    share = torch.linspace(0.2, 1, count).double()
-    index, left_out = NumpyIndex(), torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    index.add(X)
-    near = index.spread(X[left_out], 24, 96, 0.0, Subset(0.1, 0.8), True)
-    near[2, 4:] = -1
-    return TrainingData(X, y, share, noises(count)), left_out, near
-
-
-@pytest.mark.usefixtures("backend")
-def test_the_left_out_loss_holds_all_noises_and_has_their_gradient():
-    kernel, (sites, left_out, near) = rough(), problem()
-    leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
-    learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
-    losses = []
-    for site, row in zip(left_out, near, strict=True):
-        row = row[row >= 0]
-        beside = (sites.noise[row] - 1) * leaves[2] + sites.own[row]
-        given = Dataset(sites.x[row], sites.y[row], beside)
-        mean, variance = dense(learned, given, sites.x[site][None])
-        own = leaves[2] * sites.noise[site] + sites.own[site]
-        losses.append(log_loss(sites.y[site], mean, variance + own))
-    loss = torch.cat(losses).mean()
-    expected = torch.autograd.grad(loss, leaves)
-    found = gradient(kernel, sites, left_out, near)
-    assert found.loss == pytest.approx(loss.item(), abs=1e-10)
-    torch.testing.assert_close(found.F, expected[0], rtol=0, atol=1e-10)
-    assert found.exponent == pytest.approx(expected[1].item(), abs=1e-9)
-    assert found.noise == pytest.approx(expected[2].item(), abs=1e-8)
-
-
-@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
-@pytest.mark.parametrize("seed", range(3))
-def test_compiled_equals_torch(seed, monkeypatch):
-    kernel, (sites, left_out, near) = rough(seed), problem()
-
-    def both():
-        x = sites.x[left_out]
-        return *conditional.condition(kernel, sites, x, near), *gradient(
-            kernel, sites, left_out, near
-        )
-
-    compiled = both()
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
-    for found, expected in zip(compiled, both(), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def same(one, other):
