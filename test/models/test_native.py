@@ -159,13 +159,6 @@ def test_one_step_equals_that_of_torch(num_inducing, batches):
     close(compiled.variance, plain.variance, 1e-8)
 
 
-def test_repeated_points_are_inducing_once():
-    online = make_online(500)
-    online.update(CLUSTER)
-    assert len(online.model.Z) <= 30
-    assert len(torch.unique(online.model.Z, dim=0)) == len(online.model.Z)
-
-
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 50])
 def test_mirrored(size, backend):
     A = torch.randn(size, size, generator=torch.Generator().manual_seed(1)).double()

@@ -64,17 +64,6 @@ def test_the_gradient_equals_autograd(network, hidden, lattice):
     close(made.gradient(theta, F, *found, PENALTIES), expected)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_the_gradient_equals_differences(network):
-    layout, theta, found = problem(16, 12)
-    made, generator = network(layout.nodes(), 16), torch.Generator().manual_seed(1)
-    gradient = made.gradient(theta, made.evaluate(theta), *found, PENALTIES)
-    for _ in range(5):
-        way = torch.randn(len(theta), generator=generator).double() * 1e-5
-        up, down = (penalised(layout, at, found) for at in (theta + way, theta - way))
-        torch.testing.assert_close(gradient @ way, (up - down) / 2, rtol=2e-5, atol=0)
-
-
 @needs_native
 def test_tanh_is_accurate_to_a_few_units_in_the_last_place():
     network = native.NativeNetwork(torch.zeros(4, 2).double(), 1)

@@ -63,14 +63,6 @@ def test_the_predictive_covariance_is_positive_semi_definite(method, updated):
     assert sign > 0 and logdet.item() == pytest.approx(model.q.logdet.item(), rel=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_same_seeds_same_result(method):
-    first, second = (after_updates(method, 5) for _ in range(2))
-    assert torch.equal(first.predict(XS).mean, second.predict(XS).mean)
-    assert torch.equal(first.model.Z, second.model.Z)
-
-
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "gpr"])
 def test_z_is_filled_up_to_m_and_then_stays_full(method):
     online = make_online(60, method=method, steps=1, minibatch=16, kernel=soft_kernel(), noise=0.5)

@@ -1,7 +1,5 @@
 """The online model: functions of the rows, training without data, covariances."""
 
-from dataclasses import fields
-
 import pytest
 import torch
 from problems import make_kernel, make_online, scattered
@@ -10,21 +8,9 @@ from poam_ros.core.settings import rows
 from poam_ros.models.kernels import KERNELS
 from poam_ros.models.registry import MODELS, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.online import ResolvedMethod, build
+from poam_ros.models.sparse.online import build
 
 XS = scattered(40, 99).X
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_name_in_a_row_is_a_function(method):
-    row = ResolvedMethod.of(METHODS[method])
-    for name in ("select", "update", "objective", "train"):
-        function = getattr(row, name)
-        assert callable(function) and function.__name__ == getattr(METHODS[method], name)
-    assert row.learns <= {"Z", "q"}
-    assert {field.name for field in fields(ResolvedMethod)} | {"constant_time"} == set(
-        METHODS[method].__dataclass_fields__
-    )
 
 
 def test_every_method_is_a_model_and_every_kernel_can_be_chosen():
