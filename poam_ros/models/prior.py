@@ -89,10 +89,6 @@ class PriorMap:
         chosen = rng.permutation(len(z))[:PINGS]
         extent = Extent(self.grid.x[0], self.grid.x[-1], self.grid.y[0], self.grid.y[-1])
         places = extent.lower + extent.size * rng.random((PLACES, 2))
-        # In parts with pings: in the box around a river, say, gaps would be as wide as the box.
-        places = places[np.isin(_cells(places, extent), _cells(xy, extent))]
-        if not len(places):
-            return None
         gap = np.median([np.hypot(*(xy - place).T).min() for place in places])
         xy, z, m = xy[chosen], z[chosen], self.at(xy[chosen])
         i, j = np.triu_indices(len(z), 1)
