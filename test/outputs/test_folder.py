@@ -1,5 +1,7 @@
 """Files of a run round trip, and incomplete files never appear."""
 
+import resource
+
 import numpy as np
 import pytest
 import yaml
@@ -7,7 +9,10 @@ import yaml
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as results
+from poam_ros.outputs.results import ResultFolder, read_unmapped
 
 
 def snapshot():
@@ -116,3 +121,82 @@ def test_lengths_are_written_to_the_millimetre(value, text):
 def test_tables_have_no_sign_before_zero_and_whole_eastings(tmp_path):
     results.write_table(tmp_path / "a.csv", ("a", "b"), [(-0.0, 5801136.0794), (1 / 3, -12.5)])
     assert (tmp_path / "a.csv").read_text() == "a,b\n0,5801136.079\n0.333333333,-12.5\n"
+
+
+# --- Maps saved during a mission ---
+
+GRID = Grid.cells(Extent(0, 40, 0, 20), 1.0)
+RNG = np.random.default_rng(0)
+DRAWN = ElevationMap(GRID, RNG.normal(-9, 1, GRID.shape), np.ones(GRID.shape), samples=7)
+XY = RNG.uniform(0, 20, (9, 2))
+PINGS = Samples.of(XY, np.arange(9.0) - 20)
+
+
+def saved(folder):
+    return results.save(folder, DRAWN, PINGS, {"seed": 1})
+
+
+def test_each_map_has_its_own_folder_with_its_pings(tmp_path):
+    (tmp_path / "saved" / ".map-001-7-samples" / "x").mkdir(parents=True)  # of a killed process
+    places = [saved(tmp_path)[0] for _ in range(2)]
+    assert [place.name for place in places] == ["map-001-7-samples", "map-002-7-samples"]
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {p.name for p in places}
+    np.testing.assert_array_equal(results.read_map(places[0] / "map.npz").mean, DRAWN.mean)
+    table = results.read_table(places[1] / "samples.csv")
+    np.testing.assert_allclose(table["x"], XY[:7, 0], rtol=0, atol=5e-4)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    """A limit on the size of files stands in for it: writing fails in the middle, as there."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            saved(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not list((tmp_path / "saved").iterdir())
+    assert saved(tmp_path)[0].is_dir()
+
+
+# --- The mapper's part, at the end and after an interruption ---
+
+CELLS = Grid.cells(Extent(0, 4, 0, 4), 1.0)
+LAKE = ElevationMap(CELLS, np.ones(CELLS.shape), np.ones(CELLS.shape), samples=3)
+SAMPLES = Samples.of(np.array([[0.1, 0.2], [1 / 3, 2.0], [3.0, 4.0]]), np.array([-1.0, 2.0, 1e-9]))
+REFUSED = RefusedPings.none().more(
+    "paused", np.array([0, 7]), np.array([[0.333, 2.0, np.nan], [np.nan] * 3])
+)
+
+
+def test_map_samples_and_refused_pings_are_written(tmp_path):
+    assert ResultFolder(str(tmp_path / "run")).write(LAKE, SAMPLES, REFUSED) == [
+        "samples.csv",
+        "map.npz",
+    ]
+    table = results.read_table(tmp_path / "run" / "samples.csv")
+    np.testing.assert_allclose(np.column_stack((table["x"], table["y"])), SAMPLES.xy, atol=5e-4)
+    np.testing.assert_allclose(table["z"], SAMPLES.z, atol=5e-4)
+    assert results.read_map(tmp_path / "run" / "map.npz").samples == 3
+    assert repr(read_unmapped(tmp_path / "run").refused.rows) == repr(REFUSED.rows)
+
+
+def test_an_interrupted_pilot_survey_replaces_no_earlier_run(tmp_path):
+    results = ResultFolder(str(tmp_path))
+    assert results.write_partial(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
+    assert results.write_partial(None, SAMPLES, REFUSED) == ["samples.csv"]
+    (tmp_path / "map.npz").write_bytes(b"of an earlier run")
+    (tmp_path / "samples.csv").write_text("of an earlier run")
+    assert results.write_partial(None, SAMPLES, REFUSED) == []
+    assert (tmp_path / "samples.csv").read_text() == "of an earlier run"
+    assert results.write_partial(LAKE, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
+
+
+def test_without_a_folder_nothing_is_saved():
+    assert ResultFolder("").write(LAKE, SAMPLES, REFUSED) == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="output: cannot write"):
+        ResultFolder(str(tmp_path / "file" / "run"))
