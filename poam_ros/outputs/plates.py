@@ -70,7 +70,7 @@ def draw_chart(chart: Chart) -> Any:
     panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
         (chart.height, f"{chart.height_name} (m)", relief),
         (chart.uncertainty, "uncertainty, 95 % (m)", {"cmap": "magma"}),
-        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
+        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis", "vmin": 0}),
         (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
     )
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
