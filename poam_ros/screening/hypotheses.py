@@ -26,6 +26,7 @@ from .paths import (
     FACTORS,
     LONG,
     LONG_DEPTHS,
+    LOST,
     MIN_RANGE_M,
     NO_READING,
     RUN,
@@ -238,9 +239,15 @@ class Hypotheses:
         first = np.flatnonzero(np.r_[True, np.diff(run) != 0])
         end = np.r_[first[1:], len(rows)]
         beside = np.searchsorted(bottom, rows[first])[:, None] + np.array([-1, 0])
-        depth = self._ranges[bottom[np.clip(beside, 0, len(bottom) - 1)]].mean(1)
-        length = self._travelled[rows[end - 1]] - self._travelled[rows[first]]
-        long = (end - first > LONG) | (length > LONG_DEPTHS * depth)
+        around = bottom[np.clip(beside, 0, len(bottom) - 1)]
+        depth = self._ranges[around]
+        ends = np.column_stack((rows[first], rows[end - 1]))
+        length = np.diff(self._travelled[ends])[:, 0]
+        # A sounder that lost the bottom: both steps are steep, and nothing below it is as shallow.
+        least = np.maximum.reduceat(self._ranges[rows], first)
+        steep = depth - least[:, None] > np.abs(self._travelled[around] - self._travelled[ends])
+        lost = (least < LOST * depth.min(1)) & steep.all(1)
+        long = (end - first > LONG) | (~lost & (length > LONG_DEPTHS * depth.mean(1)))
         return [rows[i:j] for i, j in zip(first[long].tolist(), end[long].tolist(), strict=True)]
 
     def _unsupported(self, found: np.ndarray, evidence: Evidence) -> list[np.ndarray]:

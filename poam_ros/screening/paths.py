@@ -45,7 +45,10 @@ CHANGES = np.log(
 )
 BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
-NO_READINGS = 0.01  # rate at which a run of these begins
+#: Share of the depth before it: what is shallower, and nearer than it is shallower, is what a
+#: sounder hears of itself when it has lost the bottom.
+LOST = 1 / 8
+NO_READINGS = 0.01  # rate at which a run of either begins
 NEVER = 1e6  # log odds of what is ruled out
 AT_ONCE = 256  # soundings that steps are weighed to at a time
 
@@ -128,7 +131,7 @@ class Path:
             MAX_SKIPPED,
             [
                 self.slope, self.usual, self.wide, *self.logs, GRAIN, EXACT, LEAST_STEP, BESIDE,
-                NO_READING, *np.log([NEAR, NO_READINGS]),
+                NO_READING, LOST, *np.log([NEAR, NO_READINGS]),
             ],
             [
                 self.begins, self.changes, self.xy, self.r, self.scatter, self.reach,
@@ -196,6 +199,7 @@ class Path:
         grain = np.where(same, GRAIN, EXACT) * low + LEAST_STEP / FACTORS
         away = away[..., None, None]
         cliff = self.logs[2] + np.log(np.maximum(away / self.usual, 1.0))  # a rate by distance
+        far = away
         away = np.where(same, away, np.maximum(away + (self.usual * back)[:, None, None], 0.0))
         steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None] + (self.slope * away) ** 2
         variance = grain**2 + steps / FACTORS**2
@@ -209,7 +213,9 @@ class Path:
         change = np.broadcast_to(self.changes, gap.shape[:2] + self.changes.shape).copy()
         anew = np.maximum(change, self.begins)  # after a gap it may begin as the record does
         change = np.where(gap, anew, change)
-        change[self.r[rows] <= NO_READING, :, :RUN, RUN] = np.log(NO_READINGS)
+        lost = ((now < LOST * past) & (past - now > far)) | (now <= NO_READING)
+        lost[..., RUN, :] = lost[..., :RUN] = False
+        change[lost] = np.log(NO_READINGS)
         jumps = (jump > smooth) & same & ~gap
         cost = -(np.logaddexp(smooth - np.log(FACTORS), jump) + change)
         return _Steps(cost, jumps, self._nonsense(rows, near, back))

@@ -1,4 +1,4 @@
-/* The hypotheses of a line over an object, with nonsense, and of another with double echoes. */
+/* The hypotheses of a line over an object, with nonsense, and then with double echoes. */
 
 #include "run.h"
 
@@ -10,15 +10,14 @@
 static double xy[2 * SOUNDINGS], r[SOUNDINGS], scatter[SOUNDINGS], reach[SOUNDINGS];
 static double evidence[SOUNDINGS * STATES], as_nonsense[SOUNDINGS], as_run[SOUNDINGS];
 static double cost[SOUNDINGS * STATES], skipped[SOUNDINGS * STATES], shown[SOUNDINGS];
-static int64_t origin[SOUNDINGS * STATES], below_of[SOUNDINGS], found[SOUNDINGS];
+static int64_t origin[SOUNDINGS * STATES], found[SOUNDINGS];
 static uint8_t jumps[SOUNDINGS * STATES], jumped[SOUNDINGS];
 
 int main(void)
 {
     const double changes[] = {0.0,  -9.2, -9.2, -11.5, -4.6, 0.0,  -9.2, -11.5,
                               -4.6, -9.2, 0.0,  -11.5, -4.6, -9.2, -9.2, 0.0};
-    const double begins[] = {0.0, -7.6, -8.3, -9.2}, after_gap[] = {0.0, -6.2, -6.9, -9.2};
-    const int64_t begin[] = {0, LENGTH}, length[] = {LENGTH, LENGTH};
+    const double begins[] = {0.0, -7.6, -8.3, -9.2};
     fill(r, SOUNDINGS, 9.8, 10.2);
     for (int64_t i = 0; i < SOUNDINGS; i++) {
         xy[2 * i] = (double)i;
@@ -33,23 +32,18 @@ int main(void)
     r[50] = 17.0;
     r[70] = 0.03;
     const Paths p = {
-        .lines = 2, .skipped_most = 12, .slope = 0.3, .usual = 1.0, .wide = 3.7,
+        .soundings = SOUNDINGS, .skipped_most = 12, .slope = 0.3, .usual = 1.0, .wide = 3.7,
         .nonsense = -2.3, .repeated = -0.7, .cliffs = -7.0, .grain = 0.1, .exact = 0.02,
-        .least_step = 0.05, .beside = 1.2, .multiple_within = 0.1, .no_reading = 0.05,
-        .object_length = 60.0, .near = -6.2, .deeper = -2.3, .no_readings = -4.6,
-        .returns = -4.6, .begins = begins, .after_gap = after_gap, .changes = changes,
-        .begin = begin, .length = length, .xy = xy, .r = r, .scatter = scatter, .reach = reach,
-        .evidence = evidence, .as_nonsense = as_nonsense, .as_run = as_run, .cost = cost,
-        .skipped = skipped, .origin = origin, .below = below_of, .jumps = jumps};
+        .least_step = 0.05, .beside = 1.2, .no_reading = 0.05, .lost = 0.125, .near = -6.2,
+        .no_readings = -4.6, .begins = begins, .changes = changes, .xy = xy, .r = r,
+        .scatter = scatter, .reach = reach, .evidence = evidence, .as_nonsense = as_nonsense,
+        .as_run = as_run, .cost = cost, .skipped = skipped, .origin = origin, .jumps = jumps};
     hypotheses_find(&p, found, jumped);
     show("cost", cost, SOUNDINGS * STATES);
     show("skipped", skipped, SOUNDINGS * STATES);
     for (int64_t i = 0; i < SOUNDINGS; i++)
         shown[i] = (double)found[i];
     show("found", shown, SOUNDINGS);
-    for (int64_t i = 0; i < SOUNDINGS; i++)
-        shown[i] = (double)below_of[i];
-    show("below", shown, SOUNDINGS);
     for (int64_t i = 0; i < SOUNDINGS; i++)
         shown[i] = (double)jumped[i];
     show("jumped", shown, SOUNDINGS);

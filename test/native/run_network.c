@@ -1,4 +1,4 @@
-/* The network of the fields, its gradient and a step of Adam, at a few nodes. */
+/* The network of the fields and its gradient, at a few nodes. */
 
 #include "run.h"
 
@@ -8,14 +8,13 @@
 #define HIDDEN 18 /* two rows of vectors in width, the second of them mostly padding */
 #define P (HIDDEN * (INPUTS + HIDDEN + 1 + FIELDS) + 2 * FIELDS + 2)
 
-static double theta[P], F[NODES * FIELDS], dF[NODES * FIELDS], gradient[P], rates[P], after[4 * P];
+static double theta[P], F[NODES * FIELDS], dF[NODES * FIELDS], gradient[P];
 static float x[NODES * INPUTS], room[16384];
 
 int main(void)
 {
     fill(theta, P, -1.0, 1.0);
     fill(dF, NODES * FIELDS, 0.1, 1.0);
-    fill(rates, P, 0.01, 0.02);
     for (int64_t i = 0; i < NODES * INPUTS; i++)
         x[i] = i % INPUTS == 2 ? 1.0f : (float)(2.0 * uniform() - 1.0);
     if (network_room(NODES, HIDDEN) > (int64_t)(sizeof room / sizeof *room))
@@ -28,10 +27,5 @@ int main(void)
     show("by_weights", gradient, P - 2 * FIELDS - 2);
     show("by_offsets", gradient + P - FIELDS - 2, FIELDS);
     show("by_others", gradient + P - 2, 2);
-    const Adam step = {.size = P, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .keep = 0.5,
-                       .correction1 = 0.1, .correction2 = 0.01, .rates = rates, .theta = theta,
-                       .first = gradient, .second = rates, .average = theta};
-    network_adam(&step, rates, after);
-    show("after", after, 4 * P);
     return 0;
 }

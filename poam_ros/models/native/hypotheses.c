@@ -15,7 +15,7 @@ typedef struct {
     int64_t soundings, skipped_most;
     double slope, usual, wide;
     double nonsense, repeated, cliffs; /* logs of rates */
-    double grain, exact, least_step, beside, no_reading;
+    double grain, exact, least_step, beside, no_reading, lost;
     double near, no_readings; /* logs */
     const double *begins, *changes; /* [STATES], [STATES, STATES]: logs */
     const double *xy, *r, *scatter, *reach, *evidence, *as_nonsense, *as_run; /* of soundings */
@@ -79,7 +79,8 @@ static double density(const Paths *p, const Step *s, int i, int j, int *jumps)
     double change = p->changes[STATES * i + j];
     if (s->gap) /* after a gap it may begin as the record does */
         change = fmax(change, p->begins[j]);
-    if (i != RUN && j == RUN && p->r[s->row] <= p->no_reading)
+    const int lost = now < p->lost * past && past - now > s->far; /* steeper than 45 degrees */
+    if (i != RUN && j == RUN && (lost || p->r[s->row] <= p->no_reading))
         change = p->no_readings;
     *jumps = 0;
     if ((i == RUN) != (j == RUN)) {

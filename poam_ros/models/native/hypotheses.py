@@ -12,7 +12,7 @@ from .loader import INTEGER, POINTER, REAL, declared, structure
 
 STATES = 4  # as in hypotheses.c
 NUMBERS = (
-    "slope usual wide nonsense repeated cliffs grain exact least_step beside no_reading near "
+    "slope usual wide nonsense repeated cliffs grain exact least_step beside no_reading lost near "
     "no_readings"
 )
 ARRAYS = "begins changes xy r scatter reach evidence as_nonsense as_run cost skipped origin jumps"
