@@ -117,7 +117,7 @@ def test_the_answer_says_why_nothing_is_saved(ring, eventually, tmp_path):
     feed(p.vehicle, p.mapper, eventually)
     (tmp_path / "saved").write_text("in the way")
     answer = p.ask()
-    assert not answer.success and "cannot write (File exists)" in answer.message
+    assert not answer.success and "nothing is saved: cannot write (" in answer.message
     (tmp_path / "saved").unlink()
     answer = p.ask()
     assert answer.success, answer.message
