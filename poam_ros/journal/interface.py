@@ -15,9 +15,8 @@ from ..frontend.refused_pings import RefusedPing, RefusedPings
 if TYPE_CHECKING:
     from ..models.mapper import MapperState
 
-#: Kinds of steps: a batch was learned or dropped; accepted pings were withdrawn or reinstated;
-#: positions were found to be shifted from a ping on.
-UPDATE, DROP, WITHDRAW, REINSTATE, SHIFT = "update", "drop", "withdraw", "reinstate", "shift"
+#: Kinds of steps: a batch was learned or dropped; accepted pings were withdrawn or reinstated.
+UPDATE, DROP, WITHDRAW, REINSTATE = "update", "drop", "withdraw", "reinstate"
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class JournalStep:
     Attributes:
         kind: one of the above.
         first, last: numbers of the first and last ping of the batch, or of those withdrawn,
-            reinstated or shifted.
+            reinstated.
         steps: training steps taken; of ``WITHDRAW`` what the pings are: 2 or 3 if double or triple
             echoes, 0 if other false echoes.
         stamp_ns: when the batch became due.

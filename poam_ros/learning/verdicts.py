@@ -8,15 +8,7 @@ import numpy as np
 
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
-from ..journal.interface import (
-    DROP,
-    REINSTATE,
-    SHIFT,
-    UPDATE,
-    WITHDRAW,
-    JournalStep,
-    withdrawn_after,
-)
+from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 from ..screening import ScreeningSettings
 from ..screening.judge import NEWEST, Judge, LineVerdict, PingBlocks, line_verdicts
 from ..screening.lines import JUMP, LEAST_STEP, STRIDE
@@ -56,24 +48,21 @@ class BatchVerdicts:
     def recover(self, recovery: Recovery) -> None:
         """Continue after the pings that were in batches before a restart."""
         data, steps = recovery.data, recovery.steps
-        begin, shifts, changes = 0, [], []
-        for i, step in enumerate(steps):
+        begin, changes = 0, []
+        for step in steps:
             if step.kind in (UPDATE, DROP):
                 begin = step.last + 1
-            elif step.kind == SHIFT:
-                shifts.append((step.first, step.last, np.fromiter(withdrawn_after(steps[:i]), int)))
             elif step.kind in (WITHDRAW, REINSTATE):
                 rows = np.arange(step.first, step.last + 1)
                 multiple = 1 if step.kind == REINSTATE else step.steps
                 changes.append((rows, np.full(len(rows), multiple), begin))
-        if not (self.settings.enabled or shifts or changes):
+        if not (self.settings.enabled or changes):
             return
-        ends = [int(rows[-1]) for rows, _, _ in changes] + [last for _, last, _ in shifts]
-        known = max([begin, *(end + 1 for end in ends)])
+        known = max([begin, *(int(rows[-1]) + 1 for rows, _, _ in changes)])
         self._blocks.add(data[:known])
         for change in changes:
             self._judge.follow(*change)
-        self.watch.recover(shifts)
+        self.watch.decide(self._updater.withdrawals.withdrawn.number)
         self._find_withdrawn_lines()
 
     def _find_withdrawn_lines(self) -> None:
@@ -113,7 +102,6 @@ class BatchVerdicts:
                 events.append(Problem(Message("crossings", text), error=False))
             shift = self.watch.decide(updater.withdrawals.withdrawn.number)
             if shift is not None:
-                steps.append(JournalStep(SHIFT, shift.first, shift.last, stamp_ns=stamp_ns))
                 events.append(PositionsShifted(shift.sentence))
             if steps or len(self.watch.crossings) > crossings:
                 self._find_withdrawn_lines()

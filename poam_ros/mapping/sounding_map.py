@@ -46,6 +46,8 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
+from ..screening.judge import PingBlocks
+from ..screening.shift import ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross
 from .divisions import day_column, units
@@ -98,7 +100,8 @@ def learn(
         PoamError: the model fails for good.
     """
     samples = soundings.samples(settings.water_level)
-    steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
+    # A mission's pings were screened.
+    steps, screening = soundings.steps, replace(settings.screening, enabled=False)
     refused, withdrawn, out = [Samples.empty()], [Samples.empty()], None
     if steps is None:
         settings = settings.screened(samples, table=soundings.is_table)
@@ -193,7 +196,10 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
     for outcome in _work(loop):
         if isinstance(outcome, BatchLearned):
             on_progress(outcome.report.samples)
-    if shift := loop.verdicts.watch.found:
+    blocks = PingBlocks()
+    blocks.add(logged.samples)
+    watch = ShiftWatch(blocks, loop.verdicts.settings.position_std)
+    if shift := watch.decide(loop.withdrawn.number):
         log.warning("%s", shift.sentence)
 
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.errors import quantity
 from .crossings import Crossings, cross_lines
-from .evidence import medians
 from .hypotheses import block_length
 from .judge import BLOCK, PingBlocks
 
@@ -76,21 +74,9 @@ class ShiftWatch:
         self._done = 0  # blocks
         self._begin = 0  # ping from which on positions have one origin
 
-    def recover(self, shifts: list[tuple[int, int, np.ndarray]]) -> None:
-        """Continue after a restart: crossings are found again, and the shifts that were found.
-
-        Args:
-            shifts: first and last ping of each, and the numbers of the pings withdrawn then.
-        """
-        for _, last, withdrawn in shifts:
-            while (self._done + 1) * BLOCK <= last + 1:
-                self._cross_block()
-            self._accept(self._look(withdrawn))
-        while (self._done + 1) * BLOCK <= len(self._blocks.data):
-            self._cross_block()
-
     def decide(self, withdrawn: np.ndarray) -> Shift | None:
-        """Compare the blocks that have been completed; returns a shift that is new.
+        """Compare the blocks that have been completed; returns a shift that is new. After a restart
+        the first call finds crossings and shifts again.
 
         Args:
             withdrawn: numbers of the pings that are withdrawn.
@@ -99,13 +85,9 @@ class ShiftWatch:
         while (self._done + 1) * BLOCK <= len(self._blocks.data):
             self._cross_block()
             if self._position_std and (shift := self._look(withdrawn)) is not None:
-                self._accept(new := shift)
+                self.found = new = shift
+                self._begin = self._done * BLOCK  # later pings are compared with those from now on
         return new
-
-    def _accept(self, shift: Shift | None) -> None:
-        """Later pings are compared with those from now on."""
-        if shift is not None:
-            self.found, self._begin = shift, self._done * BLOCK
 
     def _cross_block(self) -> None:
         """Find the crossings of the newest pings, up to the middle of the next block, with earlier
@@ -162,14 +144,3 @@ class ShiftWatch:
         )
         first, last = numbers[[since[best, 0], self._done * BLOCK - 1]].tolist()
         return Shift(first, last, since_m, before_m, int(own.sum()))
-
-
-def worst_block(crossings: Crossings) -> str:
-    """The block of pings whose crossings differ the most, by their median, in words."""
-    part = np.r_[crossings.row, crossings.other] // BLOCK
-    difference = np.r_[crossings.difference, -crossings.difference]
-    middle = medians(difference, part, int(part.max()) + 1)
-    block = int(np.nanargmax(np.abs(middle)))
-    count = quantity(int((part == block).sum()), "crossing")
-    first = block * BLOCK
-    return f"pings {first} to {first + BLOCK - 1}: {count}, median {middle[block]:+.2f} m"

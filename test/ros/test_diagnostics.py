@@ -101,7 +101,6 @@ def test_crossings_of_the_track_are_summed_up_and_a_shift_is_said(mapped):
     assert (values["crossings"], values["crossings_median"]) == (3, 0.5)
     assert values["crossings_95"] == pytest.approx(1.4)
     assert values["crossings_within_1a"] == pytest.approx(2 / 3)  # sqrt(2) of 0.52 m
-    assert values["crossings_worst"] == "pings 128 to 191: 2 crossings, median +1.00 m"
     watch.found = Shift(130, 200, 1.2, 0.1, 9)
     level, text, values = look(mapped)
     assert level == WARN and values["shift"] == watch.found.sentence

@@ -87,8 +87,7 @@ def test_the_shift_is_the_same_with_other_batches_and_after_a_restart():
         again.add(samples[:end])
         restarted = ShiftWatch(again, 0.35)
         before = [each for each in found if each.last < end]
-        restarted.recover([(each.first, each.last, NONE) for each in before])
-        assert restarted.found == before[-1]
+        assert restarted.decide(NONE) == restarted.found == before[-1]
         for begin in range(end, len(samples), 20):
             again.add(samples[begin : begin + 20])
             restarted.decide(NONE)

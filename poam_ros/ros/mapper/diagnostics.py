@@ -17,7 +17,6 @@ from ...frontend.refused_pings import ODOMETRY_REASONS, REASONS
 from ...learning.session import SurveySession
 from ...outputs.crossings import statistics_of
 from ...outputs.scoring import MapReport
-from ...screening.shift import worst_block
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
@@ -233,7 +232,6 @@ def _crossings(view: View) -> dict[str, object]:
             "crossings_median": found.median,
             "crossings_95": found.quantile95,
             f"crossings_within_{view.order}": found.within,
-            "crossings_worst": worst_block(met),
         }
     lines = enumerate(session.verdicts.withdrawn_lines, start=1)
     return values | {f"withdrawn line {i}": verdict.sentence for i, verdict in lines}
