@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import quantity
-from ..mapping.exclusions import DATES
+from ..mapping.left_out import DATES
 from ..mapping.soundings import Soundings
 
 log = logging.getLogger(__name__)

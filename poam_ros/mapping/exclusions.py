@@ -7,7 +7,6 @@ import io
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import TEXT_FACTOR, read_whole
 from ..outputs.folder import unquoted
 from ..planning.polygons import inside, ring
-from .left_out import Excluded
+from .left_out import DATES, Excluded
 from .soundings import LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
@@ -33,8 +32,6 @@ KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
 LINES_OF, TRACK = "lines_of", "track"
 #: The reason of these soundings.
 EXCLUDED = "excluded"
-#: Times before this (ns) are not dates: they count from a beginning of the log's own.
-DATES = int(datetime(1980, 1, 1, tzinfo=timezone.utc).timestamp()) * SECOND
 #: Maximum number of known values that a message lists.
 NAMED = 20
 

@@ -52,9 +52,9 @@ from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross
 from .divisions import day_column, units
 from .drawing import OnProgress, draw, predict
-from .exclusions import DATES, described, rows_and_files
+from .exclusions import described, rows_and_files
 from .joint_draws import DrawTiles, here, joint_draws
-from .left_out_file import left_out, time_text, write_left_out
+from .left_out import DATES, left_out, time_text, write_left_out
 from .level_errors import with_level_errors
 from .outline import Outline
 from .shore import shore_prior

@@ -13,7 +13,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.left_out_file import COLUMNS, time_text
+from poam_ros.mapping.left_out import COLUMNS, time_text
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_records
