@@ -121,7 +121,7 @@ class ModelSettings(Settings):
 
 #: A source of a model's options besides parameters and command-line options.
 MODEL_FILE = Setting(
-    "model", "", "YAML file with options of the model, as in nngp: {tail: 0}. Empty: the defaults. "
+    "model", "", "YAML file with options of the model, as in nngp: {blending: 0}. Empty: the defaults. "
     "Options given directly override the file",
 )  # fmt: skip
 
@@ -155,7 +155,7 @@ def read_model(path: str, options: type) -> dict[str, Any]:
     except (OSError, InputError) as error:
         raise InputError(f"model: cannot read {path} ({error})") from None
     if not isinstance(content, Mapping):
-        raise InputError(f"model: expected a mapping in {path}, as in nngp: {{tail: 0}}")
+        raise InputError(f"model: expected a mapping in {path}, as in nngp: {{blending: 0}}")
     known = {row.name for row in (*option_rows(), *rows(options))}
     values = flat(content)
     for name in values:
