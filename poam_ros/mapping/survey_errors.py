@@ -74,8 +74,8 @@ class SurveyErrors:
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
-        own = (of[index] for of in (self.xy, self.position, self.level))
-        return SurveyErrors(self.spread, self.depth, *own, self.wider)
+        xy, position, level = (of[index] for of in (self.xy, self.position, self.level))
+        return replace(self, xy=xy, position=position, level=level)
 
     @property
     def sentence(self) -> str:

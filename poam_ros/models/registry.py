@@ -121,8 +121,8 @@ class ModelSettings(Settings):
 
 #: A source of a model's options besides parameters and command-line options.
 MODEL_FILE = Setting(
-    "model", "", "YAML file with options of the model, as in nngp: {blending: 0}. Empty: the defaults. "
-    "Options given directly override the file",
+    "model", "", "YAML file with options of the model, as in nngp: {blending: 0}. Empty: the "
+    "defaults. Options given directly override the file",
 )  # fmt: skip
 
 

@@ -181,7 +181,7 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, own: Tensor | None = None
-) -> tuple[Tensor, Tensor, float]:
+) -> tuple[Tensor, Tensor]:
     """The fields of ``Conditionals``; arguments as of ``nngp.conditional.condition``."""
     order, first = None, None
     if own is not None:  # in order, and no set without a query
@@ -201,7 +201,7 @@ def condition(
         mean, variance = (
             torch.empty_like(values).index_copy_(0, order, values) for values in (mean, variance)
         )
-    return mean, variance, jitter.item()
+    return mean, variance
 
 
 def gradient(

@@ -70,7 +70,7 @@ def blended(
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
     mean.index_add_(0, rows, weight * found.mean)
     variance.index_add_(0, rows, weight * found.variance)
-    return Conditionals(mean, variance, found.jitter)
+    return Conditionals(mean, variance)
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

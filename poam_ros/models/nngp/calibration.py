@@ -132,7 +132,7 @@ def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, erro
         if sites.own is not None:
             noise = noise + sites.own[site]
         squares += error[rows].mean().square().item()
-        variances += (joint.covariance.mean() + noise.mean() / len(rows)).item()
+        variances += (joint.mean() + noise.mean() / len(rows)).item()
     return max(1.0, squares / variances)
 
 

@@ -20,18 +20,11 @@ from .kernel import Kernel, TrainingData, at, between, check_factors
 MOST = 2048
 
 
-class JointCovariance(NamedTuple):
-    """Covariance without noise [N, N], and the extra jitter that it took."""
-
-    covariance: Tensor
-    jitter: float
-
-
 def joint_covariance(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
-) -> JointCovariance | None:
-    """The joint covariance of x [N, 2] given the union of the neighbours [N, k]; None if these are
-    more than ``MOST``.
+) -> Tensor | None:
+    """The joint covariance, without noise, of x [N, 2] given the union of the neighbours [N, k],
+    [N, N]; None if these are more than ``MOST``.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -49,9 +42,9 @@ def joint_covariance(
         K.diagonal().add_(sites.own[near])
     cross = between(kernel, here, at_sites, x, at_x) + trend
     prior = between(kernel, x, at_x, x, at_x, same=True) + trend
-    L, jitter = cholesky(K, "covariance of the neighbours")
+    L = cholesky(K, "covariance of the neighbours").L
     half = torch.linalg.solve_triangular(L, cross, upper=False)
-    return JointCovariance(prior - half.mT @ half, jitter)
+    return prior - half.mT @ half
 
 
 #: Replaces a variance that cancels to zero or below.
@@ -63,11 +56,10 @@ CHUNK = 1024
 
 
 class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N], and the largest extra jitter."""
+    """Mean and variance without noise of each query [N]."""
 
     mean: Tensor
     variance: Tensor
-    jitter: float
 
 
 class Gradient(NamedTuple):
@@ -100,12 +92,11 @@ def condition(
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
             system = _system(kernel, sites, points, near)
-            solved = _solve(system, kernel.mean_precision)
-            parts.append((*_limited(system, solved), solved.jitter))
+            parts.append(_limited(system, _solve(system, kernel.mean_precision)))
     if not parts:
-        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0)
-    mean, variance, jitter = zip(*parts, strict=True)
-    return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter))
+        return Conditionals(x.new_empty(0), x.new_empty(0))
+    mean, variance = zip(*parts, strict=True)
+    return Conditionals(torch.cat(mean), torch.cat(variance))
 
 
 def weights(

@@ -196,7 +196,6 @@ class NeighbourGP(OnlineModel):
             if nodes
             else conditionals(x, spread(x))
         )
-        self.extra_jitter = max(self.extra_jitter, found.jitter)
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, _ = self._widening
@@ -233,11 +232,9 @@ class NeighbourGP(OnlineModel):
             return None
         x = _finite("covariance", _here(X))
         near = self._store.spread(x, *self.options.search)
-        found = joint_covariance(self._averaged(), self._store.sites, x, near)
-        if found is None:
+        joint = joint_covariance(self._averaged(), self._store.sites, x, near)
+        if joint is None:
             return None
-        self.extra_jitter = max(self.extra_jitter, found.jitter)
-        joint = found.covariance
         if noise:
             joint.diagonal().add_(self._averaged().noise)
         return joint.to(X)
