@@ -211,11 +211,10 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
             if (found := _working(path, answer.applied(options), name)) is not None
         )
         tried = dict(islice(working, asked.most))
-        only = asked.answers[0].applied(options) if len(asked.answers) == 1 else options
-        more = options.columns.items() <= only.columns.items()  # takes nothing back
-        if only != options and more and (asked.guess or not tried):
+        further = _further(asked, options)
+        if len(asked.answers) == len(further) == 1 and (asked.guess or not tried):
             try:
-                return _understood(path, only, name)
+                return _understood(path, further[0], name)
             except Question:  # what is wrong with the only answer is asked
                 raise
             except InputError:  # it is none
@@ -249,6 +248,17 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     return found
 
 
+def _further(asked: Unclear, options: ReadOptions) -> list[ReadOptions]:
+    """The options with each answer that adds something, and takes nothing back."""
+    known, near = options.columns.items(), options.near
+    every = (each.applied(options) for each in asked.answers)
+    return [
+        each
+        for each in every
+        if each != options and known <= each.columns.items() and near in (None, each.near)
+    ]
+
+
 def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
     """The options by which a file becomes soundings, with the only answer to each further question
     that they raise; None if there are none, or several."""
@@ -259,10 +269,7 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
                 place({path: found}, options)
         return options
     except Unclear as asked:
-        known = options.columns.items()  # which no further answer takes back
-        further = [each.applied(options) for each in asked.answers]
-        further = [each for each in further
-                   if more and not each.trusted and known <= each.columns.items()]  # fmt: skip
+        further = [each for each in _further(asked, options) if more and not each.trusted]
         if len(further) > 1 and "units" in asked.answers[0].fields:
             return None  # one of many units is no answer
         tried = (_working(path, each, name, more - 1) for each in further)
