@@ -30,8 +30,8 @@ class BatchVerdicts:
     Attributes:
         settings: as given.
         watch: the crossings so far, and the last shift of positions.
-        withdrawn_lines: the newest withdrawn lines, by their crossings so far. They are found when
-            these change, and may be read on any thread.
+        withdrawn_lines: the newest withdrawn lines. They are found when verdicts change, and may be
+            read on any thread.
     """
 
     def __init__(self, updater: ModelUpdater, settings: ScreeningSettings) -> None:
@@ -72,9 +72,9 @@ class BatchVerdicts:
         self.withdrawn_lines = self._lines(withdrawn[order], multiple)[: -NEWEST - 1 : -1]
 
     def _lines(self, pings: Samples, multiple: np.ndarray) -> list[LineVerdict]:
-        data, out = self._blocks.data, self._updater.withdrawals.withdrawn.number
+        data = self._blocks.data
         stride = STRIDE * float(np.ptp(data.xy, axis=0).max()) if len(data) else 0.0
-        return line_verdicts(pings, multiple, self.watch.crossings, out, stride)
+        return line_verdicts(pings, multiple, stride)
 
     def decide(self, batch: Samples, stamp_ns: int) -> tuple[list[JournalStep], list[LoopEvent]]:
         """Withdraw and reinstate pings near a batch, and those of the batch; look for a shift.
@@ -89,7 +89,7 @@ class BatchVerdicts:
         events: list[LoopEvent] = []
         known = int(blocks.data.number[-1]) if len(blocks.data) else -1  # some in an earlier try
         blocks.add(batch[np.flatnonzero(batch.number > known)])
-        begin, crossings = len(blocks.data) - len(batch), len(self.watch.crossings)
+        begin = len(blocks.data) - len(batch)
         try:
             rows, multiple = self._judge.judge(len(batch))
             pings = blocks.data[rows]
@@ -103,7 +103,7 @@ class BatchVerdicts:
             shift = self.watch.decide(updater.withdrawals.withdrawn.number)
             if shift is not None:
                 events.append(PositionsShifted(shift.sentence))
-            if steps or len(self.watch.crossings) > crossings:
+            if steps:
                 self._find_withdrawn_lines()
         except Exception as error:
             events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))

@@ -8,10 +8,7 @@ import pytest
 import random_lakes
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.judge import BLOCK, COMPARED, Judge, PingBlocks, line_verdicts
-
-NONE = np.empty(0, dtype=np.int64)
 
 
 def lake():
@@ -163,29 +160,21 @@ def straight(first, x, count=40):
     return Samples.of(xy, np.full(count, -20.0), first)
 
 
-def test_withdrawn_lines_say_what_their_crossings_with_lines_in_use_show():
+def test_withdrawn_lines_say_what_they_are():
     # One line, the turn after it and the way back; and one far away, which was withdrawn first.
     x, y = np.r_[np.zeros(40), 1:20, np.full(40, 20)], np.r_[:40, np.full(19, 39), 39:-1:-1]
     turned = Samples.of(np.column_stack((x, y)).astype(float), np.full(99, -20.0), 100)
-    withdrawn = Samples.joined([straight(300, 40.0), turned])
-    late, early = np.array([400, 404, 408, 300, 500]), np.array([104, 120, 10, 100, 304])
-    difference = np.array([8.0, 10.0, 0.1, 5.0, 20.0])
-    crossings = Crossings(late, early, np.zeros((5, 2)), difference, np.zeros(5), np.zeros((5, 2)))
-    multiple = np.repeat([3, 2, 0], [40, 61, 38])
-    order = np.argsort(withdrawn.number, kind="stable")
-    withdrawn, multiple = withdrawn[order], multiple[order]
-    lines = line_verdicts(withdrawn, multiple, crossings, withdrawn.number, 2.0)
-    assert [verdict.sentence for verdict in lines] == [
-        "line from (0, 0) to (1, 39): 2 crossings, median -9.0 m: double echoes, "
-        "41 pings withdrawn",
-        "line from (2, 39) to (20, 38), by the lines beside it: double echoes, 20 pings withdrawn",
-        "line from (20, 37) to (20, 0), by the lines beside it: false echoes, 38 pings withdrawn",
-        "line from (40, 0) to (40, 39): 1 crossing, median -20.0 m: triple echoes, "
-        "40 pings withdrawn",
+    withdrawn = Samples.joined([turned, straight(300, 40.0)])
+    multiple = np.repeat([2, 0, 3], [61, 38, 40])
+    assert [verdict.sentence for verdict in line_verdicts(withdrawn, multiple, 2.0)] == [
+        "line from (0, 0) to (1, 39): double echoes, 41 pings withdrawn",
+        "line from (2, 39) to (20, 38): double echoes, 20 pings withdrawn",
+        "line from (20, 37) to (20, 0): false echoes, 38 pings withdrawn",
+        "line from (40, 0) to (40, 39): triple echoes, 40 pings withdrawn",
     ]
 
 
 def test_single_pings_are_no_lines():
     few = straight(0, 0.0)[np.r_[:9, 30:39]]
-    assert line_verdicts(few, np.zeros(18), Crossings.none(), NONE, 2.0) == []
-    assert line_verdicts(few[:0], np.empty(0), Crossings.none(), NONE, 2.0) == []
+    assert line_verdicts(few, np.zeros(18), 2.0) == []
+    assert line_verdicts(few[:0], np.empty(0), 2.0) == []
