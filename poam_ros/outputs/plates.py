@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import binary_dilation
 
 from ..core.errors import InputError
 from ..planning.tvu import LEVEL_NAMES
 from .exports.chart import Chart
-from .exports.contours import levels_of
+from .exports.vectors import levels_of
 from .figures import (
     DPI,
     WIDTH,
@@ -130,6 +129,8 @@ def uncertain(chart: Chart) -> np.ndarray:
 
 def _draw_contours(axis: Any, chart: Chart, shore: Any) -> None:
     """Draw the contours with their depths, dashed over cells that are ``uncertain``."""
+    from scipy.ndimage import binary_dilation
+
     doubtful = uncertain(chart)
     # The dashed ones reach the next certain cell, where the others begin.
     parts = ((~doubtful, "solid"), (binary_dilation(doubtful), "dashed"))

@@ -10,7 +10,7 @@ from ...core.errors import InputError
 from ...core.settings import declared, rows
 from ...outputs.exports.chart import UNITS, ExportSettings
 from ...outputs.exports.formats import FORMATS, export, export_settings
-from ...outputs.exports.soundings import export_soundings
+from ...outputs.exports.vectors import export_soundings
 from ...outputs.run import Run
 from ..command import Parser, add_setting, add_settings
 

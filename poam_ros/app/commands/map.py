@@ -23,7 +23,7 @@ from ...models.native.loader import announce
 from ...models.prior import read_prior
 from ...models.registry import MODELS
 from ...outputs.exports.chart import ExportSettings
-from ...outputs.exports.contours import levels_of
+from ...outputs.exports.vectors import levels_of
 from ...outputs.run import Run
 from ...planning.tvu import ORDERS
 from ..command import (

@@ -13,8 +13,8 @@ from ...core.files import atomic_write
 from ..folder import make_folder
 from ..run import Run
 from .chart import Chart, ExportSettings, read_chart
-from .contours import geojson, geopackage, kml
 from .sections import read_section_lines, sections
+from .vectors import geojson, geopackage, kml
 from .writers import bag, geotiff, nav2, netcdf, page, picture, table
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..exports.chart import Chart
-from ..exports.contours import levels_of
+from ..exports.vectors import levels_of
 from . import texts
 from .layers import NOTHING, PageLayer, layers, scaled_hillshade, shade, thinned
 from .scene import Scene, thinned_refused_pings

@@ -1,4 +1,5 @@
-"""Contours of a map: lines at round levels, the area beyond each, and its 95 % band.
+"""Vector layers of a map: its soundings, and its contours: lines at round levels, the area beyond
+each, and its 95 % band.
 
 Lines and polygons follow the map's values, interpolated between the centres of cells, without
 smoothing. Polygons are closed along the edge of the map, and each lies within that of the level
@@ -13,17 +14,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
-import shapely
-from shapely import LineString, Polygon
-from shapely.geometry.polygon import orient
 
 from ...core.errors import InputError, requires_extra
+from ...core.files import atomic_write
+from ...core.geodesy import WGS84
+from ..folder import make_folder
+from ..run import Run
 from ..volume import round_step
-from .chart import UNITS, Chart
+from .chart import UNITS, Chart, ExportSettings
 
 #: Approximate number of contours without a given interval; maximum number of any map.
 WANTED, MAX_LEVELS = 12, 1000
@@ -58,6 +61,8 @@ def contours(chart: Chart) -> list[Feature]:
     """
     with requires_extra("contours", "matplotlib"):
         from contourpy import FillType, LineType, contour_generator
+    from shapely import LineString
+
     scale = UNITS[chart.settings.units]
     values, half = chart.height / scale, chart.uncertainty / scale
     finite = values[np.isfinite(values)]
@@ -95,8 +100,10 @@ def levels_of(values: np.ndarray, interval: float) -> list[float]:
     return [round(k * step, 9) for k in range(first, last + 1)]
 
 
-def _filled(generator: Any, low: float, high: float) -> Iterator[Polygon]:
+def _filled(generator: Any, low: float, high: float) -> Iterator[Any]:
     """Polygons between two values; borders counter-clockwise, holes clockwise (RFC 7946, 3.1.6)."""
+    from shapely.geometry.polygon import Polygon, orient
+
     for points, offsets in zip(*generator.filled(low, high), strict=True):
         border, *holes = (points[a:b] for a, b in pairwise(offsets))
         if Polygon(border).area > 0:
@@ -118,6 +125,8 @@ def _attributes(feature: Feature, name: str) -> dict[str, Any]:
 
 def _in_degrees(chart: Chart, features: list[Feature]) -> list[Any]:
     """The shapes of features in longitude and latitude."""
+    import shapely
+
     place = chart.place
     assert place is not None  # formats.py checks it
     shapes = np.array([feature.shape for feature in features], dtype=object)
@@ -126,10 +135,12 @@ def _in_degrees(chart: Chart, features: list[Feature]) -> list[Any]:
 
 def geojson(chart: Chart, name: str) -> dict[str, bytes]:
     """A FeatureCollection in degrees (RFC 7946); ``kind`` is contour, area or band."""
+    from shapely.geometry import mapping
+
     features = contours(chart)
     written = [
         {"type": "Feature", "properties": _attributes(feature, _named(chart)),
-         "geometry": shapely.geometry.mapping(shape)}
+         "geometry": mapping(shape)}
         for feature, shape in zip(features, _in_degrees(chart, features), strict=True)
     ]  # fmt: skip
     tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
@@ -176,7 +187,7 @@ def _kml_geometry(shape: Any) -> str:
         text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
         return f"<coordinates>{text}</coordinates>"
 
-    if isinstance(shape, LineString):
+    if shape.geom_type == "LineString":
         return f"<LineString>{places(shape)}</LineString>"
     border, *holes = (
         f"<LinearRing>{places(ring)}</LinearRing>" for ring in (shape.exterior, *shape.interiors)
@@ -222,6 +233,7 @@ def geopackage_of(
         OSError: the folder for temporary files is full.
     """
     with requires_extra(name, "pyogrio"):
+        import shapely
         from pyogrio import raw
     from tempfile import TemporaryDirectory
 
@@ -241,3 +253,72 @@ def geopackage_of(
                 raise OSError(errno.EIO, why, f"{name} (first {path})") from None
         with open(path, "rb") as file:
             return file.read()
+
+
+#: Files of soundings.
+ENDINGS = (".csv", ".gpkg", ".xyz")
+#: Decimals of metres.
+METRES = 3
+
+
+def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Path:
+    """Write the soundings that are in a map: longitude and latitude (WGS 84), or x and y in m
+    without an origin or where ``settings`` ask for a projected system; elevation or depth in m.
+
+    ``.csv`` and ``.gpkg`` also have the other columns of ``samples.csv`` (line, row, file, day);
+    ``.xyz`` has three columns without a header.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: the ending is another one, the run has no soundings, or pyogrio is missing.
+        OSError: the file cannot be written.
+    """
+    ending = to.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"to: expected a file that ends with {', '.join(ENDINGS)}, got {to.name}")
+    columns, crs = _columns(Run.of(run), settings)
+    make_folder(to.parent)
+    if ending == ".gpkg":
+        content = _geopackage(to.name, columns, crs)
+    else:
+        header = "" if ending == ".xyz" else ",".join(columns) + "\n"
+        chosen = list(columns.values())[: 3 if ending == ".xyz" else None]
+        separator = " " if ending == ".xyz" else ","
+        rows = (separator.join(row) for row in zip(*map(_texts, chosen), strict=True))
+        content = (header + "".join(f"{row}\n" for row in rows)).encode()
+    with atomic_write(to) as file:
+        file.write(content)
+    return to
+
+
+def _columns(run: Run, settings: ExportSettings) -> tuple[dict[str, np.ndarray], str | None]:
+    """The columns by name, each [N], places first; and their coordinate system, None if unknown."""
+    samples, place = run.mapped, settings.place
+    if "z" not in samples or not len(samples["z"]):
+        raise InputError(f"{run.folder / 'samples.csv'}: expected soundings with z, got none")
+    xy, names, crs = run.xy, ("x", "y"), None
+    if place is not None:
+        xy, crs = place.to_projected(xy), place.system().to_wkt()
+        if not place.crs:
+            xy, names, crs = place.degrees(xy), ("longitude", "latitude"), WGS84
+    digits = DIGITS if crs == WGS84 else METRES
+    height = settings.water_level - samples["z"] if settings.depth else samples["z"]
+    columns = {name: each.round(digits) for name, each in zip(names, xy.T, strict=True)}
+    columns["depth" if settings.depth else "elevation"] = height.round(METRES)
+    columns |= {name: each for name, each in samples.items() if name not in ("x", "y", "z")}
+    return columns, crs
+
+
+def _texts(column: np.ndarray) -> list[str]:
+    return [str(each) for each in column.tolist()]
+
+
+def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> bytes:
+    """Points in a layer ``soundings``."""
+    import shapely
+
+    (_, x), (_, y), *rest = columns.items()
+    fields = {k: each.astype(object) if each.dtype.kind in "US" else each for k, each in rest}
+    return geopackage_of(name, {"soundings": ("Point", shapely.points(x, y), fields)}, crs)
