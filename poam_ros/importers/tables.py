@@ -228,7 +228,7 @@ def _with_times(dialect: Dialect, cells: Cells) -> tuple[Dialect, Cells]:
         return dialect, cells
     whole = (head >= CALENDAR[:, :1, None]) & (head <= CALENDAR[:, 1:, None])
     whole[:5] &= head % 1 == 0
-    fits = whole.all(1)  # [6, columns]
+    fits: np.ndarray = np.all(whole, axis=1)  # [6, columns]
     ends = range(head.shape[1] - len(CALENDAR) + 1)
     at = next((i for i in ends if all(fits[k, i + k] for k in range(len(CALENDAR)))), None)
     if at is None:
