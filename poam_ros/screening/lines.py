@@ -21,8 +21,7 @@ STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
 #: Slopes along a line are fitted to at most this many soundings on either side,
 SIDE = 40
-#: and as far as this many usual distances between soundings, or half the depth if that is more.
-SPAN = 6.0
+#: and no farther than a gap is long.
 
 
 def find_lines(xy: np.ndarray, stride: float | None = None) -> np.ndarray:
@@ -149,7 +148,7 @@ class Motion:
         step = np.hypot(*np.diff(xy, axis=0).T)
         self.usual = usual_step(step)
         moving = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
-        side = int(np.ceil(SPAN / 2 / moving))
+        side = int(np.ceil(GAP_STEPS / 2 / moving))
         begins = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
         run = np.cumsum(np.bincount(begins, minlength=count)) - 1 if count else begins
         first, last = begins[run], np.r_[begins[1:], count][run] - 1
@@ -188,7 +187,7 @@ class Motion:
         offset = xy[index] - where[:, None]
         along = np.einsum("cki,ci->ck", offset, heading)
         aside = np.abs(offset[..., 0] * heading[:, 1:] - offset[..., 1] * heading[:, :1])
-        reach = np.maximum(np.maximum(depth[rows], 0.0) / 2, SPAN * self.usual)[:, None]
+        reach = gaps(depth[rows], self.usual)[:, None]
         weight = (inside & (np.abs(along) <= reach) & (aside <= reach / 2)).astype(float)
         total = weight.sum(1)
         with np.errstate(divide="ignore", invalid="ignore"):
