@@ -355,6 +355,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_journal(
     kept, tmp_path, monkeypatch, eventually, fails
 ):
     s = kept().mapped(steps=1)
+    s.written()
     before, journal = s.session.samples, s.session.journal
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_ON_FAILURE", 30)
