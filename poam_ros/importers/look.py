@@ -26,6 +26,8 @@ LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
 ROUNDED, ALIKE, LEVEL = 200.0, 0.95, 0.01
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
 EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
+#: So many steps show whether a factor is one: its logarithm varies less than this.
+FEW_STEPS, ONE = 8, 0.2
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
 PARTED, LEAST = 5.0, 0.1
 #: Deeper than any sea (m); median slope above which depths may be in another unit; speed of no boat
@@ -228,12 +230,21 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
     few = max(1, len(size) // 20)
     ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
     at = int(ratio.argmax()) + few
-    if ratio.max() >= PARTED:
+    if ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
         return (
             f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: part "
             "of them may be in another unit", [],
         )  # fmt: skip
     return None
+
+
+def _of_one_factor(size: np.ndarray, parted: float) -> bool:
+    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor lies
+    between them wherever the record goes from one group to the other. A sounder that loses the
+    bottom now and then goes by other factors each time."""
+    over = np.flatnonzero(np.diff(size >= parted))
+    steps = np.abs(np.diff(np.log(np.maximum(size, LEAST)))[over])
+    return len(steps) < FEW_STEPS or bool(np.subtract(*np.quantile(steps, (0.75, 0.25))) < ONE)
 
 
 def _in_units(units: str) -> list[Answer]:

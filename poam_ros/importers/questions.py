@@ -70,10 +70,11 @@ class Sample:
             and np.ptp(known) < WIDE
         ]  # fmt: skip
 
-    def unlike_depths(self, name: str) -> tuple[bool, bool]:
-        """What speaks against a column of depths: values of both signs, and whole numbers."""
+    def unlike_depths(self, name: str) -> tuple[bool, bool, bool]:
+        """What speaks against a column of depths: values of both signs, whole numbers, and a minus
+        sign, which altitudes of a receiver near the sea have as well."""
         below = float((self.known(name) < 0).mean())
-        return 0.02 < below < 0.98, self.decimals[name] == 0
+        return 0.02 < below < 0.98, self.decimals[name] == 0, below > 0.5
 
     def place_of(self, pair: Mapping[str, str]) -> str:
         """Where columns of latitude and longitude lie, in words; empty for others."""

@@ -98,7 +98,7 @@ KINDS = {
     "longitude, latitude, z": table("", lambda i: (*at(i)[::-1], f"{-DEPTH[i]:.2f}"), "\t"),
     "names of nobody": table("N_deg,E_deg,Bottom", lambda i: (*at(i), f"{DEPTH[i]:.2f}")),
     "a time in six columns, altitudes beside": table("", lambda i: (
-        *WHEN[i].timetuple()[:6], *at(i), f"{2 * np.sin(i / 20) - 0.5:.2f}", f"{DEPTH[i]:.2f}"),
+        *WHEN[i].timetuple()[:6], *at(i), f"{np.sin(i / 20) - 2.5:.2f}", f"{DEPTH[i]:.2f}"),
         "\t"),
     "a northing called easting, degrees beside": table(
         "No.,Zone,Northing,Easting,longitude,latitude,Depth", lambda i: (
