@@ -221,8 +221,8 @@ static void found_in(int64_t lines, int64_t length, int odd)
         each[2][i] = odd == 5 ? ODD[i % ODDS] : 5.0;
         each[3][i] = each[4][i] = odd == 6 ? ODD[i % ODDS] : 3.0;
     }
-    const Paths p = {n, 12, 0.3, 1.0, 3.5, -2.3, -0.7, -7.0, 0.1, 0.02, 0.05, 1.2, 0.05, -6.2,
-                     -4.6, logs, logs, xy, each[0], each[1], each[2], evidence, each[3], each[4],
+    const Paths p = {n, 12, 0.3, 1.0, 3.5, -2.3, -0.7, -7.0, 0.1, 0.02, 0.05, 1.2, 0.05, 0.125,
+                     -6.2, -4.6, logs, logs, xy, each[0], each[1], each[2], evidence, each[3], each[4],
                      cost, skipped, origin, jumps};
     hypotheses_find(&p, found, jumped);
     for (int64_t i = 0; i < n; i++)
