@@ -16,6 +16,7 @@ import numpy as np
 from kept import SMALL
 from planted_missions import Planted, track
 
+from poam_ros.core.process import configure_process
 from poam_ros.models.nngp.options import NeighbourOptions
 
 LEARNED = "hidden", "lattice", "left_out", "first_steps"
@@ -51,6 +52,7 @@ def timed(seed: int, fault: str, turns: int, network: dict[str, float]) -> list[
 
 
 if __name__ == "__main__":
+    configure_process(1)  # as the nodes do
     turns, runs, network, first, last, *faults = sys.argv[1:]
     for fault in faults or ("none", "leg2", "shallow"):
         found = [
