@@ -728,7 +728,13 @@ def test_a_late_viewer_gets_the_present_plan_alone(ring, ros, eventually):
         vehicle.be_at(*(vehicle.last_goal() or (0.0, 0.0)))
         return len(vehicle.heard["plan"]) >= 3
 
+    def no_new_plan():
+        before = len(vehicle.heard["plan"])
+        some_reports(vehicle, eventually)
+        return len(vehicle.heard["plan"]) == before
+
     eventually(moved_on)
+    eventually(no_new_plan)  # after the last move
     late = ros(Vehicle)
     eventually(lambda: late.heard["plan"])
     eventually(lambda: len(late.reports) >= 2)
