@@ -125,9 +125,14 @@ def rough_metres(degrees: np.ndarray) -> np.ndarray:
     return DEGREE_M * np.column_stack((east, off[:, 0]))
 
 
+def hemispheres(latitude: float, longitude: float) -> tuple[str, str]:
+    """N or S, and E or W, of a place in degrees."""
+    return ("S" if latitude < 0 else "N"), ("W" if longitude < 0 else "E")
+
+
 def place_text(latitude: float, longitude: float) -> str:
     """A place on the Earth in words, with a link to a map, for a person to check."""
-    north, east = ("S" if latitude < 0 else "N"), ("W" if longitude < 0 else "E")
+    north, east = hemispheres(latitude, longitude)
     link = f"https://www.openstreetmap.org/?mlat={latitude:.5f}&mlon={longitude:.5f}&zoom=13"
     return f"{abs(latitude):.4f}\u00b0 {north}, {abs(longitude):.4f}\u00b0 {east} ({link})"
 

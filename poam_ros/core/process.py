@@ -43,4 +43,6 @@ def configure_process(threads: int) -> None:
     torch.set_num_threads(threads)
     threadpool_limits(threads)
     keep_freed_memory()
-    gc.freeze()
+    if not gc.get_freeze_count():  # once: what is garbage by then would never be freed
+        gc.collect()
+        gc.freeze()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..core.errors import shown
-from ..core.geodesy import is_in_feet, rough_metres
+from ..core.geodesy import hemispheres, is_in_feet, rough_metres
 from .candidates import KEEL, TRANSDUCER, Candidate, best_of
 from .cells import UNITS
 from .columns import Columns, Names, counts_from, northern, words_of
@@ -81,8 +81,8 @@ class Sample:
         if "latitude" not in pair:
             return ""
         north, east = (float(np.median(self.known(pair[m]))) for m in ("latitude", "longitude"))
-        sides = "S" if north < 0 else "N", "W" if east < 0 else "E"
-        return f" (at {abs(north):.2f} {sides[0]}, {abs(east):.2f} {sides[1]})"
+        side, way = hemispheres(north, east)
+        return f" (at {abs(north):.2f} {side}, {abs(east):.2f} {way})"
 
 
 def is_time(values: np.ndarray) -> bool:

@@ -227,7 +227,7 @@ def _with_times(dialect: Dialect, cells: Cells) -> tuple[Dialect, Cells]:
     if head.ndim != 2 or len(head) < FEWEST:
         return dialect, cells
     whole = (head >= CALENDAR[:, :1, None]) & (head <= CALENDAR[:, 1:, None])
-    whole[:5] &= head % 1 == 0
+    whole[:5] &= head == np.floor(head)
     fits: np.ndarray = np.all(whole, axis=1)  # [6, columns]
     ends = range(head.shape[1] - len(CALENDAR) + 1)
     at = next((i for i in ends if all(fits[k, i + k] for k in range(len(CALENDAR)))), None)
