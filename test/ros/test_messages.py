@@ -226,7 +226,9 @@ def test_borders_are_at_the_water_level_and_on_land_above_it():
     shore = lambda xy: np.maximum(1.0, xy[:, 0])  # noqa: E731
     drawn = markers.write_areas(areas, shore, STAMP, "map", "returning").markers
     erase, workspace, out, state = drawn
-    assert (state.text, state.pose.position.x) == ("returning", -10.0)
+    at = state.pose.position
+    assert state.text == "returning" and areas.workspace.contains(np.array([at.x, at.y]))
+    assert at.z == max(point.z for point in workspace.points)
     assert erase.action == Marker.DELETEALL and erase.header.frame_id == "map"
     assert (workspace.ns, out.ns) == ("workspace", "keep_out")
     for marker in (workspace, out):

@@ -73,7 +73,7 @@ def write_areas(
     areas: NavigableArea, heights: Heights, stamp_ns: int, frame_id: str, state: str = ""
 ) -> MarkerArray:
     """The navigable area as closed lines: ``workspace``, ``polygon``, ``keep_out``; and the
-    mission's ``state`` as a text at its upper left corner."""
+    mission's ``state`` as a text inside its upper left corner."""
     left, right, lower, upper = areas.workspace.bounds
     rings = [
         ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
@@ -92,7 +92,9 @@ def write_areas(
     if state:
         text = blank(Marker.TEXT_VIEW_FACING, "state", stamp_ns, frame_id)
         text.text, text.scale.z, text.color = state, TEXT_SIZE * size, _colour(BORDERS["workspace"])
-        text.pose.position = Point(x=left, y=upper + TEXT_SIZE * size, z=markers[1].points[0].z)
+        # Inside, where every view shows it, and as high as the highest ground at the border.
+        x, y = left + 3 * TEXT_SIZE * size, upper - TEXT_SIZE * size
+        text.pose.position = Point(x=x, y=y, z=max(point.z for point in markers[1].points))
         markers.append(text)
     return MarkerArray(markers=markers)
 
