@@ -13,7 +13,7 @@ MAX_FRAMES = 16  # sonars that are distinguished
 MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
 TOO_CLOSE = "too_close"  # a reason of refusal
 #: A range that is repeated for so long (s), so often and over so many m is hardly a flat bottom's.
-#: Number and length are those of logs (importers/frozen.py).
+#: Number and length are those of logs (importers/faults.py).
 LOST_S, LOST_COUNT, LOST_M = 60.0, 15, 15.0
 MAX_RANGE = 1e5  # m; beyond the reach of any sonar, whatever a message says
 

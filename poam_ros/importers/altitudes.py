@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..frontend.agreement import EQUAL, OFFSET, compare
 from .cells import UNITS
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
-from .no_readings import no_readings
+from .faults import no_readings
 from .options import Answer, Unclear
 
 #: Words of depths and elevations that are the water's or the ground's, whatever stands beside.

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.errors import InputError, shown
-from .candidates import KEEL, SURFACE, TRANSDUCER, UNSAID
 from .cells import SPELLINGS, UNITS, value_with_unit
 
+#: Ranks of what depths count from, the preferred first.
+SURFACE, UNSAID, TRANSDUCER, KEEL = range(4)
 #: Meanings of columns, and the words that name them: in lower case, without accents and units.
 MEANINGS = {
     meaning: tuple(names.split())

@@ -26,10 +26,11 @@ from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE
 from ..mavlink.parameters import ParameterReader
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
-from .candidates import UNSAID, Candidate, best_of
+from .columns import UNSAID
 from .mavlink_files import SUBMARINE, Heard, LogMessage, log_messages
 from .nmea import nothing_found
 from .options import ReadOptions
+from .questions import Candidate, best_of
 from .raw import RawSoundings
 from .replay import Replay
 from .track import GAP

@@ -21,12 +21,20 @@ from ..core.geodesy import (
 from ..core.geometry import MAX_COORDINATE
 from ..mapping.soundings import LINE, Labels, Soundings
 from .cells import UNITS
-from .frozen import FROZEN, frozen
-from .jumps import POSITION_JUMP, impossible_positions, seconds_of
+from .faults import (
+    FAR_M,
+    FAR_TIMES,
+    FROZEN,
+    POSITION_JUMP,
+    frozen,
+    impossible,
+    impossible_positions,
+    no_readings,
+    seconds_of,
+    without_repeats,
+)  # fmt: skip
 from .look import FEWEST, look, swapped
-from .no_readings import FAR_M, FAR_TIMES, impossible, no_readings
 from .options import ReadOptions, Unclear
-from .repeats import without_repeats
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,11 @@ from ..core.errors import InputError, shown
 from ..core.reading import MemoryMeter
 from ..mapping.soundings import LINE, Labels
 from .altitudes import with_altitudes
-from .angles import Angles
-from .candidates import KEEL
-from .cells import DAY_S, UNITS, Times, angle, is_clock, is_date, is_nothing, number
-from .columns import Columns, Names, counts_from, unit_in_column
+from .cells import DAY_S, UNITS, Angles, Times, angle, is_clock, is_date, is_nothing, number
+from .columns import KEEL, Columns, Names, counts_from, unit_in_column
 from .dialect import Dialect, sniff
-from .jumps import spread
+from .faults import far_away, impossible, spread, uncertain
 from .look import FEWEST, one_group, swapped
-from .no_readings import far_away, impossible, uncertain
 from .options import Answer, ReadOptions, Unclear
 from .questions import Sample, check_unit, chosen, is_time
 from .raw import RawSoundings

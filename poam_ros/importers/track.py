@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.geodesy import rough_metres
-from .jumps import POSITION_JUMP, impossible_positions, placed_by
+from .faults import POSITION_JUMP, impossible_positions, placed_by
 
 #: Depths between positions farther apart than this are refused, in s.
 GAP = 10.0

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from poam_ros.importers.jumps import POSITION_JUMP
-from poam_ros.importers.jumps import impossible_positions as judged
+from poam_ros.importers.faults import POSITION_JUMP
+from poam_ros.importers.faults import impossible_positions as judged
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from poam_ros.importers.frozen import frozen
+from poam_ros.importers.faults import frozen
 from poam_ros.importers.look import look
 from poam_ros.importers.questions import Unclear
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poam_ros.importers.jumps import spread
+from poam_ros.importers.faults import spread
 from poam_ros.importers.track import Track, no_position, over_midnight
 
 

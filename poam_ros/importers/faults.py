@@ -1,0 +1,417 @@
+"""Rows of a log that are no soundings: impossible values, what instruments write without a reading,
+positions that the vehicle cannot have reached, depths that a sounder holds, and repeated records.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.errors import quantity
+from ..core.geodesy import DEGREE_M, rough_metres
+from ..core.geometry import MAX_COORDINATE
+from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
+from ..frontend.placing import MAX_ELEVATION
+from ..mapping.left_out import DATES
+from ..mapping.soundings import Soundings
+from .cells import NO_READING, UNITS
+
+log = logging.getLogger(__name__)
+
+#: Reasons of soundings that these rules leave out.
+POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeated"
+#: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
+#: Fewer places than ``FEWEST`` do not show it.
+FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
+#: A percentage of confidence below this is no reading, as on a vehicle.
+UNSURE = 50.0
+#: The deepest value is the sonar's limit if it is repeated this often, and this many times the next
+#: one.
+LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
+
+#: Fewer positions, or a shorter log (s), do not show the vehicle's speed.
+FEWEST_POSITIONS, SHORTEST = 9, 9.0
+#: The speed over several steps that the vehicle seldom exceeds, the factor by which it may for a
+#: moment, and the smallest limit (m/s), which wind and waves give to slow vehicles, too.
+STEPS, SELDOM, MARGIN, LEAST_SPEED = 9, 0.98, 1.5, 3.0
+#: A step of this length (m) is possible at any time, besides the receiver's noise and resolution.
+LEAST_STEP = 3.0
+#: Between positions farther apart in time than this (s), and than this many usual intervals,
+#: nobody knows what the vehicle did.
+GAP, GAPS = 10.0, 5.0
+#: An excursion takes at most this time (s), and this share of the log.
+LONGEST, SHARE = 600.0, 0.25
+#: With more parts than this share of the positions, or this share of positions in excursions, the
+#: log is not that of one vehicle.
+TOO_MANY, OTHERS = 0.1, 0.2
+#: Maximum number of jumps in warnings.
+WARNED = 3
+
+#: A depth is held at least for so many soundings and m, and so many times as often as usual.
+HELD, HELD_M, TIMES = 15, 15.0, 5.0
+#: The bottom beside a held depth changes by this (m), and by this share of the depth.
+CHANGES, OF_DEPTH = 0.3, 0.06
+#: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
+RESUMES = 5
+#: Soundings beside: within this share of the length over which a depth is held.
+BESIDE = 0.25
+
+#: Places this near (m) at the same time are the same: six decimals of a degree are 0.1 m.
+SAME_PLACE = 0.3
+#: Fewer soundings than this are no repetition: two pings may follow each other where a file ends.
+FEWEST_REPEATED = 10
+#: A file whose times go back by more than this (ns) may repeat itself; in more parts it is sorted
+#: by something else.
+BACK, PARTS = 10 * SECOND, 20
+#: Larger differences of depths (m) are reported.
+OTHER_DEPTH = 0.1
+
+
+def impossible(
+    place: np.ndarray, height: np.ndarray, degrees: bool, unit: str
+) -> dict[str, np.ndarray]:
+    """Which values cannot be soundings, whatever the others are: boolean [N] by reason. The
+    arguments are attributes of ``RawSoundings``."""
+    limits = (90.0, 360.0) if degrees else (MAX_COORDINATE, MAX_COORDINATE)
+    return {
+        "not_a_number": ~(np.isfinite(place).all(1) & np.isfinite(height)),
+        "impossible_place": ~(np.abs(place) <= limits).all(1),
+        "wild_elevation": ~(np.abs(height) * UNITS[unit] <= MAX_ELEVATION),
+    }
+
+
+def no_readings(
+    place: np.ndarray, height: np.ndarray, degrees: bool, near: tuple[float, float] | None = None
+) -> dict[str, np.ndarray]:
+    """Which values instruments write without a reading, and which places cannot belong to this
+    survey: boolean [N] by reason, of which the first counts. The first arguments are attributes of
+    ``RawSoundings``; ``near``: latitude and longitude that the survey is near to."""
+    size, lost = np.abs(height), np.zeros(len(height), dtype=bool)
+    sentinel = np.isin(size, NO_READING)
+    signs = np.sign(height[height != 0])
+    # A value like the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
+    if len(signs) and abs(float(signs.mean())) > 0.8:
+        others = size if sentinel.all() else size[~sentinel]
+        least, typical = np.quantile(others, (0.99 if sentinel.all() else 0.01, 0.99))
+        apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
+        other_side = np.sign(height) != np.sign(np.median(height))
+        lost = (sentinel & (other_side | apart)) | (height == 0)
+    deepest = size[~lost].max(initial=0)
+    below = size[~lost & (size < deepest)]
+    often = len(below) > 0 and (size[~lost] == deepest).sum() >= LIMIT_COUNT
+    limit = (size == deepest) & bool(often and deepest > LIMIT_RATIO * below.max())
+    middle = np.median(place, axis=0)
+    nowhere = (place == 0).all(1)
+    nowhere &= bool(degrees or np.abs(middle).max() > 1e4)
+    nowhere &= bool(np.hypot(*middle) * (DEGREE_M if degrees else 1) > FAR_M)
+    far = far_away(place, ~(lost | limit | nowhere), degrees, near)
+    return {"no_reading": lost, "sonar_limit": limit, "null_position": nowhere, "far_away": far}
+
+
+def far_away(
+    place: np.ndarray, kept: np.ndarray, degrees: bool, near: tuple[float, float] | None
+) -> np.ndarray:
+    """Which places [N, 2] are many times farther away than most of ``kept`` [N], boolean [N]: from
+    their middle, or from ``near`` (latitude, longitude)."""
+    if kept.sum() < FEWEST:
+        return np.zeros(len(place), dtype=bool)
+    middle = np.median(place[kept], axis=0) if near is None or not degrees else near
+    places = np.vstack((place, middle))
+    xy = rough_metres(places) if degrees else places
+    away = np.hypot(*(xy[:-1] - xy[-1]).T)
+    reach = np.quantile(away[kept], 0.9 if near is None else 0.5)
+    return away > max(FAR_TIMES * reach, FAR_M)
+
+
+def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, str]:
+    """Which readings their instrument is not sure of [N], boolean; and which those are, as text.
+
+    Args:
+        confidence: as the instrument writes it: a percentage, or a flag [N]; NaN: unknown.
+        least: that is accepted; None: ``UNSURE`` of a percentage, and any flag but 0.
+    """
+    known = confidence[np.isfinite(confidence)]
+    if least is None and len(known) and 10 < known.max() <= 100 and known.min() >= 0:
+        least = UNSURE
+    if len(known) and least is not None:
+        return confidence < least, f", {{}} of at least {least:g}"
+    if not len(known) or (known == 0).mean() > 0.5:  # 0 is what most have: all is well
+        return np.zeros(len(confidence), dtype=bool), ""
+    return confidence == 0, ", {} other than 0"
+
+
+def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Which positions of a log are impossible; boolean [N]: false fixes, as from multipath. Warns
+    of jumps that stay. In a log of several vehicles it refuses nothing, and warns.
+
+    One pass in the order of the log, by the front end's detector of jumps. Where it finds one, a
+    new part of the track begins; a short part between two that go on without it was an excursion.
+
+    Args:
+        where: beginning of warnings.
+        seconds: times [N], in s, in the order of the log; NaN where unknown.
+        xy: positions [N, 2], in m; repeated ones hold until the next.
+
+    A new track begins where times are unknown or go back.
+    """
+    refused = np.zeros(len(seconds), dtype=bool)
+    known = np.flatnonzero(np.isfinite(seconds) & np.isfinite(xy).all(1))
+    times, places = spread(seconds[known]), xy[known]
+    moved = np.flatnonzero(np.append(True, (np.diff(places, axis=0) != 0).any(1))[: len(known)])
+    usual = np.diff(times[moved])
+    usual = usual[usual > 0]
+    if len(usual) < FEWEST_POSITIONS or usual.sum() < SHORTEST:
+        return refused
+    interval = float(np.median(usual))
+    limit = MARGIN * _speed(times[moved], places[moved], max(1.0, interval))
+    speed = max(limit, LEAST_SPEED) / JumpDetector.SPEED_FACTOR
+    # Receivers and links repeat positions, and deliver several at once after a delay.
+    least = [np.quantile(each[each > 0], 0.1) if each.any() else 0.0
+             for each in np.abs(np.diff(places[moved], axis=0)).T]  # fmt: skip
+    reach = LEAST_STEP + 3 * _noise(times[moved], places[moved]) + 2 * math.hypot(*least)
+    reach += JumpDetector.SPEED_FACTOR * speed * interval
+    steps = np.diff(times)
+    far = np.hypot(*np.diff(places, axis=0).T) > reach
+    if not (far & (steps >= 0)).any():
+        return refused
+
+    def lasts(part: list[int]) -> float:
+        return float(times[part[-1]] - times[part[0]])
+
+    def goes_on(before: list[int], after: list[int]) -> bool:
+        a, b = before[-1], after[0]
+        possible = reach + JumpDetector.SPEED_FACTOR * speed * (times[b] - times[a])
+        return bool(np.hypot(*(places[b] - places[a])) <= possible)
+
+    apart = np.flatnonzero((steps < 0) | (steps > max(GAP, GAPS * interval))) + 1
+    longest = min(LONGEST, SHARE * float(usual.sum()))
+    wrong, stays, parts = list[int](), list[int](), 0
+    for track in np.split(np.arange(len(known)), apart):
+        every, alone = _parts(times, places, track.tolist(), speed, reach)
+        wrong += alone
+        parts += len(every) - 1
+        kept = list[list[int]]()
+        for part in every:
+            while (
+                len(kept) > 1
+                and lasts(kept[-1]) <= min(longest, lasts(part))
+                and goes_on(kept[-2], part)
+            ):
+                wrong += kept.pop()
+            if kept and goes_on(kept[-1], part):
+                kept[-1] += part
+            else:
+                kept.append(part)
+        for end in (0, -1):
+            if len(kept) > 1 and lasts(kept[end]) <= longest:
+                wrong += kept.pop(end)
+        stays += [part[0] for part in kept[1:]]
+    if parts > max(2 * WARNED, TOO_MANY * len(known)) or len(wrong) > OTHERS * len(known):
+        log.warning(
+            "%s: positions jump back and forth, as those of several vehicles do: none are refused "
+            "as %s. Map each vehicle from a file of its own", where, POSITION_JUMP,
+        )  # fmt: skip
+        return refused
+    for index in stays[:WARNED]:
+        log.warning(
+            "%s: positions jump by %.0f m and stay there (from sounding %d on): those before or "
+            "after it may be displaced",
+            where, np.hypot(*(places[index] - places[index - 1])), known[index],
+        )  # fmt: skip
+    refused[known[wrong]] = True
+    return refused
+
+
+def spread(seconds: np.ndarray) -> np.ndarray:
+    """Times [N], in s, in the order of a log, where equal ones are spread evenly up to the next:
+    whole seconds of an instrument that writes several rows in each."""
+    first = np.flatnonzero(np.diff(seconds, prepend=np.nan) != 0)
+    return np.interp(np.arange(len(seconds)), first, seconds[first]) if len(first) else seconds
+
+
+def _parts(
+    times: np.ndarray, places: np.ndarray, track: list[int], speed: float, reach: float
+) -> tuple[list[list[int]], list[int]]:
+    """The parts of a track that jumps divide, and the positions that are none, both as indices."""
+    detector, parts, waiting, alone = JumpDetector(), [list[int]()], list[int](), list[int]()
+    for index in track:
+        x, y = places[index].tolist()
+        state = VehicleState(round(times[index] * SECOND), (x, y, 0.0))
+        fault = detector.check(state, speed, reach)
+        if fault == JUMP:
+            waiting.append(index)
+            continue
+        if fault == MOVED:
+            parts.append(waiting)
+        else:
+            alone += waiting
+        parts[-1].append(index)
+        waiting = []
+    return parts, alone + waiting
+
+
+def _speed(times: np.ndarray, places: np.ndarray, interval: float) -> float:
+    """The sustained speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps
+    of at least ``interval`` s each."""
+    chosen, last = [0], times[0]
+    for index, time in enumerate(times.tolist()):
+        if not 0 <= time - last < interval:
+            chosen.append(index)
+            last = time
+    steps, length = np.diff(times[chosen]), np.hypot(*np.diff(places[chosen], axis=0).T)
+    speed = np.divide(length, steps, out=np.zeros(len(steps)), where=steps > 0)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
+    return float(np.quantile(np.median(windows, axis=1), SELDOM))
+
+
+def _noise(times: np.ndarray, places: np.ndarray) -> float:
+    """How far nine tenths of the positions are at most from the line between their neighbours in
+    time, in m."""
+    before, after = times[1:-1] - times[:-2], times[2:] - times[1:-1]
+    orderly = (before >= 0) & (after >= 0) & (before + after > 0)
+    if not orderly.any():
+        return 0.0
+    share = (before[orderly] / (before + after)[orderly])[:, None]
+    between = places[:-2][orderly] * (1 - share) + places[2:][orderly] * share
+    return float(np.quantile(np.hypot(*(places[1:-1][orderly] - between).T), 0.9))
+
+
+def placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Which depths, at ``seconds`` [N], are placed by a false position; ``false``: boolean [K], at
+    ``times``, ascending."""
+    number = np.append(0, np.cumsum(false))  # false positions before each
+    first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
+    between = first == after
+    low = np.maximum(first - between, 0)
+    return number[np.minimum(after + between, len(times))] > number[low]
+
+
+def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
+    """Times in s since the first [N]; NaN where they are unknown (0)."""
+    known = stamp_ns != 0
+    first = stamp_ns[known].min() if known.any() else 0
+    return np.where(known, (stamp_ns - first) / SECOND, np.nan)
+
+
+def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Which soundings hold the last depth although the bottom changes, as a sounder does that has
+    lost it; boolean [N].
+
+    A run of the same depth, longer than any flat bottom gives in this record, is refused where
+    soundings beside it, of other lines or around its ends, differ; else it is named in a warning.
+
+    Args:
+        where: start of warnings.
+        xy: places in m [N, 2].
+        height: depths or elevations as the file has them [N].
+    """
+    wrong, inside = np.zeros((2, len(height)), dtype=bool)
+    if len(height) < 2 * HELD:
+        return wrong
+    begins = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
+    counts = np.diff(begins, append=len(height))
+    along = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+    # Half of all soundings stand in runs of at most this many.
+    size = np.sort(counts)
+    usual = size[min(int(np.searchsorted(np.cumsum(size), len(height) / 2)), len(size) - 1)]
+    long = np.flatnonzero(counts >= max(HELD, TIMES * usual))
+    runs = [(a, b, along[b - 1] - along[a]) for a, b in zip(begins[long], (begins + counts)[long],
+            strict=True) if along[b - 1] - along[a] >= HELD_M]  # fmt: skip
+    for begin, end, _ in runs:
+        inside[begin:end] = True
+    changes = np.abs(np.diff(height))
+    step = float(changes[changes > 0].min(initial=np.inf))
+    for begin, end, length in runs:
+        if _is_shown(xy, height, inside, begin, end, length):
+            wrong[begin + 1 : end] = True  # the first of them was measured
+        elif end < len(height) and changes[end - 1] > RESUMES * step:
+            log.warning(
+                "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a "
+                "flat bottom, or a sounder that lost it",
+                where, end - begin, length, abs(height[begin]), begin,
+            )  # fmt: skip
+    return wrong
+
+
+def _is_shown(
+    xy: np.ndarray, height: np.ndarray, inside: np.ndarray, begin: int, end: int, length: float
+) -> bool:
+    """Whether soundings beside a run say that the bottom changes along it."""
+    from scipy.spatial import cKDTree
+
+    value, others = height[begin], np.flatnonzero(~inside)
+    if not len(others):
+        return False
+    least = max(CHANGES, OF_DEPTH * abs(value))
+    near, match = cKDTree(xy[others]).query(xy[begin:end], distance_upper_bound=BESIDE * length)
+    known = np.isfinite(near)
+    if known.sum() < 0.3 * (end - begin):
+        after = height[end : end + 5]
+        return len(after) > 0 and bool(abs(np.median(after) - value) > 2 * least)
+    beside = height[others[match[known]]]
+    low, high = np.quantile(beside, (0.1, 0.9))
+    return bool(high - low > least and np.quantile(np.abs(beside - value), 0.75) > least)
+
+
+def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
+    """The soundings of one or more ``files``, each once: those of a later file, or of a later part
+    of a file whose times begin anew, that an earlier one has at the same time and place are left
+    out, with a warning. A line that is driven again has other times.
+
+    Where times or their dates are unknown, a file is left out that is the same as another one.
+    """
+    stamps = soundings.stamp_ns
+    if stamps is not None and not (len(stamps) and (stamps > DATES).all()):
+        stamps = None
+    ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
+    parts = list[tuple[str, np.ndarray]]()
+    for path, (a, b) in zip(files, pairwise([0, *ends, len(soundings)]), strict=True):
+        back = [] if stamps is None else np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1
+        own = np.split(np.arange(a, b), back if len(back) < PARTS else [])
+        parts += [(path.name, each) for each in own]
+    left, out = [], np.zeros(len(soundings), dtype=bool)
+    for later, (name, these) in enumerate(parts):
+        for earlier, others in parts[:later]:
+            rest = these[~out[these]]
+            found, match = _same(soundings, stamps, rest, others)
+            if len(found) < max(1, min(FEWEST_REPEATED, len(rest))):
+                continue
+            mask = np.zeros(len(soundings), dtype=bool)
+            mask[found] = True
+            off = float(np.abs(soundings.z[found] - soundings.z[match]).max())
+            where = earlier if name != earlier else "an earlier part of it"
+            log.warning(
+                "%s: %s of %d also in %s at the same %s: left out%s",
+                name, quantity(int(mask.sum()), "sounding"), len(these), where,
+                "places, with the same depths" if stamps is None else "time and place",
+                f" (depths differ by up to {off:.2g} m: give the right file first)"
+                if off > OTHER_DEPTH else "",
+            )  # fmt: skip
+            out |= mask
+            left.append(soundings.left(mask, REPEATED, f"also in {where}"))
+    return soundings.without(*left) if left else soundings
+
+
+def _same(
+    soundings: Soundings, stamps: np.ndarray | None, these: np.ndarray, others: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of indices with the same time, in ms, or in s where a file has whole seconds, and the
+    same place; without times all in order, if they are the same to the millimetre."""
+    from scipy.spatial import cKDTree
+
+    if stamps is None:
+        first, second = (np.round(1000 * soundings.xyz[each]) for each in (these, others))
+        return (these, others) if np.array_equal(first, second) else (these[:0], others[:0])
+    whole = any(not (stamps[each] % SECOND).any() for each in (these, others))
+    keys = stamps // SECOND if whole else np.round(stamps / 1e6)
+    points = np.column_stack((keys, soundings.xy))
+    reach = 1.000001 * SAME_PLACE
+    near, match = cKDTree(points[others]).query(points[these], p=np.inf, distance_upper_bound=reach)
+    known = np.isfinite(near)
+    return these[known], others[match[known]]
