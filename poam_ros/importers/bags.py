@@ -1,34 +1,46 @@
-"""Soundings of a rosbag2 recording, by the live mapper's front end in event time. No ROS 2."""
+"""Soundings of a rosbag2 recording, by the live mapper's front end in event time. No ROS 2.
+
+Files (folders, MCAP, SQLite) are read from the front, in the order of recording. One cut off by a
+power failure has neither index nor end: it is read up to the cut.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import re
 import shlex
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, pasted, quantity, requires_extra
 from ..core.geometry import Extent
+from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
+from ..core.samples import Samples
 from ..core.settings import Settings, instance, nested, setting, values_of
+from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import mapped_state
-from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE
+from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
+from ..journal.tables import OTHERS, read_only
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
 from ..mavlink.frame import LocalFrame
-from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .options import ReadOptions
-from .replay import Event, Replay
 
+SUFFIXES = (".mcap", ".db3")
 #: Types of positions and of ranges, the better first; of the water level, and of states.
 POSITIONS = (
     "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped",
@@ -71,36 +83,48 @@ class BagSettings(Settings):
         }
 
 
-FRAME = "frame"
+#: A ping, a position, a mission's state, a water level.
+Event = RawPing | VehicleState | OdometryRefused | str | float
 
 
-class Decoder:
-    """Decodes CDR bytes by the recording's message definitions, or else by those of Jazzy."""
+class Replay:
+    """Feeds a front end with what a log has, in its order.
 
-    def __init__(self) -> None:
-        with requires_extra("a recording", "rosbags", "bags"):
-            from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-        self._jazzy = get_typestore(Stores.ROS2_JAZZY)
-        self._empty: Callable[[], Any] = lambda: get_typestore(Stores.EMPTY)
-        self._parse = get_types_from_msg
-        self._stores: dict[tuple[str, str], Any] = {}
+    Attributes:
+        batches: of accepted pings, closed as by a mapper with default settings that keeps up.
+    """
 
-    def decode(self, raw: RawMessage) -> Any:
-        """The message; raises whatever its bytes make the library raise."""
-        key = raw.kind, raw.definition
-        if key not in self._stores:
-            self._stores[key] = self._store(raw)
-        return self._stores[key].deserialize_cdr(raw.data, raw.kind)
+    def __init__(self, settings: FrontEndSettings) -> None:
+        self.front_end, self._queue = FrontEnd(settings), SampleQueue(TimedBatches())
+        self.batches: list[Samples] = []
+        self._now, self._refused = Moment(0, 0.0), list[RefusedPing]()
 
-    def _store(self, raw: RawMessage) -> Any:
-        if not raw.definition:
-            return self._jazzy
-        store = self._empty()
-        try:
-            store.register(self._parse(raw.definition, raw.kind))
-        except Exception:  # a definition that the parser does not support
-            return self._jazzy
-        return store
+    def handle(self, event: Event, now: Moment) -> None:
+        """Take what came."""
+        queue, last = self._queue, None  # the last pings of a mission
+        self._now = now
+        if isinstance(event, RawPing):
+            self.front_end.ping(event, now, OVERLOAD if queue.full else "")
+        elif isinstance(event, str):
+            last = self.front_end.mission(event, now)
+        elif isinstance(event, float):
+            self.front_end.water_level(event, now)
+        else:
+            self.front_end.odometry(event, now)
+        queue.add(self.front_end.take(now) if last is None else last, now.ros_ns)
+        begun = bool(self.batches) or self.front_end.pilot.over(len(queue))
+        if (last is not None and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
+            self.batches.append(queue.take())
+        self._refused += self.front_end.ledger.take_refused()
+
+    def ended(self, wait: float) -> tuple[Samples, RefusedPings]:
+        """All accepted and all refused pings, after those at the end have waited for odometry this
+        long, in s."""
+        later = Moment(self._now.ros_ns, self._now.steady_s + wait)
+        self._queue.add(self.front_end.take(later), later.ros_ns)
+        self.batches.append(self._queue.take())
+        self._refused += self.front_end.ledger.take_refused()
+        return Samples.joined(self.batches), RefusedPings.of(self._refused)
 
 
 def read_bag(
@@ -129,7 +153,7 @@ def read_bag(
     refused = +(front_end.ledger.rejected + events.refused)
     if not len(samples):
         if any(topic not in events.heard for topic in (settings.odom_topic, settings.range_topic)):
-            raise _topics_asked(path, settings, reach)
+            raise _topics_asked(path, settings, reach.topics)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
         raise InputError(
@@ -144,12 +168,12 @@ def read_bag(
             "altitude of GNSS (odometry.surface=true where the vehicle floats), or a height above "
             "the map's datum (odometry.vertical=datum)"
         )
-    given = values_of(placing).items()
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given}
+    gate = {name: list(value) if isinstance(value, tuple) else value
+            for name, value in values_of(placing).items()}  # fmt: skip
     source = {
         "remark": remark,
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
-        "gate": nested(plain),
+        "gate": nested(gate),
         **(events.frame.values if events.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
@@ -159,22 +183,18 @@ def read_bag(
     ), reach  # fmt: skip
 
 
-def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> InputError:
+def _topics_asked(path: Path, settings: BagSettings, topics: dict[str, str]) -> InputError:
     """Which topics a recording has, and the command that maps those that fit."""
-    options = []
+    words = []
     for option, topic, kinds in (
         ("--odom-topic", settings.odom_topic, POSITIONS),
         ("--range-topic", settings.range_topic, RANGES),
     ):
-        fitting = sorted(
-            (kinds.index(kind), name) for name, kind in reach.topics.items() if kind in kinds
-        )
-        if topic not in reach.topics and fitting:
-            options += [option, fitting[0][1]]
-        elif topic in reach.topics:
-            options += [option, topic]
-    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(reach.topics.items()))
-    ask = f": {pasted('map', path)} {shlex.join(options)}" if len(options) == 4 else ""
+        fits = sorted((kinds.index(kind), name) for name, kind in topics.items() if kind in kinds)
+        if topic in topics or fits:
+            words += [option, topic if topic in topics else fits[0][1]]
+    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(topics.items()))
+    ask = f": {pasted('map', path)} {shlex.join(words)}" if len(words) == 4 else ""
     return InputError(
         f"{path}: expected positions on {settings.odom_topic} and ranges on "
         f"{settings.range_topic}; the recording has {there or 'no topic'}. Name them, as in "
@@ -255,7 +275,7 @@ class _Events:
             return self._fix(message)
         state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
         self._frame = self._frame or state.frame_id
-        return state if state.frame_id == self._frame else OdometryRefused(FRAME)
+        return state if state.frame_id == self._frame else OdometryRefused("frame")
 
     def _fix(self, message: Any) -> VehicleState | OdometryRefused:
         """A receiver's position on the water, in metres from the first one; the vehicle is taken
@@ -267,3 +287,172 @@ class _Events:
             self.frame = LocalFrame(*place)
         xy = self.frame.to_map(*place)
         return VehicleState(stamp_to_ns(message.header.stamp), (*xy, 0.0))
+
+
+class Decoder:
+    """Decodes CDR bytes by the recording's message definitions, or else by those of Jazzy."""
+
+    def __init__(self) -> None:
+        with requires_extra("a recording", "rosbags", "bags"):
+            from rosbags import typesys
+        self._library, self._stores = typesys, dict[tuple[str, str], Any]()
+        self._jazzy = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
+
+    def decode(self, raw: RawMessage) -> Any:
+        """The message; raises whatever its bytes make the library raise."""
+        key = raw.kind, raw.definition
+        if key not in self._stores:
+            self._stores[key] = self._jazzy
+            if raw.definition:
+                store = self._library.get_typestore(self._library.Stores.EMPTY)
+                with contextlib.suppress(Exception):  # a definition that it does not support
+                    store.register(self._library.get_types_from_msg(raw.definition, raw.kind))
+                    self._stores[key] = store
+        return self._stores[key].deserialize_cdr(raw.data, raw.kind)
+
+
+class RawMessage(NamedTuple):
+    """A recorded message: topic, type, the definition that came with it (empty without one), time
+    of recording, and CDR bytes."""
+
+    topic: str
+    kind: str
+    definition: str
+    time_ns: int
+    data: bytes
+
+
+@dataclass
+class ReadProgress:
+    """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
+    file. ``topics``: their types, as far as they were met."""
+
+    read: int = 0
+    size: int = 0
+    torn: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """The share of the bytes that could be read."""
+        return self.read / self.size if self.size else 0.0
+
+
+def is_bag(path: Path) -> bool:
+    """Whether a path is read as a rosbag2 recording."""
+    return path.is_dir() or path.suffix in SUFFIXES
+
+
+def bag_messages(path: Path, topics: frozenset[str], reach: ReadProgress) -> Iterator[RawMessage]:
+    """The messages of some topics, in the order of recording; ``reach`` is kept up to date.
+
+    Raises:
+        InputError: there is no recording, its libraries are not installed, or nothing of it can
+            be read.
+    """
+    files = [path]
+    if path.is_dir():
+        # Numbers in names by their size, as dive_2 before dive_10.
+        files = sorted(
+            (file for file in path.iterdir() if file.suffix in SUFFIXES),
+            key=lambda file: re.sub(r"\d+", lambda digits: digits[0].zfill(20), file.name),
+        )
+    if not files or not all(file.is_file() for file in files):
+        raise InputError(
+            f"{path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
+            "(compressed ones: ros2 bag convert)"
+        )
+    reach.size = sum(file.stat().st_size for file in files)
+    before = 0
+    for file in files:
+        read = _mcap if file.suffix == ".mcap" else _sqlite
+        for done, message in read(file, topics, reach):
+            reach.read = before + done
+            yield message
+        before += file.stat().st_size
+        if file.name not in reach.torn:
+            reach.read = before
+
+
+def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
+    """Schema (None without one), channel and each message of an MCAP file, from the front.
+
+    Raises:
+        InputError: a chunk holds more than is allowed.
+        Exception: whatever a torn file makes the library raise.
+    """
+    from mcap.records import Channel, Chunk, Message, Schema
+    from mcap.stream_reader import StreamReader, breakup_chunk
+
+    schemas, channels = dict[int, Schema](), dict[int, Channel]()
+    longest = max(1, min(os.fstat(stream.fileno()).st_size, allowance()))
+    for outer in StreamReader(stream, emit_chunks=True, record_size_limit=longest).records:
+        if isinstance(outer, Chunk):
+            refuse_larger("a chunk", outer.uncompressed_size, RECORD_FACTOR)
+        for record in breakup_chunk(outer) if isinstance(outer, Chunk) else [outer]:
+            if isinstance(record, Schema):
+                schemas[record.id] = record
+            elif isinstance(record, Channel):
+                channels[record.id] = record
+            elif isinstance(record, Message):
+                channel = channels[record.channel_id]
+                yield schemas.get(channel.schema_id), channel, record
+
+
+def _mcap(
+    file: Path, topics: frozenset[str], reach: ReadProgress
+) -> Iterator[tuple[int, RawMessage]]:
+    with requires_extra(f"{file}: a recording", "mcap and rosbags", "bags"):
+        from mcap.exceptions import InvalidMagic
+    with file.open("rb") as stream:
+        try:
+            for schema, channel, message in mcap_messages(stream):
+                if schema is None:
+                    continue
+                reach.topics[channel.topic] = schema.name
+                if channel.topic not in topics or channel.message_encoding != "cdr":
+                    continue
+                text = schema.data if schema.encoding == "ros2msg" else b""
+                of = channel.topic, schema.name, text.decode("utf-8", "replace")
+                yield stream.tell(), RawMessage(*of, message.log_time, message.data)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+        except InvalidMagic as error:
+            if not reach.read and stream.tell() < 16:
+                raise InputError(f"{file}: expected an MCAP file ({error})") from None
+            reach.torn[file.name] = "its end is not one"
+        except Exception as error:  # of decompression, of decoding: each library has its own
+            reach.torn[file.name] = f"{type(error).__name__} {error}".strip()
+
+
+def _sqlite(
+    file: Path, topics: frozenset[str], reach: ReadProgress
+) -> Iterator[tuple[int, RawMessage]]:
+    size = file.stat().st_size
+    try:  # neither a lock nor a journal is left beside somebody's record
+        connection = read_only(file)
+    except (sqlite3.Error, OSError) as error:
+        raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
+    try:
+        if connection.execute(OTHERS).fetchone()[0]:
+            raise InputError(f"{file}: expected a rosbag2 database, got one with computed rows")
+        rows = connection.execute("SELECT id, name, type FROM topics").fetchall()
+        reach.topics.update((str(name), str(kind)) for _, name, kind in rows)
+        kinds = {number: (name, kind) for number, name, kind in rows if name in topics}
+        marks = ",".join("?" * len(kinds))
+        done = 0
+        # By number, which is the order of recording and of the file: no index is needed for it.
+        query = (
+            f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) "
+            "ORDER BY id"
+        )
+        for topic, time_ns, data in connection.execute(query, tuple(kinds)):
+            done += len(data)
+            refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
+            yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
+    except sqlite3.DatabaseError as error:
+        if not reach.read:
+            raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
+        reach.torn[file.name] = str(error)
+    finally:
+        connection.close()

@@ -28,9 +28,8 @@ def read_journal(path: Path, options: ReadOptions) -> Soundings:
     """A mission's folder, or its log's file; by another sound speed or water level if the options'
     settings have one. Raises as ``soundings_of_mission``, and where the log cannot be read."""
     given = options.settings
-    found = soundings_of_mission(
-        read_mission(path), given.get("water.sound_speed"), given.get("water.level")
-    )
+    speed, level = given.get("water.sound_speed"), given.get("water.level")
+    found = soundings_of_mission(read_mission(path), speed, level)
     return found.between(options.start, options.stop)
 
 
@@ -46,6 +45,7 @@ def soundings_of_mission(
     if not len(pings):
         before = past.previous and f" since the reset; those before: {pasted('map', past.previous)}"
         raise InputError(f"{past.path}: expected pings, got none{before or ''}")
+    refused = past.logged.refused
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
         if unknown:
@@ -54,10 +54,9 @@ def soundings_of_mission(
                 f"{len(pings)} pings are unknown"
             )
         pings = pings.corrected(sound_speed, water_level)
-        logged = past.logged.refused  # whose elevations nobody can correct
-        places = np.column_stack((logged.xyz[:, :2], np.full(len(logged), np.nan)))
-        return _soundings(past, pings, replace(logged, xyz=places))
-    return _soundings(past, pings, past.logged.refused)
+        places = refused.xyz * (1, 1, np.nan)  # nobody can correct their elevations
+        refused = replace(refused, xyz=places)
+    return _soundings(past, pings, refused)
 
 
 @dataclass(frozen=True)
@@ -100,20 +99,16 @@ def placed_as_recorded(
             f"{past.path}: expected the journal of the recorded mission; none of the recording's "
             f"{len(taken)} pings are among its {len(pings)}"
         )
-    both = Samples.joined([pings, taken])
-    index = np.arange(len(pings))
-    index[shared] = len(pings) + found[shared]
-    placed = both[index]
-    apart = np.column_stack((placed.xy - pings.xy, placed.z - pings.z))[shared]
+    index = np.where(found < 0, np.arange(len(pings)), len(pings) + found)
+    placed = Samples.joined([pings, taken])[index]
     numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
-    agreement = RecordingMatch(*numbers, float(np.abs(apart).max()))
-    refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
-    source = {**recorded.source, **_source(past)}
+    agreement = RecordingMatch(*numbers, float(np.abs(placed.xyz - pings.xyz)[shared].max()))
     beyond = recorded.left(~np.isin(np.arange(len(taken)), found), NOT_IN_MISSION)
     beyond = beyond._replace(row=np.full(len(beyond.row), -1))  # rows are those of the log
     aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, beyond.xyz)
     return replace(
-        _soundings(past, placed, aside), refused=+refused, source=source,
+        _soundings(past, placed, aside), source={**recorded.source, **_source(past)},
+        refused=+(recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})),
         left_out=(*recorded.left_out, beyond),
     ), agreement  # fmt: skip
 

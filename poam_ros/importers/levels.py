@@ -67,6 +67,7 @@ class WaterLevels:
         Raises:
             InputError: the file cannot be read, or is not such a table.
         """
+        expected = f"{path}: expected rows of time and level (m)"
         try:
             refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
             dialect, head = sniff(path)
@@ -74,15 +75,15 @@ class WaterLevels:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{path}: cannot be read ({reason})") from None
-        expected = f"{path}: expected rows of time and level (m)"
         if not head:
             raise InputError(f"{expected}, got none")
+        unknown = InputError(f"{expected}, got {shown(','.join(head[0]))}")
         sample, header = sampled(dialect, head), list(dialect.header)
         when = [header.index(name) for name in reversed(list(sample.times.values()))] or [0]
         others = [i for i, name in enumerate(header)
                   if i not in when and np.isfinite(sample.values[name]).mean() > 0.5]  # fmt: skip
         if not others:
-            raise InputError(f"{expected}, got {shown(','.join(head[0]))}")
+            raise unknown
         texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
         stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
         stamp_ns -= _zone(dialect, rows, expected)
@@ -91,14 +92,13 @@ class WaterLevels:
         level = scale * np.array([number(cell, dialect.comma) for cell in cells])
         kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
-            raise InputError(f"{expected}, got {shown(','.join(head[0]))}")
+            raise unknown
         none = kept & np.isin(np.abs(level), NO_READING)
         none &= np.abs(level - np.median(level[kept])) > FAR
         if none.any():
-            value = level[none][0]
             left = quantity(int(none.sum()), "reading")
-            log.warning("%s: %s of %g m left out", path, left, value)
-            kept &= ~none
+            log.warning("%s: %s of %g m left out", path, left, level[none][0])
+        kept &= ~none
         order = np.argsort(stamp_ns[kept], kind="stable")
         clock = all(is_clock(text) for text in texts)
         daily = not clock and all(is_date(text) and ":" not in text for text in texts)
@@ -118,18 +118,17 @@ class WaterLevels:
                 "%s: the water level of %s is interpolated between readings up to %.0f days apart",
                 self.path, quantity(int((apart > GAP).sum()), "sounding"), apart.max() / DAY,
             )  # fmt: skip
-        if not self.daily:
-            found = np.interp(stamp_ns, known, self.level)
-            return np.where((stamp_ns < known[0]) | (stamp_ns > known[-1]), np.nan, found)
-        found = np.interp(stamp_ns, known + DAY // 2, self.level)  # at noon
-        return np.where((stamp_ns < known[0]) | (stamp_ns >= known[-1] + DAY), np.nan, found)
+        last = known[-1] + (DAY - 1 if self.daily else 0)
+        found = np.interp(stamp_ns, known + (DAY // 2 if self.daily else 0), self.level)
+        return np.where((stamp_ns < known[0]) | (stamp_ns > last), np.nan, found)
 
     @property
     def description(self) -> str:
         """Number of readings, file, range of levels and of times, as text."""
         low, high = self.level.min(), self.level.max()
-        first, last = (str(np.datetime64(int(s) // SECOND, "s")) for s in self.stamp_ns[[0, -1]])
-        times = "" if self.clock or self.stamp_ns[0] < DATES else f", {first} to {last}"
+        dated = not self.clock and self.stamp_ns[0] >= DATES
+        first, last = (self.stamp_ns[[0, -1]] // SECOND).astype("M8[s]")
+        times = f", {first} to {last}" * dated
         number = quantity(len(self.level), "reading")
         return f"{number} in {self.path.name}, {low:g} to {high:g} m{times}"
 

@@ -10,14 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.geodesy import (
-    WGS84,
-    LocalProjection,
-    coordinate_system,
-    rough_metres,
-    transformed,
-)  # fmt: skip
+from ..core.errors import InputError, shown
+from ..core.geodesy import WGS84, LocalProjection, coordinate_system, rough_metres, transformed
 from ..core.geometry import MAX_COORDINATE
 from ..mapping.soundings import LINE, Labels, Soundings
 from .cells import UNITS
@@ -91,13 +85,11 @@ class RawSoundings:
             object.__setattr__(self, "row", np.arange(count))
         if self.reason is None:
             object.__setattr__(self, "reason", np.full(count, "", dtype=object))
-        labels = (column.code for column in self.labels.values())
-        every = (self.stamp_ns, self.row, self.reason, *labels)
-        rows = [each for each in every if each is not None]
-        if self.place.shape != (count, 2) or {len(each) for each in rows} - {count}:
+        every = self.stamp_ns, self.row, self.reason, *(code for code, _ in self.labels.values())
+        shapes = [each.shape for each in (self.place, self.height, *every) if each is not None]
+        if shapes[0] != (count, 2) or {*shapes[1:]} != {(count,)}:
             raise InputError(
-                f"soundings: expected places [N, 2], and heights, times and rows [N], got "
-                f"{[each.shape for each in (self.place, self.height, *rows)]}"
+                f"soundings: expected places [N, 2], and heights, times and rows [N], got {shapes}"
             )
         if self.unit not in UNITS:
             raise InputError(f"units: expected one of {', '.join(UNITS)}, got '{self.unit}'")
@@ -121,28 +113,36 @@ class RawSoundings:
             reason[these[reason[these] == ""]] = name
         return replace(self, reason=reason)
 
+    def on_earth(self, crs: str = "") -> np.ndarray | None:
+        """Latitude and longitude of all [N, 2]; None: x and y are of no known place. ``crs`` goes
+        before the file's own."""
+        if self.degrees or not (code := crs or self.crs):
+            return self.place if self.degrees else None
+        return transformed(coordinate_system("--crs", code), WGS84, self.place)[:, ::-1]
+
     def metres(self, crs: str = "") -> np.ndarray:
-        """Rough places of the ``kept`` in m, of any origin [K, 2]; ``crs`` goes before its own."""
-        code, place = "" if self.degrees else crs or self.crs, self.place[self.kept]
-        return rough_metres(_degrees(place, code)) if self.degrees or code else place
+        """Rough places of the ``kept`` in m, of any origin [K, 2]."""
+        degrees = self.on_earth(crs)
+        return self.place[self.kept] if degrees is None else rough_metres(degrees[self.kept])
 
     def checked(self, path: Path, options: ReadOptions) -> RawSoundings:
         """Those that are readings, and the level of the water at their times.
 
         Raises:
             Unclear: they cannot be the soundings of one survey.
-            InputError: none is left, or --water-level or --by asks for what the file has not.
+            InputError: none is left, or an option asks for what the file has not.
         """
         if options.by not in (None, LINE, *self.labels):
             raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
-        if options.crs and self.degrees:
-            raise InputError(
-                f"{path}: --crs: expected x and y with it, got degrees ({self.understood})"
-            )
-        if options.draught and not self.down:
-            raise InputError(
-                f"{path}: --draught: applies to depths only, got elevations ({self.understood})"
-            )
+        gauge, up = options.levels is not None, "applies to depths only, got elevations"
+        for option, useless, why in (
+            ("crs", options.crs and self.degrees, "expected x and y with it, got degrees"),
+            ("draught", options.draught and not self.down, up),
+            ("water-level", gauge and not self.down, f"a level over time {up}"),
+            ("water-level", gauge and self.stamp_ns is None, "expected times, got none"),
+        ):
+            if useless:
+                raise InputError(f"{path}: --{option}: {why} ({self.understood})")
         found, at = self, self.kept
         found = found.without(impossible(self.place[at], self.height[at], self.degrees, self.unit))
         if len(at := found.kept):
@@ -154,9 +154,8 @@ class RawSoundings:
             jumps = impossible_positions(str(path), seconds, found.metres(options.crs))
             found = found.without({POSITION_JUMP: jumps})
         if not len(at := found.kept):
-            lost = found.lost
-            reasons = ", ".join(f"{n} {reason}" for reason, n in lost.items()) or "no rows"
-            if lost["impossible_place"]:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in found.lost.items()) or "no rows"
+            if found.lost["impossible_place"]:
                 reasons += f", such as {self.place[0].tolist()}"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.understood}")
         found._check_near(path, options)
@@ -165,22 +164,33 @@ class RawSoundings:
         )
         if not options.trusted:
             found._look(str(path), options)
-        return found if options.levels is None else found._levelled(path, options)
+        if options.levels is None or self.stamp_ns is None:
+            return found
+        at, level = found.kept, np.full(len(self.height), np.nan)
+        level[at] = options.levels.at(self.stamp_ns[at])
+        known = np.isfinite(level[at])
+        if not known.any():
+            raise InputError(
+                f"{path}: expected soundings at the times of --water-level, got none "
+                f"({options.levels.description})"
+            )
+        return replace(found.without({"no_water_level": ~known}), level=level)
 
     def _check_near(self, path: Path, options: ReadOptions) -> None:
-        code = "" if self.degrees else options.crs or self.crs
-        if options.near and (self.degrees or code):
-            middle = np.median(_degrees(self.place[self.kept], code), axis=0)
-            away, turned = (
-                float(np.hypot(*np.diff(rough_metres(np.array((options.near, there))), axis=0)[0]))
-                for there in (middle, middle[::-1])
+        degrees = self.on_earth(options.crs)
+        if options.near is None or degrees is None:
+            return
+        middle = np.median(degrees[self.kept], axis=0)
+        away, turned = (
+            float(np.hypot(*np.diff(rough_metres(np.array((options.near, there))), axis=0)[0]))
+            for there in (middle, middle[::-1])
+        )
+        if away > FAR_TIMES * FAR_M:
+            raise Unclear(
+                f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
+                f"(--near, or the first file), got one {away / 1000:.0f} km away",
+                swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
             )
-            if away > FAR_TIMES * FAR_M:
-                raise Unclear(
-                    f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
-                    f"(--near, or the first file), got one {away / 1000:.0f} km away",
-                    swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
-                )
 
     def _look(self, where: str, options: ReadOptions) -> None:
         """Raise an ``Unclear`` if these cannot be the soundings of one survey (``look``)."""
@@ -199,26 +209,6 @@ class RawSoundings:
             in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
         )  # fmt: skip
 
-    def _levelled(self, path: Path, options: ReadOptions) -> RawSoundings:
-        """Those at whose times the level of the water is known."""
-        assert options.levels is not None
-        if not self.down:
-            raise InputError(
-                f"{path}: --water-level: a level over time applies to depths only, got elevations "
-                f"({self.understood})"
-            )
-        if self.stamp_ns is None:
-            raise InputError(f"{path}: --water-level: expected times, got none ({self.understood})")
-        at, level = self.kept, np.full(len(self.height), np.nan)
-        level[at] = options.levels.at(self.stamp_ns[at])
-        known = np.isfinite(level[at])
-        if not known.any():
-            raise InputError(
-                f"{path}: expected soundings at the times of --water-level, got none "
-                f"({options.levels.description})"
-            )
-        return replace(self.without({"no_water_level": ~known}), level=level)
-
     def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
         """Elevations [N], in m, if the water's surface is at ``level``."""
         unit = UNITS[self.unit]
@@ -235,46 +225,43 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
     Raises:
         InputError: a file does not go with the others.
     """
-    raws = list(checked.values())
+    raws, several = list(checked.values()), len(checked) > 1
     places, projection = _in_metres(checked, options)
-    z, depth, begins = [], [], [0]
-    for raw in raws:
-        level: np.ndarray | float = options.water_level
-        if raw.level is not None:
-            level = np.where(np.isfinite(raw.level), raw.level, level)
-        elevation = raw.elevation(level, options)
-        depth.append(level - elevation)
-        z.append(elevation if raw.level is None else
-                 np.where(np.isfinite(raw.level), elevation, np.nan))  # fmt: skip
-        begins.append(begins[-1] + int(raw.row[-1]) + 1)
+    # A file's rows follow those of the file before it.
+    begins = np.append(0, np.cumsum([int(raw.row[-1]) + 1 for raw in raws])).tolist()
     row = np.concatenate([begin + raw.row for begin, raw in zip(begins, raws, strict=False)])
+    depths, elevations = [], []
+    for raw in raws:
+        level = np.full(len(raw.height), options.water_level) if raw.level is None else raw.level
+        elevation = raw.elevation(level, options)
+        depths.append(level - elevation)
+        elevations.append(elevation)
     labels, group = _labels(raws), Labels(row, ())
     if all(options.by in raw.labels for raw in raws):
         group = labels[str(options.by)]
-    stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
-    described = [
-        {**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws
-    ]
-    source: dict[str, Any] = described[0]
-    if len(raws) > 1:
-        source = {
-            "files": [
-                {"file": str(path), **each} for path, each in zip(checked, described, strict=True)
-            ]
-        }
+    source: dict[str, Any] = {
+        "files": [
+            {"file": str(path), **raw.source, "understood": raw.understood, "written": raw.layout}
+            for path, raw in checked.items()
+        ]
+    }
+    if not several:
+        (source,) = source["files"]
+        del source["file"]
     if projection is not None:
         source |= projection.georeference
     if options.draught:
         source["draught"] = options.draught
     if options.levels is not None:
         source["gauge"] = options.levels.description
+    stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
     every = Soundings(
-        row, np.concatenate(places), np.concatenate(z), *group,
+        row, np.concatenate(places), np.concatenate(elevations), *group,
         refused=sum((raw.refused for raw in raws), Counter[str]()), source=source,
         projection=projection,
         stamp_ns=np.concatenate(stamps) if len(stamps) == len(raws) else None,
-        depth=None if options.levels is None else np.concatenate(depth), labels=labels,
-        files=tuple(zip(map(str, checked), begins, strict=False)) if len(raws) > 1 else (),
+        depth=None if options.levels is None else np.concatenate(depths), labels=labels,
+        files=tuple(zip(map(str, checked), begins, strict=False)) if several else (),
     )  # fmt: skip
     reason = np.concatenate([raw.reason for raw in raws])
     names = filter(None, dict.fromkeys(reason.tolist()))
@@ -293,27 +280,26 @@ def _in_metres(
             other files.
     """
     raws = list(checked.values())
-    crs = ["" if raw.degrees else options.crs or raw.crs for raw in raws]
-    geographic = [raw.degrees or bool(code) for raw, code in zip(raws, crs, strict=True)]
-    if len(set(geographic)) > 1:
-        metres = next(p for p, known in zip(checked, geographic, strict=True) if not known)
+    degrees = [raw.on_earth(options.crs) for raw in raws]
+    known = [each for each in degrees if each is not None]
+    if not known:
+        return [np.where(np.abs(raw.place) <= MAX_COORDINATE, raw.place, np.nan)
+                for raw in raws], None  # fmt: skip
+    if len(known) < len(raws):
+        metres = next(p for p, each in zip(checked, degrees, strict=True) if each is None)
         raise InputError(
             f"{metres}: expected places in degrees as in the other files, got metres in an "
             "unknown coordinate system (give --crs EPSG:CODE)"
         )
-    places = [np.where(np.abs(raw.place) <= MAX_COORDINATE, raw.place, np.nan) for raw in raws]
-    if not geographic[0]:
-        return places, None
-    degrees = [_degrees(each, code) for each, code in zip(places, crs, strict=True)]
-    own = [each[raw.kept] for each, raw in zip(degrees, raws, strict=True)]
-    for each, raw, code in zip(own, raws, crs, strict=True):
-        if not (np.isfinite(each).all() and (np.abs(each) <= (90, 360)).all()):
+    for each, raw in zip(known, raws, strict=True):
+        if not (np.abs(each[raw.kept]) <= (90, 360)).all():  # infinite, or not a number
             raise InputError(
-                f"--crs: expected eastings and northings in {code}, got places such as "
-                f"{raw.place[raw.kept[0]].tolist()}"
+                f"--crs: expected eastings and northings in {options.crs or raw.crs}, got places "
+                f"such as {raw.place[raw.kept[0]].tolist()}"
             )
-    projection = LocalProjection.about(*np.concatenate(own).T)
-    return [projection.metres(*each.T) for each in degrees], projection
+    own = np.concatenate([each[raw.kept] for each, raw in zip(known, raws, strict=True)])
+    projection = LocalProjection.about(*own.T)
+    return [projection.metres(*each.T) for each in known], projection
 
 
 def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
@@ -321,17 +307,34 @@ def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
     text in several files are one."""
     found = {}
     for column in sorted({name for raw in raws for name in raw.labels}):
-        none = [Labels(np.zeros(len(raw.height), dtype=np.int64), ("",)) for raw in raws]
-        parts = [raw.labels.get(column, each) for raw, each in zip(raws, none, strict=True)]
-        names = tuple(sorted({name for _, own in parts for name in own}))
-        rank = {name: i for i, name in enumerate(names)}
-        codes = [np.array([rank[n] for n in own], dtype=np.int64)[code] for code, own in parts]
-        found[column] = Labels(np.concatenate(codes), names)
+        texts = [
+            np.array(own.names, dtype=object)[own.code] if (own := raw.labels.get(column))
+            else np.full(len(raw.height), "", dtype=object)
+            for raw in raws
+        ]  # fmt: skip
+        names, codes = np.unique(np.concatenate(texts), return_inverse=True)
+        found[column] = Labels(codes, tuple(names.tolist()))
     return found
 
 
-def _degrees(place: np.ndarray, crs: str) -> np.ndarray:
-    """Latitude and longitude [N, 2] of places in a coordinate system; of none: as they are."""
-    if not crs:
-        return place
-    return transformed(coordinate_system("--crs", crs), WGS84, place)[:, ::-1]
+def nothing_found(
+    path: Path, wanted: Mapping[str, tuple[Sequence[str], Any]], heard: Counter[str],
+    refused: Counter[str],
+) -> InputError:  # fmt: skip
+    """The error for a log without positions or depths.
+
+    Args:
+        path: of the log.
+        wanted: of each of the two, by its name, the kinds of messages that have it, and what was
+            found.
+        heard: how many messages the log has, by kind.
+        refused: how many are left out, by reason.
+    """
+    missing = " and ".join(f"{what} ({' or '.join(kinds)})"
+                           for what, (kinds, found) in wanted.items() if not found)  # fmt: skip
+    there = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in heard.most_common(12))
+    reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
+    return InputError(
+        f"{path}: expected {missing}, got none; the file has {there or 'no message'}"
+        + (f" (left out: {reasons})" if reasons else "")
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,19 +16,15 @@ from ..core.errors import InputError, PoamError, Question
 from ..core.extensions import Table
 from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
-from .bag_files import is_bag
-from .bags import read_recording
+from .bags import is_bag, read_recording
 from .dialect import is_table
-from .features import is_features, read_features
-from .gpx import is_gpx, read_gpx
 from .journals import read_journal
 from .look import look
-from .mavlink import read_mavlink
-from .mavlink_files import is_dataflash, is_json_recording, is_telemetry
+from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
 from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear, as_words
+from .points import is_features, is_gpx, is_signalk, read_features, read_gpx, read_signalk
 from .raw import RawSoundings, place
-from .signalk import is_signalk, read_signalk
 from .tables import read_table
 
 log = logging.getLogger(__name__)
@@ -219,29 +214,43 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
                 raise
             except InputError:  # it is none
                 tried = {}
-        sure = [each.applied(options) for each in asked.answers if asked.guess]
-        if len(tried) == 1 and (only := next(iter(tried.values()))) in sure:
-            return _checked(path, only, name)
+        if asked.guess and len(tried) == 1:
+            (only,) = tried.values()
+            if only in [each.applied(options) for each in asked.answers]:
+                return _checked(path, only, name)
         answers = {when: as_words(found) for when, found in tried.items()}
         raise Question(asked.text, answers) from None
 
 
 def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
-    found = _read_by(path, options, name)
+    """As a row of the table reads it, as far as these are readings. What another package's reader
+    does wrong is an ``InputError``."""
+    try:
+        found = READERS[name].read(path, options)
+    except PoamError:
+        raise
+    except Exception as error:
+        if name in list(READERS):
+            raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{path}: cannot be read by the reader {name} ({reason})") from error
     if isinstance(found, RawSoundings):
         return found.checked(path, options)
+    if not isinstance(found, Soundings):
+        raise InputError(f"{name}: expected RawSoundings, got {type(found).__name__}")
     return looked_at(path, found, options.trusted)
 
 
 def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     """The pings of a vehicle, if they can be those of one survey (``look``), or the user is sure;
     else a ``Question`` is raised."""
+    if trusted:
+        return found
+    ranges = found.samples(0.0).range
+    known = np.isfinite(ranges)  # of tables that another program wrote, none may be
+    stamps = None if found.stamp_ns is None else found.stamp_ns[known]
     try:
-        if not trusted:
-            ranges = found.samples(0.0).range
-            known = np.isfinite(ranges)  # of tables that another program wrote, none may be
-            stamps = None if found.stamp_ns is None else found.stamp_ns[known]
-            look(str(path), found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True)
+        look(str(path), found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True)
     except Unclear as asked:
         (answer,) = (each for each in asked.answers if "trusted" in each.fields)
         raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None
@@ -261,12 +270,14 @@ def _further(asked: Unclear, options: ReadOptions) -> list[ReadOptions]:
 
 def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
     """The options by which a file becomes soundings, with the only answer to each further question
-    that they raise; None if there are none, or several."""
+    that they raise; None if there are none, or several. What is only tried warns of nothing."""
+    readers = logging.getLogger(__package__)
+    level = readers.level
     try:
-        with _silent():  # what is only tried
-            found = _checked(path, options, name)
-            if not isinstance(found, Soundings):
-                place({path: found}, options)
+        readers.setLevel(logging.ERROR)
+        found = _checked(path, options, name)
+        if not isinstance(found, Soundings):
+            place({path: found}, options)
         return options
     except Unclear as asked:
         further = [each for each in _further(asked, options) if more and not each.trusted]
@@ -276,31 +287,5 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
         return next((found for found in tried if found is not None), None)
     except InputError:
         return None
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without the warnings of readers."""
-    readers = logging.getLogger(__package__)
-    level = readers.level
-    readers.setLevel(logging.ERROR)
-    try:
-        yield
     finally:
         readers.setLevel(level)
-
-
-def _read_by(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
-    """By a row of the table. What another package's reader does wrong is an ``InputError``."""
-    if name in list(READERS):
-        return READERS[name].read(path, options)
-    try:
-        found = READERS[name].read(path, options)
-    except PoamError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise InputError(f"{path}: cannot be read by the reader {name} ({reason})") from error
-    if not isinstance(found, (RawSoundings, Soundings)):
-        raise InputError(f"{name}: expected RawSoundings, got {type(found).__name__}")
-    return found

@@ -16,7 +16,6 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.reading import MemoryMeter
 from ..mapping.soundings import LINE, Labels
-from .altitudes import with_altitudes
 from .cells import DAY_S, UNITS, Angles, Times, angle, is_clock, is_date, is_nothing, number
 from .columns import KEEL, Columns, Names, counts_from, unit_in_column
 from .dialect import Dialect, sniff
@@ -25,7 +24,7 @@ from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
 from .questions import Sample, check_unit, chosen, is_time
 from .raw import RawSoundings
-from .track import Track, no_position, over_midnight
+from .track import Track, no_position, over_midnight, with_altitudes
 
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000

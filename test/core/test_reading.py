@@ -19,10 +19,10 @@ from poam_ros.core.reading import (
     read_arrays,
     read_yaml,
 )
-from poam_ros.importers.bag_files import ReadProgress, bag_messages
+from poam_ros.importers.bags import ReadProgress, bag_messages
 from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
-from poam_ros.importers.features import read_features
+from poam_ros.importers.points import read_features
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import _chunks

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from nmea_sentences import sentence, spelt
 
-from poam_ros.core.errors import InputError
+from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.nmea import is_nmea
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
@@ -150,12 +150,6 @@ def test_what_stands_around_sentences_changes_nothing(name, tmp_path):
     assert len(found) >= COUNT - 1
 
 
-def test_a_sentence_across_parts_that_are_read_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("poam_ros.importers.nmea.CHUNK", 101)
-    found = read(tmp_path, joined(sentences()))
-    assert len(found) == COUNT - 1 and lost(found) == 1
-
-
 @pytest.mark.parametrize("kinds", [(gga, dpt, rmc), (gga, dpt, zda), (gll, dpt, zda), (rmc, dpt)])
 def test_midnight_is_passed_with_dates(kinds, tmp_path):
     found = read(tmp_path, joined(sentences(*kinds, begin=NIGHT)), NIGHT)
@@ -248,30 +242,28 @@ def test_rmc_stands_in_where_gga_is_damaged(tmp_path):
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_receivers_at_two_places_are_asked(every, tmp_path):
+def test_receivers_at_two_places_are_one_short_question(every, tmp_path):
     epochs = sentences()
     for i in range(0, COUNT, every):
         epochs[i].insert(1, gga(i, BEGIN + timedelta(seconds=i), "GN", north=300.0))
-    with pytest.raises(
-        InputError, match=r"300 m apart at the same time by GNGGA and GPGGA and GPRMC\. .*--col"
-    ):
-        read(tmp_path, joined(epochs))
-    same = [[gga(i, BEGIN + timedelta(seconds=int(i), microseconds=0), north=300.0), *epoch]
-            for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
-    with pytest.raises(InputError, match="positions 300 m apart at the same time by GPGGA"):
-        read(tmp_path, joined(same))
-
-
-def test_the_options_that_a_question_spells_answer_it(tmp_path):
     path = tmp_path / "log.nmea"
-    path.write_text(joined(sentences(gga, functools.partial(gga, talker="GN", north=300.0), dpt,
-                                     rmc)), newline="")  # fmt: skip
-    with pytest.raises(InputError, match=r"--columns latitude=GNGGA; .*--columns latitude=GPGGA"):
+    path.write_text(joined(epochs), newline="")
+    with pytest.raises(Question) as asked:
         read_soundings(path)
-    found = read(tmp_path, path.read_text(), options=ReadOptions(columns={"latitude": "gpgga"}))
-    assert len(found) == COUNT - 1
+    assert "300 m apart at the same times: GP (400 fixes), GN (" in asked.value.text
+    assert [*asked.value.answers.values()] == [f"--columns latitude={n}" for n in ("GP", "GN")]
+    for wanted in ("GP", "gpgga"):
+        options = ReadOptions(columns={"latitude": wanted})
+        assert len(read(tmp_path, path.read_text(), options=options)) == COUNT - 1
     with pytest.raises(InputError, match=r"expected latitude=GPGGA or .*got latitude=GX"):
         read_soundings(path, ReadOptions(columns={"latitude": "GX"}))
+
+
+def test_one_sentence_at_two_places_has_no_answer(tmp_path):
+    same = [[gga(i, BEGIN + timedelta(seconds=int(i)), north=300.0), *epoch]
+            for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
+    with pytest.raises(InputError, match=r"300 m apart at the same times: GPGGA \(400 fixes\)$"):
+        read(tmp_path, joined(same))
 
 
 def test_a_position_that_jumps_is_left_out(tmp_path):

@@ -246,7 +246,7 @@ def test_names_in_a_journal_load_no_file_and_no_module(tmp_path, monkeypatch, ca
 
 
 def test_a_recording_s_own_list_of_files_is_not_read(tmp_path):
-    from poam_ros.importers.bag_files import ReadProgress, bag_messages
+    from poam_ros.importers.bags import ReadProgress, bag_messages
 
     (tmp_path / "secret.mcap").write_bytes(b"")
     bag = tmp_path / "bag"

@@ -1,0 +1,265 @@
+"""Files that become tables: points of GIS files and of GPX, and logs with a row per value: deltas
+of Signal K (a line of JSON each), and the CSV of InfluxDB."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+from xml.etree import ElementTree
+
+import numpy as np
+import shapely
+from shapely.errors import ShapelyError
+
+from ..core.errors import InputError, quantity, requires_extra
+from ..core.files import UNREADABLE
+from ..core.geodesy import WGS84, transformed
+from ..core.reading import LONGEST_LINE, MemoryMeter, refuse_large_dataset
+from .cells import value_with_unit
+from .columns import MEANINGS, Names
+from .options import ReadOptions
+from .raw import RawSoundings
+from .tables import of_rows
+
+#: Endings of files of points. (A GeoPackage has its signature at byte 68.)
+FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
+#: Attributes that repeat what a point's geometry says.
+PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
+#: Bytes in which properties of a whole collection stand, and one of them.
+HEAD = 65_536
+_UNIT = re.compile(rb'"depth_?units?"\s*:\s*"(\w+)"', re.IGNORECASE)
+#: Points of GPX; and the height of the antenna, which is no depth unless a person says so.
+POINTS, ANTENNA = ("trkpt", "rtept", "wpt"), "ele"
+#: Bytes of memory that a point of GPX takes, and a value of a log.
+POINT_BYTES, VALUE_BYTES = 600, 300
+
+#: Source, name, time and value.
+Value = tuple[str, str, str, Any]
+
+
+def is_features(path: Path, head: bytes) -> bool:
+    """Whether a file is a GIS file."""
+    begin = head[:2000].lstrip()
+    return (
+        path.suffix.lower() in FEATURE_FILES
+        or head[68:72] == b"GPKG"
+        or (begin.startswith(b"{") and b"Feature" in begin)
+    )
+
+
+def is_gpx(path: Path, head: bytes) -> bool:
+    """Whether a file is GPX."""
+    return b"<gpx" in head[:4000]
+
+
+def is_signalk(path: Path, head: bytes) -> bool:
+    """Whether a file has deltas of Signal K, or is a table of InfluxDB with a row per value."""
+    deltas = head.lstrip(b" \r\n[").startswith(b"{") and b'"updates"' in head and b'"path"' in head
+    return deltas or all(name in head for name in (b"_time", b"_value", b"_field"))
+
+
+def read_features(path: Path, options: ReadOptions) -> RawSoundings:
+    """Read the points of the first layer that has depths: in an attribute, found like a table's
+    column, or else as the points' third coordinate.
+
+    Raises:
+        InputError: the file cannot be read, has no such points, or pyogrio is not installed.
+    """
+    with requires_extra(f"{path}: points in this format", "pyogrio"):
+        from pyogrio import list_layers, raw
+        from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
+    if not path.exists():
+        raise InputError(f"{path}: cannot be read (No such file or directory)")
+    first: InputError | None = None
+    contents: list[str] = []
+    try:
+        refuse_large_dataset(path)
+        for layer in map(str, list_layers(path)[:, 0]):
+            meta, _, geometries, values = raw.read(path, layer=layer)
+            shapes = shapely.from_wkb(geometries)
+            points = shapely.get_geometry(shapes, 0)  # of a shape with one alone
+            points[shapely.get_num_geometries(shapes) > 1] = None
+            contents.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
+            if np.isfinite(shapely.get_x(points)).any():
+                try:
+                    return _features(path, options, meta, points, values)
+                except InputError as error:
+                    first = first or error
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: expected points with depths ({reason})") from None
+    if first is not None:
+        raise first
+    raise InputError(f"{path}: expected points with depths, got none ({'; '.join(contents)})")
+
+
+def _features(
+    path: Path, options: ReadOptions, meta: Mapping[str, Any], points: np.ndarray,
+    values: list[np.ndarray],
+) -> RawSoundings:  # fmt: skip
+    """The soundings of a layer: its description, points and attributes as pyogrio reads them."""
+    with requires_extra(f"{path}: its coordinates", "pyproj"):
+        from pyproj import CRS
+    crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
+    degrees = crs is not None and crs.is_geographic
+    xyz = np.column_stack([each(points) for each in (shapely.get_x, shapely.get_y, shapely.get_z)])
+    if crs is not None and degrees and (flat := crs.to_2d()).to_epsg() != 4326:
+        xyz[:, :2] = transformed(flat, WGS84, xyz[:, :2])
+    columns = dict(zip(("longitude", "latitude") if degrees else ("x", "y"), xyz.T, strict=False))
+    fields = zip(map(str, meta["fields"]), values, strict=True)
+    columns |= {name: cells for name, cells in fields if name.lower() not in PLACE_NAMES}
+    if np.isfinite(xyz[:, 2]).any() and xyz[:, 2].any():
+        columns.setdefault("z", xyz[:, 2])
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    # Of a whole collection, as in crowd-sourced bathymetry (IHO B-12); pyogrio does not give it.
+    if head.lstrip().startswith(b"{") and (unit := _UNIT.search(head)):
+        columns["depth unit"] = np.full(len(points), unit[1].decode())
+    texts = [[_text(cell) for cell in cells.tolist()] for cells in columns.values()]
+    rows = list(map(list, zip(*texts, strict=True)))
+    kind = f"points of {path.suffix[1:] or 'a GIS'}"
+    system = "" if degrees or crs is None else str(meta["crs"])
+    return of_rows(path, options, tuple(columns), rows, kind, system)
+
+
+def _text(cell: Any) -> str:
+    """An attribute as the cell of a table."""
+    if cell is None or cell != cell:
+        return ""
+    if isinstance(cell, str) and value_with_unit(cell):
+        return cell.replace(",", ".")
+    return str(cell)
+
+
+def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:
+    """Read the points that have a depth: an element that is called as a table's column would be, or
+    one that a person names (``--columns depth=NAME``), in m unless a unit stands beside it.
+
+    Raises:
+        InputError: the file is no GPX, or no point has a depth.
+    """
+    points, torn = list[dict[str, str]](), ""
+    try:
+        _read_points(path, points)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ElementTree.ParseError, UnicodeError, ValueError) as error:
+        if isinstance(error, InputError) or not points:
+            raise InputError(f"{path}: expected GPX ({error})") from None
+        torn = f", read up to a tear ({error})"
+    named = {*options.columns.values()}
+    header = {name: None for point in points for name in point if name != ANTENNA or name in named}
+    rows = [[point.get(name, "") for name in header] for point in points]
+    kind = f"GPX, {quantity(len(points), 'point')}{torn}"
+    return of_rows(path, options, tuple(header), rows, kind)
+
+
+def _read_points(path: Path, points: list[dict[str, str]]) -> None:
+    """Append the points of a file: the texts of their elements by name, without name spaces; the
+    unit that an element has as an attribute stands behind its text."""
+    memory, inside = MemoryMeter(f"{path}: its content"), 0
+    for event, element in ElementTree.iterparse(path, ("start", "end")):
+        is_point = element.tag.rpartition("}")[2] in POINTS
+        inside += is_point and (1 if event == "start" else -1)
+        if event == "start" or inside:
+            continue
+        if is_point:
+            memory.add(POINT_BYTES)
+            texts = {"latitude": element.get("lat", ""), "longitude": element.get("lon", "")}
+            for each in element.iter():
+                unit = each.get("unit", each.get("uom", ""))
+                if each is not element and (text := (each.text or "").strip()):
+                    texts[each.tag.rpartition("}")[2]] = f"{text} {unit}".strip()
+            points.append(texts)
+        element.clear()
+
+
+def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
+    """Read depths at positions of the source that has the most, interpolated to their times: a row
+    for each time, with a column for each name and source of places and depths.
+
+    Raises:
+        InputError: the file cannot be read, has no positions or no depths, or sources contradict
+            each other.
+    """
+    refused, heard, memory = Counter[str](), Counter[str](), MemoryMeter(f"{path}: its content")
+    table: dict[str, dict[tuple[str, str], str]] = {}
+    sources: dict[str, Counter[str]] = {}
+    of_depth: dict[str, bool] = {}  # of those that are needed
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            begin = file.read(4000)
+            file.seek(0)
+            values = _deltas if begin.lstrip(" \r\n[").startswith("{") else _values
+            for source, full, time, value in values(file, refused):
+                heard[full] += 1
+                if heard[full] == 1:
+                    found = Names.of((full,), {}, "").found
+                    if any(found[each] for each in ("latitude", "longitude", "depth")):
+                        of_depth[full] = bool(found["depth"])
+                if full in of_depth:
+                    memory.add(VALUE_BYTES)
+                    sources.setdefault(full, Counter())[source] += 1
+                    table.setdefault(time, {})[full, source] = "" if value is None else str(value)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    columns = dict[tuple[str, str], str]()
+    for name, every in sources.items():
+        (most, _), *others = every.most_common()
+        columns[name, most] = name
+        if of_depth[name]:
+            columns |= {(name, source): f"{name} ({source})" for source, _ in others}
+        else:
+            refused["other_receiver"] += sum(count for _, count in others)
+    rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(table.items())]
+    there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
+    kind = f"a row per value: {there or 'none'}"
+    return of_rows(path, options, ("time", *columns.values()), rows, kind, refused=refused)
+
+
+def _parts(source: str, name: str, time: str, value: Any) -> Iterator[Value]:
+    """A value, or those of a position."""
+    if not isinstance(value, dict):
+        yield source, name, time, value
+        return
+    for part, each in value.items():
+        yield source, f"{name}.{part}", time, each
+
+
+def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
+    """The values of deltas, a line each."""
+    while line := file.readline(LONGEST_LINE):
+        try:
+            for update in json.loads(line.strip(" \r\n,[]"))["updates"]:
+                source = str(update.get("$source") or update.get("source", {}).get("label", ""))
+                for each in update.get("values", ()):
+                    yield from _parts(source, str(each["path"]), str(update["timestamp"]),
+                                      each["value"])  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            refused["bad_message"] += bool(line.strip(" \r\n,[]"))
+
+
+def _values(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
+    """The values of InfluxDB's table: a row each, with the name of a field; headers anywhere."""
+    header: list[str] = []
+    for row in csv.reader(file):
+        if not row or row[0].startswith("#"):
+            continue
+        if "_time" in row and "_value" in row:
+            header = row
+            continue
+        try:
+            cells = dict(zip(header, row, strict=True))
+            value = json.loads(cells["_value"]) if cells["_value"][:1] == "{" else cells["_value"]
+        except ValueError:
+            refused["bad_message"] += 1
+            continue
+        field = "" if isinstance(value, dict) else cells.get("_field", "")
+        parts = filter(None, (cells.get("_measurement", ""), "" if field == "value" else field))
+        source = cells.get("source", cells.get("$source", ""))
+        yield from _parts(source, ".".join(parts), cells["_time"], value)
