@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..core.errors import InputError, needs_extra
-from ..core.extensions import Table
-from ..core.settings import Setting, Value, nearest, rows, unknown
+from ..core.settings import Setting, Table, Value, nearest, rows, unknown
 
 #: Default of a rectangle that is not given.
 NO_RECTANGLE = (0.0,) * 4

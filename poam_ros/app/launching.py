@@ -22,7 +22,7 @@ from ..core.settings import Setting, Value
 from ..ros.common.parameters import NODES, known_names
 from . import graph
 
-PATHS = ("output", "terrain", "mission_dir", "model", "areas.file", "goals.file")
+PATHS = ("output", "terrain", "mission_dir", "areas.file", "goals.file")
 
 
 class LaunchArguments:

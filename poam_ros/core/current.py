@@ -72,8 +72,7 @@ class Current:
         """Time in s along straight legs between places [K, 2] in m."""
         legs = np.diff(path, axis=0)
         angles = np.arctan2(legs[:, 1], legs[:, 0]).tolist()
-        speeds = np.array([self.speed_over_ground(angle) for angle in angles])
-        return float((np.hypot(*legs.T) / speeds).sum())
+        return float((np.hypot(*legs.T) / [*map(self.speed_over_ground, angles)]).sum())
 
     def mean_speed(self, path: np.ndarray) -> float:
         """Mean speed over ground in m/s along straight legs between places [K, 2] in m."""

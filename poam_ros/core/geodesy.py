@@ -58,62 +58,6 @@ class MapPlaceSettings(Settings):
     heading: float = map_heading()
 
 
-@dataclass(frozen=True)
-class LocalProjection:
-    """Transverse Mercator on WGS 84 with scale 1 on its central meridian; degrees.
-
-    (latitude, longitude) is (0, 0); there x points east and y north. At distance d from the
-    meridian, lengths are too long by d^2 / (2 R^2): 1 cm per km at 30 km, 1.2 % at 1000 km.
-    """
-
-    latitude: float
-    longitude: float
-
-    @classmethod
-    def about(cls, latitude: np.ndarray, longitude: np.ndarray) -> LocalProjection:
-        """Centred on places in degrees [N], also across the antimeridian.
-
-        Raises:
-            InputError: there are none, or they are too far apart for one plane.
-        """
-        if not len(latitude):
-            raise InputError("projection: expected at least one place, got none")
-        angles = np.radians(longitude)
-        rough = np.degrees(np.arctan2(np.sin(angles).mean(), np.cos(angles).mean()))
-        offset = _wrapped(longitude - rough)
-        middle = float(_wrapped(rough + (offset.min() + offset.max()) / 2))
-        farthest = float(np.abs(_wrapped(longitude - middle)).max())
-        if farthest > MAX_OFFSET:
-            raise InputError(
-                f"longitude: expected soundings within {2 * MAX_OFFSET:g} degrees of each other, "
-                f"got {2 * farthest:.1f}"
-            )
-        return cls(float((latitude.min() + latitude.max()) / 2), middle)
-
-    @property
-    def crs(self) -> str:
-        """The projection as PROJ spells it, for rasterio, pyproj and QGIS."""
-        return (
-            f"+proj=tmerc +lat_0={self.latitude!r} +lon_0={self.longitude!r} +k=1 "
-            "+x_0=0 +y_0=0 +datum=WGS84 +units=m +no_defs"
-        )
-
-    @property
-    def georeference(self) -> dict[str, Any]:
-        """The entries of config.yaml: where (0, 0) lies, where +y points, coordinate system."""
-        return {"origin": [self.latitude, self.longitude], "heading": 0.0, "crs": self.crs}
-
-    def metres(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-        """x, y of places in degrees [N], [N, 2]; NaN beyond ``MAX_OFFSET`` from the meridian.
-
-        Raises:
-            InputError: pyproj is not installed.
-        """
-        xy = transformed(WGS84, self.crs, np.column_stack((longitude, latitude)))
-        xy[~(np.abs(_wrapped(longitude - self.longitude)) <= MAX_OFFSET)] = np.nan
-        return xy
-
-
 def rough_metres(degrees: np.ndarray) -> np.ndarray:
     """Places near each other [N, 2], latitude and longitude in degrees, in m east and north of
     their median [N, 2]; without pyproj, and to some parts in a thousand."""
@@ -141,7 +85,9 @@ def place_text(latitude: float, longitude: float) -> str:
 class GeoReference:
     """Where the map's point (0, 0) lies on WGS 84, and how the map is turned; in degrees.
 
-    Projected coordinates are x east and y north, in m.
+    Projected coordinates are x east and y north, in m. Those of the local projection are a
+    transverse Mercator with scale 1 on the origin's meridian: at distance d from it, lengths are
+    too long by d^2 / (2 R^2), 1 cm per km at 30 km, 1.2 % at 1000 km.
 
     Attributes:
         latitude: north is positive.
@@ -178,8 +124,28 @@ class GeoReference:
         """That of the settings ``origin`` and ``heading``; None where no origin is given: 0, 0."""
         if origin is None or not any(origin):
             return None
-        latitude, longitude = origin
-        return cls(float(latitude), float(longitude), float(heading or 0.0))
+        return cls(*map(float, origin), float(heading or 0.0))
+
+    @classmethod
+    def about(cls, latitude: np.ndarray, longitude: np.ndarray) -> GeoReference:
+        """Centred on places in degrees [N], also across the antimeridian.
+
+        Raises:
+            InputError: there are none, or they are too far apart for one plane.
+        """
+        if not len(latitude):
+            raise InputError("projection: expected at least one place, got none")
+        angles = np.radians(longitude)
+        rough = np.degrees(np.arctan2(np.sin(angles).mean(), np.cos(angles).mean()))
+        offset = _wrapped(longitude - rough)
+        middle = float(_wrapped(rough + (offset.min() + offset.max()) / 2))
+        farthest = float(np.abs(_wrapped(longitude - middle)).max())
+        if farthest > MAX_OFFSET:
+            raise InputError(
+                f"longitude: expected soundings within {2 * MAX_OFFSET:g} degrees of each other, "
+                f"got {2 * farthest:.1f}"
+            )
+        return cls(float((latitude.min() + latitude.max()) / 2), middle)
 
     @property
     def north_up(self) -> bool:
@@ -187,9 +153,23 @@ class GeoReference:
         return self.heading % 360 == 0 and not self.crs
 
     @property
-    def local(self) -> LocalProjection:
-        """The projection around the origin."""
-        return LocalProjection(float(self.latitude), float(self.longitude))
+    def local_crs(self) -> str:
+        """The local projection as PROJ spells it, for rasterio, pyproj and QGIS."""
+        return (
+            f"+proj=tmerc +lat_0={float(self.latitude)!r} +lon_0={float(self.longitude)!r} +k=1 "
+            "+x_0=0 +y_0=0 +datum=WGS84 +units=m +no_defs"
+        )
+
+    def local_metres(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
+        """x east and y north of places in degrees [N] in the local projection [N, 2]; NaN beyond
+        ``MAX_OFFSET`` from its meridian.
+
+        Raises:
+            InputError: pyproj is not installed.
+        """
+        xy = transformed(WGS84, self.local_crs, np.column_stack((longitude, latitude)))
+        xy[~(np.abs(_wrapped(longitude - self.longitude)) <= MAX_OFFSET)] = np.nan
+        return xy
 
     def system(self) -> Any:
         """The projected coordinate system, a ``pyproj.CRS``.
@@ -219,12 +199,12 @@ class GeoReference:
             InputError: as of ``system``.
         """
         turned = _rotated(xy, -self.heading)
-        return transformed(self.local.crs, self.system(), turned) if self.crs else turned
+        return transformed(self.local_crs, self.system(), turned) if self.crs else turned
 
     def to_map(self, xy: np.ndarray) -> np.ndarray:
         """Projected points [N, 2] in coordinates of the map [N, 2]. Raises as ``to_projected``."""
         if self.crs:
-            xy = transformed(self.system(), self.local.crs, xy)
+            xy = transformed(self.system(), self.local_crs, xy)
         return _rotated(xy, self.heading)
 
     def moved(self, xy: np.ndarray, there: GeoReference) -> np.ndarray:

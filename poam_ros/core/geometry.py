@@ -1,7 +1,8 @@
-"""Axis-aligned rectangles and the regular grids inside them. Metres, x east, y north."""
+"""Rectangles, regular grids, and rasters of land and water. Metres, x east, y north."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,20 +36,18 @@ class Extent:
     ymax: float
 
     def __post_init__(self) -> None:
-        bounds = (self.xmin, self.xmax, self.ymin, self.ymax)
-        if not np.all(np.isfinite(bounds)) or self.xmin >= self.xmax or self.ymin >= self.ymax:
-            raise InputError(f"extent: expected finite xmin < xmax and ymin < ymax, got {bounds}")
+        if not np.isfinite(self.bounds).all() or self.xmin >= self.xmax or self.ymin >= self.ymax:
+            expected = "finite xmin < xmax and ymin < ymax"
+            raise InputError(f"extent: expected {expected}, got {self.bounds}")
 
     @classmethod
     def of(cls, bounds: Sequence[float]) -> Extent:
         """From the four numbers (xmin, xmax, ymin, ymax)."""
-        if len(bounds) != 4:
-            raise InputError(f"extent: expected xmin xmax ymin ymax, got {list(bounds)}")
         try:
-            numbers = [float(b) for b in bounds]
+            xmin, xmax, ymin, ymax = map(float, bounds)
         except (TypeError, ValueError):
-            raise InputError(f"extent: expected four numbers, got {list(bounds)}") from None
-        return cls(*numbers)
+            raise InputError(f"extent: expected xmin xmax ymin ymax, got {list(bounds)}") from None
+        return cls(xmin, xmax, ymin, ymax)
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
@@ -77,13 +76,9 @@ class Extent:
 
     def contains(self, xy: np.ndarray, slack: float = 0.0) -> np.ndarray:
         """Which of the points xy [..., 2] lie inside, or within ``slack`` of it; boolean [...]."""
-        x, y = np.asarray(xy)[..., 0], np.asarray(xy)[..., 1]
-        return (
-            (x >= self.xmin - slack)
-            & (x <= self.xmax + slack)
-            & (y >= self.ymin - slack)
-            & (y <= self.ymax + slack)
-        )
+        x, y = np.moveaxis(np.asarray(xy), -1, 0)
+        across = (x >= self.xmin - slack) & (x <= self.xmax + slack)
+        return across & (y >= self.ymin - slack) & (y <= self.ymax + slack)
 
     def clip(self, xy: np.ndarray) -> np.ndarray:
         """The nearest points inside, [..., 2]."""
@@ -98,8 +93,8 @@ class Extent:
 
     def around(self, other: Extent) -> Extent:
         """The smallest rectangle that contains both."""
-        low, high = np.minimum(self.lower, other.lower), np.maximum(self.upper, other.upper)
-        return Extent(*map(float, (low[0], high[0], low[1], high[1])))
+        low, high = (f(self.bounds, other.bounds).tolist() for f in (np.minimum, np.maximum))
+        return Extent(low[0], high[1], low[2], high[3])
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Points drawn uniformly from the inside, [count, 2]."""
@@ -121,19 +116,14 @@ class Grid:
                 f"resolution: expected a positive cell size in metres, got {resolution}"
             )
         # The small tolerance keeps 60 m / 0.1 m at 600 cells in spite of rounding.
-        columns, rows = np.maximum(np.ceil(extent.size / resolution - 1e-9), 1).astype(int)
-        return cls(
-            extent.xmin + (np.arange(columns) + 0.5) * resolution,
-            extent.ymin + (np.arange(rows) + 0.5) * resolution,
-        )
+        counts = np.maximum(np.ceil(extent.size / resolution - 1e-9), 1).astype(int)
+        sides = zip(extent.lower, counts, strict=True)
+        return cls(*(least + (np.arange(count) + 0.5) * resolution for least, count in sides))
 
     @classmethod
     def nodes(cls, extent: Extent, columns: int, rows: int) -> Grid:
         """Points from border to border, the corners included (the evaluation grid of the paper)."""
-        return cls(
-            np.linspace(extent.xmin, extent.xmax, columns),
-            np.linspace(extent.ymin, extent.ymax, rows),
-        )
+        return cls(*map(np.linspace, extent.lower, extent.upper, (columns, rows)))
 
     @classmethod
     def of_file(cls, x: np.ndarray, y: np.ndarray) -> Grid:
@@ -143,22 +133,18 @@ class Grid:
             InputError: x or y is not an ascending row of at least two finite numbers.
         """
         x, y = (np.asarray(values, dtype=float) for values in (x, y))
-        for values in (x, y):
-            if not (values.ndim == 1 and len(values) > 1 and np.isfinite(values).all()):
-                raise InputError("expected at least two finite numbers in x and in y")
-            if not (np.diff(values) > 0).all():
-                raise InputError("expected ascending x and y")
+        if any(v.ndim != 1 or len(v) < 2 or not np.isfinite(v).all() for v in (x, y)):
+            raise InputError("expected at least two finite numbers in x and in y")
+        if any((np.diff(v) <= 0).any() for v in (x, y)):
+            raise InputError("expected ascending x and y")
         return cls(x, y)
 
     @classmethod
     def dividing(cls, extent: Extent, shape: tuple[int, ...]) -> Grid:
         """Centres of the cells of a raster (rows, columns) whose outer borders are the extent."""
         rows, columns = shape
-        width, height = extent.size / (columns, rows)
-        return cls(
-            extent.xmin + width * (np.arange(columns) + 0.5),
-            extent.ymin + height * (np.arange(rows) + 0.5),
-        )
+        sides = zip(extent.lower, extent.size / (columns, rows), (columns, rows), strict=True)
+        return cls(*(least + width * (np.arange(count) + 0.5) for least, width, count in sides))
 
     @property
     def borders(self) -> Extent:
@@ -181,13 +167,12 @@ class Grid:
     @property
     def cell_area(self) -> float:
         """Area of a cell, in m^2."""
-        return float(np.prod(self.borders.size / self.shape[::-1]))
+        return math.prod(self.cell_size)
 
     @cached_property
     def points(self) -> np.ndarray:
         """All points, row-major from the lower left, x fastest, [rows * columns, 2]."""
-        xx, yy = np.meshgrid(self.x, self.y)
-        return np.column_stack((xx.ravel(), yy.ravel()))
+        return np.stack(np.meshgrid(self.x, self.y), axis=-1).reshape(-1, 2)
 
     def same(self, other: Grid) -> bool:
         """Whether both have the same points."""
@@ -241,6 +226,95 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, position - index
 
 
+@dataclass(frozen=True)
+class Land:
+    """A raster of land and water: a sounding on one side of land says nothing about the other.
+
+    Attributes:
+        grid: centres of square cells.
+        water: which cells are water [rows, columns], boolean, at least one. A place beyond the
+            raster counts as the nearest cell at the border.
+    """
+
+    grid: Grid
+    water: np.ndarray
+
+    def moved(self, centre: np.ndarray, scale: float) -> Land:
+        """The same land in the coordinates (xy - centre) / scale."""
+        x, y = (
+            (axis - c) / scale for axis, c in zip((self.grid.x, self.grid.y), centre, strict=True)
+        )
+        return Land(Grid(x, y), self.water)
+
+    @property
+    def side(self) -> float:
+        """Side of a cell."""
+        return float(self.grid.x[1] - self.grid.x[0])
+
+    @cached_property
+    def to_land(self) -> np.ndarray:
+        """Distance of each cell to the nearest land [rows, columns]; 0 on land."""
+        from scipy.ndimage import distance_transform_edt
+
+        nowhere = np.full(self.water.shape, np.inf)
+        return nowhere if self.water.all() else distance_transform_edt(self.water, self.side)
+
+    @cached_property
+    def nearest_water(self) -> np.ndarray:
+        """Row and column of the water nearest to each cell [2, rows, columns]."""
+        from scipy.ndimage import distance_transform_edt
+
+        return distance_transform_edt(~self.water, return_distances=False, return_indices=True)
+
+    def _cells(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of places [..., 2]."""
+        # Each axis by itself: NumPy is slow where the last axis has two elements.
+        column, row = (
+            np.clip((at - axis[0]) / self.side + 0.5, 0.0, len(axis) - 1.0).astype(np.int64)
+            for at, axis in ((xy[..., 0], self.grid.x), (xy[..., 1], self.grid.y))
+        )
+        return row, column
+
+    def _afloat(self, xy: np.ndarray) -> np.ndarray:
+        """Places [N, 2], those on land moved to the nearest water."""
+        cells = self._cells(xy)
+        row, column = self.nearest_water[(slice(None), *cells)]
+        there = np.column_stack((self.grid.x[column], self.grid.y[row]))
+        return np.where(self.water[cells][:, None], xy, there)
+
+    def wet(self, xy: np.ndarray) -> np.ndarray:
+        """Whether places [N, 2] are water; boolean [N]."""
+        return self.water[self._cells(xy)]
+
+    def hides(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether places b [N, 2] are on land, or land lies between them and a; boolean [N]."""
+        return ~self.wet(b) | self.between(a, b)
+
+    def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether the straight line between places a and b [N, 2] crosses land; boolean [N].
+
+        A place on land counts as the water nearest to it. A line is halved until no land is as near
+        to its middle as its ends, or until it is half a cell long.
+        """
+        crosses = np.zeros(len(a), dtype=bool)
+        # No land lies in between if the nearest land is farther away than the other place.
+        free = self.to_land[self._cells(a)] - 2 * self.side
+        dx, dy = (b - a).T
+        line = np.flatnonzero(dx * dx + dy * dy > np.square(np.maximum(free, 0.0)))
+        a, b = self._afloat(a[line]), self._afloat(b[line])
+        middle, half = (a + b) / 2, (b - a) / 2
+        while len(line):
+            free = self.to_land[self._cells(middle)]
+            crosses[line[free == 0]] = True
+            length = np.hypot(*half.T)
+            near = (free - 2 * self.side < length) & (length > self.side / 4) & ~crosses[line]
+            line, middle, half = line[near], middle[near], half[near] / 2
+            line = np.concatenate((line, line))
+            middle = np.concatenate((middle - half, middle + half))
+            half = np.concatenate((half, half))
+        return crosses
+
+
 def path_length(path: np.ndarray) -> float:
     """Length in metres of the polyline path [K, 2]."""
     return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
@@ -252,11 +326,9 @@ def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     Infinite if there are no places.
     """
     squared = np.full(len(points), np.inf)
-    if not len(places):
-        return squared
-    few = max(1, DISTANCES // len(places))
+    few = max(1, DISTANCES // max(1, len(places)))
     for begin in range(0, len(points), few):
         part = slice(begin, begin + few)
         east, north = (np.subtract.outer(points[part, k], places[:, k]) for k in (0, 1))
-        squared[part] = (east * east + north * north).min(1)
+        squared[part] = (east * east + north * north).min(1, initial=np.inf)
     return squared

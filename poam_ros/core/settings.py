@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import SequenceMatcher
+from functools import reduce
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, Union
 
 from .errors import InputError
 
 Value = Union[bool, int, float, str, "tuple[float, ...]"]
 Kind = TypeVar("Kind")
+Row = TypeVar("Row")
 
 KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 _KEY = "setting"
@@ -33,8 +36,8 @@ class Setting:
         description: what it does, as an imperative or a noun; remarks follow as further sentences.
         unit: unit of the value, empty where it has none.
         minimum, maximum: inclusive bounds of a number, or of each number of a tuple.
-        choices: allowed texts, such as the names of a table; empty: any text. A table of
-            ``core.extensions`` finds further ones.
+        choices: allowed texts, such as the names of a table; empty: any text. A ``Table`` finds
+            further ones.
         mutable: whether it can be changed while a node runs.
         check: further check of the converted value; raises ``InputError``.
     """
@@ -69,12 +72,15 @@ class Setting:
     @property
     def interval(self) -> str:
         """The bounds as text; empty without any."""
-        low, high = self.minimum, self.maximum
-        if low is not None and high is not None:
-            return f" from {low:g} to {high:g}"
-        if low is not None:
-            return f" of at least {low:g}"
-        return f" of at most {high:g}" if high is not None else ""
+        match self.minimum, self.maximum:
+            case None, None:
+                return ""
+            case None, high:
+                return f" of at most {high:g}"
+            case low, None:
+                return f" of at least {low:g}"
+            case low, high:
+                return f" from {low:g} to {high:g}"
 
     def convert(self, value: Any) -> Value:
         """The value in the declared type: an integer becomes a float if the default is one.
@@ -84,19 +90,19 @@ class Setting:
         """
         try:
             converted = self._converted(value)
-        except InputError as error:  # a row of the table cannot be loaded
+            if self.check is not None:
+                self.check(converted)
+        except InputError as error:  # also: a row of the table cannot be loaded
             raise InputError(f"{self.name}: {error}") from None
         except (TypeError, ValueError):
             others = ", ".join(getattr(self.choices, "others", ()))
             installed = f" (installed: {others})" if others else ""
+            plain = isinstance(value, (str, Mapping)) or not hasattr(value, "__len__")
+            got = repr(value if plain else list(value))  # arrays, as ROS has them, as lists
             raise InputError(
-                f"{self.name}: expected {self.expected}{installed}, got {_shown(value)}"
+                f"{self.name}: expected {self.expected}{installed}, got {got:.80}"
+                + ("..." if len(got) > 80 else "")
             ) from None
-        if self.check is not None:
-            try:
-                self.check(converted)
-            except InputError as error:
-                raise InputError(f"{self.name}: {error}") from None
         return converted
 
     def read(self, text: str) -> Value:
@@ -171,8 +177,7 @@ def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
 
 def declared(settings: Any) -> dict[str, Setting]:
     """The settings that a dataclass or an instance declares, by field, in order."""
-    prefix = getattr(settings, "prefix", "")
-    before = f"{prefix}." if prefix else ""
+    before = f"{getattr(settings, 'prefix', '')}.".removeprefix(".")
     own_rows = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
     return {own: row if row.name else at(before + own, row) for own, row in own_rows.items()}
 
@@ -244,10 +249,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in values.items():
         *groups, own = name.split(".")
-        branch = tree
-        for group in groups:
-            branch = branch.setdefault(group, {})
-        branch[own] = value
+        reduce(lambda branch, group: branch.setdefault(group, {}), groups, tree)[own] = value
     return tree
 
 
@@ -267,8 +269,76 @@ def at(place: str, row: Setting) -> Setting:
     return replace(row, name=place)
 
 
-def _shown(value: Any) -> str:
-    # Arrays, as ROS hands them over, are shown as lists.
-    plain = isinstance(value, (str, Mapping)) or not hasattr(value, "__len__")
-    text = repr(value if plain else list(value))
-    return text if len(text) <= 80 else f"{text[:80]}..."
+class Table(dict[str, Row]):
+    """Rows by name. Iteration gives the built-in rows only; looking up a name finds others too.
+
+    A row of another package is found by its name among the entry points of ``group``, or as
+    ``module:name`` in a module that Python can import. Built-in names take precedence.
+
+    Args:
+        group: group of entry points, such as ``poam_ros.models``.
+        kind: class of the rows.
+        built_in: the rows of this package.
+        made: converts something else that a package may provide, such as a function, to a row.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        kind: type[Row],
+        built_in: dict[str, Row],
+        made: Callable[[Any], Row] | None = None,
+    ) -> None:
+        super().__init__(built_in)
+        self.group, self._kind, self._made = group, kind, made
+        self._found: dict[str, Row] = {}
+
+    @property
+    def others(self) -> list[str]:
+        """Names of the rows that entry points add."""
+        return sorted({point.name for point in entry_points(group=self.group)} - set(self))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a row by this name; a row of another package is loaded.
+
+        Raises:
+            InputError: it cannot be loaded, or is not a row.
+        """
+        if not isinstance(name, str):
+            return False
+        return super().__contains__(name) or self._find(name) is not None
+
+    def __missing__(self, name: str) -> Row:
+        if (row := self._find(name)) is None:
+            raise KeyError(name)
+        return row
+
+    def _find(self, name: str) -> Row | None:
+        if name not in self._found:
+            points = [EntryPoint(name, name, self.group)]
+            if ":" not in name:
+                points = [point for point in entry_points(group=self.group) if point.name == name]
+            if not points:
+                return None
+            try:
+                loaded = points[0].load()
+            except Exception as error:  # of any type, raised on import
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise InputError(f"{name}: cannot be loaded ({reason})") from error
+            self._found[name] = self._row(name, loaded)
+        return self._found[name]
+
+    def _row(self, name: str, loaded: Any) -> Row:
+        if not isinstance(loaded, self._kind) and callable(loaded) and self._made is not None:
+            loaded = self._made(loaded)
+        if not isinstance(loaded, self._kind):
+            raise InputError(
+                f"{name}: expected a {self._kind.__name__} of {self._kind.__module__}, got "
+                f"{type(loaded).__name__}"
+            )
+        for row in rows(loaded.options) if hasattr(loaded, "options") else ():
+            if "." not in row.name:
+                raise InputError(
+                    f"{name}: expected options with a prefix (prefix = 'mine'), got {row.name}"
+                )
+        return loaded

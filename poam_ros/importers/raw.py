@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.geodesy import WGS84, LocalProjection, coordinate_system, rough_metres, transformed
+from ..core.geodesy import WGS84, GeoReference, coordinate_system, rough_metres, transformed
 from ..core.geometry import MAX_COORDINATE
 from ..mapping.soundings import LINE, Labels, Soundings
 from .cells import UNITS
@@ -249,7 +249,8 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
         (source,) = source["files"]
         del source["file"]
     if projection is not None:
-        source |= projection.georeference
+        origin = [projection.latitude, projection.longitude]
+        source |= {"origin": origin, "heading": 0.0, "crs": projection.local_crs}
     if options.draught:
         source["draught"] = options.draught
     if options.levels is not None:
@@ -272,7 +273,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
 
 def _in_metres(
     checked: Mapping[Path, RawSoundings], options: ReadOptions
-) -> tuple[list[np.ndarray], LocalProjection | None]:
+) -> tuple[list[np.ndarray], GeoReference | None]:
     """The places of each file in m [N, 2], and the projection; None: they are in m in the files.
 
     Raises:
@@ -298,8 +299,8 @@ def _in_metres(
                 f"such as {raw.place[raw.kept[0]].tolist()}"
             )
     own = np.concatenate([each[raw.kept] for each, raw in zip(known, raws, strict=True)])
-    projection = LocalProjection.about(*own.T)
-    return [projection.metres(*each.T) for each in known], projection
+    projection = GeoReference.about(*own.T)
+    return [projection.local_metres(*each.T) for each in known], projection
 
 
 def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:

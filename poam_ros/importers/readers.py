@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, PoamError, Question
-from ..core.extensions import Table
+from ..core.settings import Table
 from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording

@@ -75,8 +75,6 @@ def _read(path: Path) -> RecordedMission:
             log.warning("%s: %s", path.parent, text)
         facts, after, logged = facts_of(db, path), successor_of(db), load(db, path)
     settings, mapper = (dict(facts.get(name, {})) for name in ("settings", "mapper"))
-    for values in (settings, mapper):
-        values.pop("model", None)  # a file's path: what it said is among the settings
     if missing := [name for name in NEEDED if name not in settings]:
         raise InputError(f"{path}: expected the settings of a mission, got no {missing[0]}")
     return RecordedMission(path, settings, mapper, logged, after)

@@ -12,9 +12,8 @@ import numpy as np
 import shapely
 
 from ..core.errors import InputError
-from ..core.geodesy import WGS84, LocalProjection, is_in_feet, transformed
-from ..core.geometry import Extent, Grid
-from ..core.land import Land
+from ..core.geodesy import WGS84, GeoReference, is_in_feet, transformed
+from ..core.geometry import Extent, Grid, Land
 from ..core.reading import parse_json
 from ..core.vectors import MALFORMED, Rings, VectorLayer, geojson_layer, read_layer, shown_error
 from ..outputs.folder import OUTLINE as FILE
@@ -90,7 +89,7 @@ def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
     return held
 
 
-def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray) -> Outline:
+def read_outline(path: Path, projection: GeoReference | None, xy: np.ndarray) -> Outline:
     """The polygons of a file that contain a sounding. Closed lines count as polygons. A polygon
     without a sounding that lies inside another one is an island.
 
@@ -135,7 +134,7 @@ def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray)
 
 def _elsewhere(
     found: Sequence[Rings], polygons: Sequence[Rings], crs: str | None,
-    projection: LocalProjection | None, xy: np.ndarray,
+    projection: GeoReference | None, xy: np.ndarray,
 ) -> str:  # fmt: skip
     """Where polygons without any sounding lie, and what may be wrong."""
     corners = np.concatenate([rings[0] for rings in polygons])
@@ -143,7 +142,7 @@ def _elsewhere(
         written = np.concatenate([rings[0] for rings in found])
         turned = written[:, ::-1]
         if crs is None and (np.abs(turned) <= (180.0, 90.0)).all():
-            swapped = projection.metres(turned[:, 1], turned[:, 0])
+            swapped = projection.local_metres(turned[:, 1], turned[:, 0])
             if np.isfinite(swapped).all() and _boxes_meet(swapped, xy):
                 return "they are inside if its longitudes and latitudes are swapped: correct them"
         away = np.hypot(*(corners - np.median(xy, axis=0)).T)
@@ -170,7 +169,7 @@ def _is_closed(line: np.ndarray) -> bool:
 
 
 def _in_metres(
-    ring: np.ndarray, crs: str | None, projection: LocalProjection | None, path: Path
+    ring: np.ndarray, crs: str | None, projection: GeoReference | None, path: Path
 ) -> np.ndarray:
     """Corners of a file [K, 2] in the map's metres."""
     if len(ring) < 3 or not np.isfinite(ring).all():
@@ -184,7 +183,7 @@ def _in_metres(
             f"{path}: expected degrees, longitude before latitude, got {ring[0, 0]:.9g} "
             f"{ring[0, 1]:.9g}"
         )
-    return projection.metres(ring[:, 1], ring[:, 0])
+    return projection.local_metres(ring[:, 1], ring[:, 0])
 
 
 def _geojson(path: Path) -> VectorLayer | None:

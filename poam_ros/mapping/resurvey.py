@@ -12,8 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.geodesy import GeoReference
-from ..core.geometry import Extent, Grid
-from ..core.land import Land
+from ..core.geometry import Extent, Grid, Land
 from ..core.maps import ElevationMap
 from ..core.settings import flat, instance
 from ..models.mapper import BathymetricMapper
@@ -142,8 +141,9 @@ def _levels(found: Any, folder: Path) -> Levels:
 def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:
     """The run's settings without screening, as its soundings are screened already."""
     given = {"stretches": 0, **values}  # a run without it did not calibrate
-    model = ModelSettings.of({k: v for k, v in values.items() if k != "model"})
-    return instance(SoundingMapSettings, given, model=model, screening=ScreeningSettings())
+    return instance(
+        SoundingMapSettings, given, model=ModelSettings.of(values), screening=ScreeningSettings()
+    )
 
 
 def change_between(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.land import Land
+from ..core.geometry import Land
 from ..models.prior import PriorMap
 
 #: Classes of distances, with the same number of soundings each; and the fewest soundings of one.

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import LocalProjection
-from ..core.geometry import Extent
-from ..core.land import Land
+from ..core.geodesy import GeoReference
+from ..core.geometry import Extent, Land
 from ..core.samples import Samples
 from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
@@ -216,7 +215,7 @@ class Soundings:
     refused: Counter[str] = field(default_factory=Counter)
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     source: Mapping[str, Any] = field(default_factory=dict)
-    projection: LocalProjection | None = None
+    projection: GeoReference | None = None
     stamp_ns: np.ndarray | None = None
     pings: Samples | None = None
     batch: np.ndarray | None = None

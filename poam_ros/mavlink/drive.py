@@ -13,9 +13,8 @@ import numpy as np
 
 from .. import __version__
 from ..core.clock import Moment
-from ..core.errors import InputError
+from ..core.errors import InputError, LogThrottle
 from ..core.geometry import Extent
-from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
 from ..frontend import events
 from ..frontend.events import DONE, PAUSED, RETURNING, WAITING, mapped_state

@@ -34,14 +34,14 @@ class LocalFrame:
         self.place = GeoReference(latitude, longitude, heading)
         with requires_extra("places in degrees", "pyproj", "mavlink"):
             from pyproj import Transformer
-        local = self.place.local.crs
+        local = self.place.local_crs
         self._forward = Transformer.from_crs(WGS84, local, always_xy=True)
 
     @cached_property
     def _inverse(self) -> Any:
         from pyproj import Transformer
 
-        return Transformer.from_crs(self.place.local.crs, WGS84, always_xy=True)
+        return Transformer.from_crs(self.place.local_crs, WGS84, always_xy=True)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..core.errors import InputError
-from ..core.land import Land
+from ..core.geometry import Land
 from ..core.maps import StopCondition, UpdateReport
 from ..core.samples import Samples
 from .data import Dataset, Prediction, grid_points

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..core.geometry import Extent, Grid
-from ..core.land import Land
+from ..core.geometry import Extent, Grid, Land
 from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction

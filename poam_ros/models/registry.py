@@ -6,12 +6,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError
-from ..core.extensions import Table
-from ..core.settings import Setting, Settings, flat, instance, rows, setting, unknown, values_of
+from ..core.settings import Setting, Settings, Table, instance, rows, setting, values_of
 from .nngp.options import NeighbourOptions
 from .sparse.methods import METHODS, SparseOptions
 
@@ -103,27 +100,16 @@ class ModelSettings(Settings):
     def of(cls, values: Mapping[str, Any]) -> ModelSettings:
         """From values by name, of these settings and of the row's options; others are ignored.
 
-        The file ``model`` overrides the defaults.
-
         Raises:
-            InputError: as the settings do, or the file is wrong.
+            InputError: as the settings do.
         """
         settings = instance(cls, values)
-        kind = type(settings.options)
-        inner = read_model(values.get(MODEL_FILE.name, ""), kind) | dict(values)
-        return replace(settings, options=instance(kind, inner))
+        return replace(settings, options=instance(type(settings.options), values))
 
     @property
     def values(self) -> dict[str, Any]:
         """All settings by name, as ``of`` takes them."""
         return values_of(self, self.options)
-
-
-#: A source of a model's options besides parameters and command-line options.
-MODEL_FILE = Setting(
-    "model", "", "YAML file with options of the model, as in nngp: {blending: 0}. Empty: the "
-    "defaults. Options given directly override the file",
-)  # fmt: skip
 
 
 def option_rows() -> tuple[Setting, ...]:
@@ -133,32 +119,4 @@ def option_rows() -> tuple[Setting, ...]:
 
 def model_rows() -> tuple[Setting, ...]:
     """The settings of every built-in model: those of ``ModelSettings``, then their options."""
-    return (*rows(ModelSettings), MODEL_FILE, *option_rows())
-
-
-def read_model(path: str, options: type) -> dict[str, Any]:
-    """The values of a model file, by name; none without a path.
-
-    Args:
-        path: of the YAML file. It may hold options of other built-in models, too.
-        options: those of the model in use.
-
-    Raises:
-        InputError: it cannot be read, or names no option.
-    """
-    if not path:
-        return {}
-    from ..core.reading import read_yaml
-
-    try:
-        content = read_yaml(Path(path).expanduser())
-    except (OSError, InputError) as error:
-        raise InputError(f"model: cannot read {path} ({error})") from None
-    if not isinstance(content, Mapping):
-        raise InputError(f"model: expected a mapping in {path}, as in nngp: {{blending: 0}}")
-    known = {row.name for row in (*option_rows(), *rows(options))}
-    values = flat(content)
-    for name in values:
-        if name not in known:
-            raise InputError(f"model: {path}: {unknown(name, known)}")
-    return values
+    return (*rows(ModelSettings), *option_rows())

@@ -49,7 +49,7 @@ TO_QUOTE = re.compile('[,"\n\r]')
 #: Version of the files of a run; config.yaml has it, and others are refused.
 LAYOUT = 1
 #: Settings that are paths.
-PATHS = frozenset(("log", "file", "prior", "model"))
+PATHS = frozenset(("log", "file", "prior"))
 
 
 @dataclass(frozen=True)

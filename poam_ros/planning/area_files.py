@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geodesy import WGS84, LocalProjection, transformed
+from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import parse_json, read_whole
 from ..core.vectors import MALFORMED, VectorLayer, geojson_layer, read_layer
 
@@ -112,8 +112,8 @@ def _plan(content: Any) -> Iterator[Shape]:
         reach = float(radius) / (1.0 if one["inclusion"] else math.cos(math.pi / SIDES))
         angle = np.arange(SIDES) * (2 * math.pi / SIDES)
         ring = reach * np.column_stack((np.cos(angle), np.sin(angle)))
-        place = LocalProjection(float(latitude), float(longitude))
-        yield WORKSPACE if one["inclusion"] else KEEP_OUT, transformed(place.crs, WGS84, ring)
+        place = GeoReference(float(latitude), float(longitude))
+        yield WORKSPACE if one["inclusion"] else KEEP_OUT, transformed(place.local_crs, WGS84, ring)
 
 
 def _plan_goals(content: Any) -> Iterator[Shape]:

@@ -262,7 +262,7 @@ def in_metres(
     if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
         raise InputError(f"{where}: expected latitude longitude in deg, got {places[0].tolist()}")
     place = GeoReference(origin[0], origin[1], heading)
-    xy = place.to_map(place.local.metres(latitude, longitude))
+    xy = place.to_map(place.local_metres(latitude, longitude))
     near = (np.abs(xy) <= MAX_DISTANCE_M).all(axis=1)
     if not near.all():
         raise InputError(

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.extensions import Table
-from ..core.settings import Setting, Settings, rows, setting
+from ..core.settings import Setting, Settings, Table, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geodesy import GeoReference, LocalProjection, vertical_datum
+from poam_ros.core.geodesy import GeoReference, vertical_datum
 
 pyproj = pytest.importorskip("pyproj")
 
@@ -23,33 +23,33 @@ def test_local_metres_are_those_of_the_geodesic(origin):
     longitude, latitude, _ = pyproj.Geod(ellps="WGS84").fwd(
         np.full(count, origin[1]), np.full(count, origin[0]), azimuth, np.full(count, 3000.0)
     )
-    xy = LocalProjection(*origin).metres(latitude, longitude)
+    xy = GeoReference(*origin).local_metres(latitude, longitude)
     expected = 3000 * np.column_stack((np.sin(np.radians(azimuth)), np.cos(np.radians(azimuth))))
     np.testing.assert_allclose(xy, expected, atol=1e-3)
-    middle = LocalProjection.about(latitude, longitude)
+    middle = GeoReference.about(latitude, longitude)
     assert (middle.latitude, middle.longitude) == pytest.approx(origin, abs=1e-4)
 
 
 def test_the_central_meridian_has_its_true_length():
     """The meridian from the equator to 45 degrees on WGS 84: 4 984 944.378 m."""
     for sign in (1.0, -1.0):
-        (found,) = LocalProjection(0.0, 30.0).metres(np.array([45.0 * sign]), np.array([30.0]))
+        (found,) = GeoReference(0.0, 30.0).local_metres(np.array([45.0 * sign]), np.array([30.0]))
         np.testing.assert_allclose(found, (0, sign * 4_984_944.378), atol=1e-3)
 
 
 def test_the_recorded_system_is_the_projection():
-    local = LocalProjection(-45.0, 10.0)
+    local = GeoReference(-45.0, 10.0)
     latitude, longitude = np.array([-45.3, -44.0]), np.array([9.0, 12.5])
-    recorded = pyproj.Proj(local.crs)(longitude, latitude)
-    np.testing.assert_allclose(local.metres(latitude, longitude).T, recorded, atol=1e-6)
+    recorded = pyproj.Proj(local.local_crs)(longitude, latitude)
+    np.testing.assert_allclose(local.local_metres(latitude, longitude).T, recorded, atol=1e-6)
 
 
 def test_places_too_far_for_one_plane_have_no_metres():
     with pytest.raises(InputError, match="within 60 degrees of each other"):
-        LocalProjection.about(np.zeros(2), np.array([-40.0, 40.0]))
+        GeoReference.about(np.zeros(2), np.array([-40.0, 40.0]))
     with pytest.raises(InputError, match="at least one place"):
-        LocalProjection.about(np.empty(0), np.empty(0))
-    far = LocalProjection(0.0, 0.0).metres(np.zeros(2), np.array([31.0, np.nan]))
+        GeoReference.about(np.empty(0), np.empty(0))
+    far = GeoReference(0.0, 0.0).local_metres(np.zeros(2), np.array([31.0, np.nan]))
     assert np.isnan(far).all()
 
 
@@ -125,7 +125,7 @@ def test_wrong_origins_and_systems_are_refused():
 def test_without_pyproj_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyproj", None)
     with pytest.raises(InputError, match=r"needs pyproj \(pip install 'poam_ros\[geo\]'\)"):
-        LocalProjection(0.0, 0.0).metres(np.zeros(1), np.zeros(1))
+        GeoReference(0.0, 0.0).local_metres(np.zeros(1), np.zeros(1))
 
 
 def test_a_vertical_datum_has_the_direction_of_the_map():

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.land import Land
+from poam_ros.core.geometry import Extent, Grid, Land
 
 GRID = Grid.cells(Extent(0, 100, 0, 60), 1.0)
 

@@ -1,6 +1,6 @@
 """The log throttle: counts by reason, and limited warnings."""
 
-from poam_ros.core.log_throttle import WARNING_PERIOD_S, LogThrottle
+from poam_ros.core.errors import WARNING_PERIOD_S, LogThrottle
 
 
 def test_every_reason_is_throttled_separately():

@@ -27,7 +27,6 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
-from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.sweeps.configuration import read_sweep
 from poam_ros.simulation.world.rasters import read_raster
@@ -124,7 +123,7 @@ ALIASES = {"lists": billion_laughs(), "merges": merges(),
 def test_aliases_are_counted_wherever_yaml_is_read(small, tmp_path, name):
     path = tmp_path / "bomb.yaml"
     path.write_text(ALIASES[name])
-    for read in (read_yaml, read_sweep, lambda p: read_model(str(p), ModelSettings)):
+    for read in (read_yaml, read_sweep):
         with pytest.raises(InputError):
             read(path)
 

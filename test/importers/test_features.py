@@ -35,7 +35,7 @@ def points(path, crs, **attributes):
 
 
 def check(found):
-    true = found.projection.metres(LATITUDE, LONGITUDE)
+    true = found.projection.local_metres(LATITUDE, LONGITUDE)
     np.testing.assert_allclose(found.xy, true, atol=0.01)
     np.testing.assert_allclose(-found.z, DEPTH, atol=0.01)
 

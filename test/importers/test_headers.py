@@ -34,7 +34,7 @@ def read(write):
 
 
 def check(found, depth=DEPTH):
-    true = found.projection.metres(LATITUDE, LONGITUDE)
+    true = found.projection.local_metres(LATITUDE, LONGITUDE)
     np.testing.assert_allclose(found.xy, true, atol=0.01)
     np.testing.assert_allclose(-found.z, depth, atol=0.01)
 

@@ -156,7 +156,7 @@ def test_each_kind_becomes_the_lake(kind, write):
     assert len(found) > 0.8 * COUNT or "of their own" in kind or "confidence" in kind
     true = np.column_stack((X, Y))
     if kind not in NO_PLACE:
-        true = found.projection.metres(LATITUDE, LONGITUDE)
+        true = found.projection.local_metres(LATITUDE, LONGITUDE)
     off = found.xy - true[found.row]
     away = np.hypot(*(off - np.median(off, axis=0)).T)
     assert np.quantile(away, 0.9) < 1.0 and away.max() < 10  # at a turn

@@ -187,7 +187,7 @@ def is_right(soundings, changed: Record) -> bool:
     latitude, longitude, depth = changed.truth[row].T
     if soundings.projection is None:
         return False
-    off = np.hypot(*(soundings.projection.metres(latitude, longitude) - soundings.xy).T)
+    off = np.hypot(*(soundings.projection.local_metres(latitude, longitude) - soundings.xy).T)
     return bool(((off < 3.5) & (np.abs(-soundings.z - depth) < 0.1)).mean() > NEAR)
 
 

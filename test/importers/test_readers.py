@@ -93,7 +93,7 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     )
     depth = -level.z
     np.testing.assert_allclose(-tilted.z, depth * np.cos(np.radians(20)), rtol=1e-6)
-    moved = tilted.xy - level.xy - tilted.projection.metres(*origin(level))
+    moved = tilted.xy - level.xy - tilted.projection.local_metres(*origin(level))
     np.testing.assert_allclose(moved[:, 0], 0, atol=0.02)
     np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
     assert (moved[:, 1] > 0).all()
@@ -207,7 +207,7 @@ def test_each_kind_is_recognised_and_read(log, reference):
     count = len(found)
     np.testing.assert_allclose(-found.z, DEPTH[:count], atol=0.006)
     # Between positions a depth may be half a second later than in the table.
-    apart = found.projection.metres(*origin(reference)) + reference.xy[:count] - found.xy
+    apart = found.projection.local_metres(*origin(reference)) + reference.xy[:count] - found.xy
     assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
     assert "m" in found.source["understood"] and found.source["written"]
 

@@ -78,6 +78,6 @@ def test_a_log_gives_the_soundings_of_the_mission(kind, fault, driven, tmp_path)
         first = int(np.abs(found.stamp_ns - stamps[0]).argmin())
         found = found[np.arange(first, first + len(stamps))]
         np.testing.assert_allclose(-found.z, depth, atol=1e-3, err_msg=ending)
-        there = found.projection.metres(*place.T)
+        there = found.projection.local_metres(*place.T)
         np.testing.assert_allclose(found.xy, there, atol=0.02, err_msg=ending)
         np.testing.assert_allclose(found.stamp_ns, stamps, atol=2e6, rtol=0, err_msg=ending)

@@ -52,12 +52,6 @@ def test_settings_that_are_none_are_refused(tmp_path, capsys, settings, mapper, 
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_journal_names_no_file_to_read(tmp_path):
-    write_tables(tmp_path, {**SETTINGS, "model": "/dev/zero"}, {"model": "/dev/zero"})
-    mission = read_mission(tmp_path)
-    assert "model" not in mission.settings and "model" not in mission.mapper
-
-
 def test_a_mission_asks_for_no_larger_map_than_is_allowed(tmp_path, capsys):
     write_tables(tmp_path, SETTINGS, {"resolution": 1e-6}, pings=100)
     assert main(["map", str(tmp_path), "--output", str(tmp_path / "map")]) == 2

@@ -236,11 +236,11 @@ def test_names_in_a_journal_load_no_file_and_no_module(tmp_path, monkeypatch, ca
     monkeypatch.syspath_prepend(tmp_path)
     values = settings(tmp_path / "m")
     for name, method in (("other", values["method"]), ("module", "trap:model")):
-        given = {"model": str(tmp_path / "secret.yaml"), "method": method}
+        given = {"prior": str(tmp_path / "secret.tif"), "method": method}
         MissionFolder(tmp_path / name, {**identity(values), "method": method}, given).close()
         assert main(["map", str(tmp_path / name), "--output", str(tmp_path / "out")]) == 2
     said = [line for line in capsys.readouterr().err.splitlines() if "WARNING" not in line]
-    assert "expected pings" in said[0] and "secret" not in said[0]
+    assert "expected the prior of the mission" in said[0] and "secret" not in said[0]
     assert "to load it, give --method trap:model" in said[1]
     assert "trap" not in sys.modules and not (tmp_path / "run").exists()
 

@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.core.errors import CholeskyError, InputError
+from poam_ros.core.errors import WARNING_PERIOD_S, CholeskyError, InputError, LogThrottle
 from poam_ros.core.geometry import MAX_COORDINATE
-from poam_ros.core.log_throttle import WARNING_PERIOD_S, LogThrottle
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState

@@ -7,11 +7,11 @@ import pytest
 from shapes import LAKE, geojson, square
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geodesy import LocalProjection, transformed
+from poam_ros.core.geodesy import GeoReference, transformed
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.outline import Outline, read_outline
 
-MIDDLE = LocalProjection(52.3, 13.0)
+MIDDLE = GeoReference(52.3, 13.0)
 SOUNDINGS = np.array([[5.0, 5.0], [30.0, 5.0]])
 
 
@@ -19,7 +19,7 @@ def degrees(ring):
     """Longitude and latitude of places [K, 2] in m, near enough over some metres."""
     step = 1e-5
     jacobian = np.column_stack([
-        (MIDDLE.metres(np.array([52.3 + a]), np.array([13.0 + b]))[0]) / step
+        (MIDDLE.local_metres(np.array([52.3 + a]), np.array([13.0 + b]))[0]) / step
         for a, b in ((0.0, step), (step, 0.0))
     ])  # fmt: skip
     return np.asarray(ring) @ np.linalg.inv(jacobian).T + [13.0, 52.3]
@@ -95,7 +95,7 @@ def test_an_outline_of_another_place_is_reported(tmp_path):
 
 def test_geojson_that_names_its_coordinate_system_is_converted(tmp_path):
     pytest.importorskip("pyogrio")
-    corners = transformed(MIDDLE.crs, "EPSG:25833", np.asarray(square(0, 0, 40), dtype=float))
+    corners = transformed(MIDDLE.local_crs, "EPSG:25833", np.asarray(square(0, 0, 40), dtype=float))
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25833"}}
     path = written(tmp_path / "utm.geojson", [[corners.tolist()]], crs=crs)
     assert read_outline(path, MIDDLE, SOUNDINGS).area == pytest.approx(1600, rel=1e-3)
@@ -182,7 +182,7 @@ def test_a_missing_file_is_reported(tmp_path):
 def test_the_fence_of_a_plan_is_an_outline(tmp_path):
     """Latitude comes first; without a fence, a survey's polygon counts."""
     corners = [[47.0, 8.0], [47.0, 8.01], [47.01, 8.01], [47.01, 8.0]]
-    projection = LocalProjection(47.005, 8.005)
+    projection = GeoReference(47.005, 8.005)
     fence = {"polygons": [{"inclusion": True, "polygon": corners}], "circles": []}
     survey = {"type": "ComplexItem", "complexItemType": "survey", "polygon": corners}
     path = tmp_path / "area.plan"

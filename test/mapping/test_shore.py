@@ -4,8 +4,7 @@ one whose depth has nothing to do with its shore nothing."""
 import numpy as np
 import pytest
 
-from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.land import Land
+from poam_ros.core.geometry import Extent, Grid, Land
 from poam_ros.mapping.shore import shore_prior
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings

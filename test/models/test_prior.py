@@ -178,7 +178,7 @@ def geotiff(path, form, place=None, crs=None, bands=("elevation",), deviation=No
         transform = Affine(step_x, 0, west, 0, step_y, north)
         rows, columns = np.indices(x.shape) + 0.5
         lon, lat = west + step_x * columns, north + step_y * rows
-        to_local = Transformer.from_crs("EPSG:4326", place.local.crs, always_xy=True)
+        to_local = Transformer.from_crs("EPSG:4326", place.local_crs, always_xy=True)
         xy = np.column_stack([np.ravel(a) for a in to_local.transform(lon, lat)])
     layers = [form(xy).reshape(x.shape)] + [np.full(x.shape, deviation)] * (len(bands) - 1)
     with rasterio.open(

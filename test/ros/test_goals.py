@@ -15,8 +15,7 @@ from geometry_msgs.msg import PoseStamped
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
-from poam_ros.core.errors import InputError
-from poam_ros.core.log_throttle import LogThrottle
+from poam_ros.core.errors import InputError, LogThrottle
 from poam_ros.ros.common import messages
 from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
 

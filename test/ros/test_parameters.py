@@ -70,26 +70,10 @@ def test_the_tables_contain_the_settings_of_lower_packages():
     others = [row for row in rows(ModelSettings) if row.name != "method"]
     assert all(mapper[row.name] == row for row in others)
     for method, model in MODELS.items():
-        values = {"method": method, "model": ""}
-        assert inner_rows("mapper", values) == rows(model.options)
+        assert inner_rows("mapper", {"method": method}) == rows(model.options)
         assert not {row.name for row in rows(model.options)} & set(mapper)
     assert all(simulator[row.name] == row for row in rows(SonarSettings))
     assert "sonar_rate" in simulator  # a promise
-
-
-def test_a_model_file_gives_defaults(tmp_path):
-    file = tmp_path / "model.yaml"
-    file.write_text("nngp: {neighbours: 9}\nsparse: {kernel: rbf}\n")
-    found = {row.name: row for row in inner_rows("mapper", {"method": "nngp", "model": str(file)})}
-    assert found["nngp.neighbours"].default == 9 and "sparse.kernel" not in found
-    settings = ModelSettings.of({"model": str(file), "sparse.steps": 3})
-    assert (settings.options.kernel, settings.options.steps) == ("rbf", 3)
-    for text, words in (("neighbours: 9", "the nearest is nngp.neighbours"),
-                        ("nngp: {what: 9}", "nngp.what: no such setting"),
-                        ("- 1", "expected a mapping")):  # fmt: skip
-        file.write_text(text)
-        with pytest.raises(InputError, match=words):
-            ModelSettings.of({"model": str(file)})
 
 
 def test_a_mapper_s_parameters_make_its_model_s_settings():

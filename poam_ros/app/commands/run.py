@@ -11,7 +11,7 @@ from ...core.settings import Setting, instance, rows
 from ...frontend.batching import TimedBatches
 from ...mission.target import TargetSettings
 from ...models.native.loader import announce
-from ...models.registry import MODEL_FILE, ModelSettings, option_rows
+from ...models.registry import ModelSettings, option_rows
 from ...planning.clearance import ClearanceSettings
 from ...planning.planners import PLANNERS, planner_rows
 from ...ros.common.parameters import TERRAIN
@@ -26,7 +26,7 @@ PREPARATION = Setting(
 SETTINGS = {
     row.name: row
     for row in (
-        TERRAIN, PREPARATION, MODEL_FILE, *option_rows(), *planner_rows(),
+        TERRAIN, PREPARATION, *option_rows(), *planner_rows(),
         *rows(
             MissionSettings, SonarSettings, TimedBatches, ScreeningSettings, TargetSettings,
             ClearanceSettings, ModelSettings,
@@ -36,7 +36,7 @@ SETTINGS = {
 #: The settings that are options of their own.
 OPTIONS = (
     "method", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
-    "min_depth", "screening.enabled", "model", "prior", "threads", "device",
+    "min_depth", "screening.enabled", "prior", "threads", "device",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ..nngp.kernel import EVERYTHING, DataIndex, cells_for, check_factors, round
 from .loader import INTEGER, POINTER, REAL, declared, structure
 
 if TYPE_CHECKING:
-    from ...core.land import Land
+    from ...core.geometry import Land
     from ..nngp.kernel import Kernel, Subset, TrainingData
 
 MAX_NEIGHBOURS = 32  # as in conditional.c

@@ -541,7 +541,7 @@ CLONED void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_
     }
 }
 
-/* A raster of land and water; see core/land.py. */
+/* A raster of land and water; see core/geometry.py. */
 typedef struct {
     int64_t rows, columns;
     double side;                       /* of a cell */

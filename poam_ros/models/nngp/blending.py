@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ...core.land import Land
+from ...core.geometry import Land
 from .conditional import Conditionals
 from .sites import SiteStore
 

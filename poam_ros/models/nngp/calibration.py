@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.land import Land
+from ...core.geometry import Land
 from .conditional import condition, joint_covariance, log_loss
 from .index import make_index
 from .kernel import Kernel, TrainingData

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ...core.land import Land
+from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction, grid_points
 from ..interface import Drawn, ModelState, OnlineModel, until

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.land import Land
+from ...core.geometry import Land
 from ...core.samples import grown
 from ..data import Dataset, DataStore
 from .index import make_index

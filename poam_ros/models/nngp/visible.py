@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...core.land import Land
+from ...core.geometry import Land
 from ..native import neighbours as native
 from .index import NumpyIndex
 from .kernel import EVERYTHING, Subset

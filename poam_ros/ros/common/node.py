@@ -22,8 +22,7 @@ from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
 from ...core.clock import SECOND, Moment
-from ...core.errors import InputError, shown
-from ...core.log_throttle import LogThrottle
+from ...core.errors import InputError, LogThrottle, shown
 from ...core.settings import Setting, Value, unknown
 from .messages import write_diagnostics
 from .parameters import inner_rows, known_names

@@ -19,7 +19,7 @@ from ...mission.arrival import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
-from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
+from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.areas import AreaSettings, one_polygon
 from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
@@ -92,7 +92,6 @@ def _of_vehicle(*table: Setting) -> tuple[Setting, ...]:
 
 MAPPER: tuple[Setting, ...] = _of_vehicle(
     *rows(ModelSettings),
-    MODEL_FILE,
     SEED,
     WORKSPACE,
     FRAME,
@@ -264,22 +263,7 @@ def known_names() -> frozenset[str]:
 
 
 def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The options of the model or planner that a node uses, with defaults from the model file.
-
-    Args:
-        node: name of the node.
-        values: of its parameters, by name.
-
-    Raises:
-        InputError: the model file is wrong.
-    """
+    """The options of the model or planner that a node uses, by the values of its parameters."""
     if node == "planner":
         return rows(PLANNERS[values["planner"]].options)
-    if node != "mapper":
-        return ()
-    options = MODELS[values["method"]].options
-    own = read_model(values["model"], options)
-    return tuple(
-        replace(row, default=row.convert(own[row.name])) if row.name in own else row
-        for row in rows(options)
-    )
+    return rows(MODELS[values["method"]].options) if node == "mapper" else ()

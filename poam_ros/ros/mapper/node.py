@@ -15,8 +15,7 @@ from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...core.clock import SECOND
-from ...core.errors import InputError, quantity
-from ...core.log_throttle import LogThrottle
+from ...core.errors import InputError, LogThrottle, quantity
 from ...core.process import configure_process
 from ...core.settings import instance
 from ...frontend import events

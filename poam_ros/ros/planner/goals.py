@@ -15,8 +15,7 @@ from rclpy.duration import Duration
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
-from ...core.errors import InputError
-from ...core.log_throttle import LogThrottle
+from ...core.errors import InputError, LogThrottle
 from ..common import qos
 from ..common.node import BaseNode
 

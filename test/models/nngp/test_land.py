@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.land import Land
+from poam_ros.core.geometry import Extent, Grid, Land
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp.visible import hidden_by
 from poam_ros.models.registry import ModelSettings
