@@ -128,7 +128,7 @@ class WaterLevels:
         low, high = self.level.min(), self.level.max()
         dated = not self.clock and self.stamp_ns[0] >= DATES
         first, last = (self.stamp_ns[[0, -1]] // SECOND).astype("M8[s]")
-        times = f", {first} to {last}" * dated
+        times = f", {first} to {last}" if dated else ""
         number = quantity(len(self.level), "reading")
         return f"{number} in {self.path.name}, {low:g} to {high:g} m{times}"
 
