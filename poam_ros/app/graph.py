@@ -113,7 +113,7 @@ def place_in_metres(values: Mapping[str, Any]) -> dict[str, Any]:
         InputError: it is not a rectangle, or far from the origin; the file of areas cannot be read,
             or has no workspace.
     """
-    from ..mavlink.places import given_frame, workspace_of
+    from ..mavlink.frame import given_frame, workspace_of
 
     areas = instance(AreaSettings, values)
     if not (any(values["workspace_degrees"]) or areas.has_polygon):

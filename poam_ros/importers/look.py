@@ -35,6 +35,8 @@ PARTED, LEAST = 5.0, 0.1
 DEEPEST, STEEPEST, FASTEST = 11_500.0, 1.0, 40.0
 #: Survey lines longer than this (m) and so many times longer than wide, over level ground.
 LONG_M, NARROW = 50_000.0, 300.0
+#: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes.
+AT_REST = 50.0
 UNITS_ASKED = ("ft", "cm", "mm", "dm", "m")
 
 
@@ -60,7 +62,7 @@ def look(
         columns: of a table, by their meanings.
         place: as the file has them [N, 2]: latitude, longitude, or x, y.
         crs: of x and y; ``degrees`` for latitude and longitude; empty: unknown.
-        units: of depths, if an option says it.
+        units: of depths, if an option or the file says it.
         in_feet: whether depths are in feet, and nothing says what x and y are in.
         stamp_ns: times [N] in ns; 0: unknown. None: the file has none.
         vehicle: whether they come from a vehicle's front end, in m, whose missions may be as short
@@ -230,7 +232,7 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
     few = max(1, len(size) // 20)
     ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
     at = int(ratio.argmax()) + few
-    if ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
+    if not units and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
         return (
             f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: part "
             "of them may be in another unit", [],
@@ -262,6 +264,8 @@ def _of_slopes(columns: Mapping[str, str], xy: np.ndarray, depth: np.ndarray, un
             f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
             "the same depth: columns may be swapped", [],
         )  # fmt: skip
+    if units and sides.max() < AT_REST:
+        return None
     # Compared at a distance along the track, so that noise and repeated positions do not count.
     steps = np.hypot(*np.diff(xy, axis=0).T)
     lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))

@@ -38,7 +38,7 @@ from .columns import UNSAID
 from .options import ReadOptions
 from .questions import Candidate, best_of
 from .raw import RawSoundings, nothing_found
-from .track import GAP
+from .track import GAP, NO_FIX
 
 #: A .bin begins with the description of a message, its text, too; .tlog with a time (us) and a
 #: frame of MAVLink.
@@ -148,6 +148,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     (sonars, lost), messages = found.get(most, ({}, Counter())), _of_autopilot(vehicles[most])
     heard.refused["other_vehicle"] += sum(counts.values()) - counts.get(most, 0)
     fixes = [each for each in messages if _place(each)]
+    if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == 0 for m in messages):
+        raise InputError(f"{path}: {NO_FIX}")
     if not fixes or not sonars:
         kinds = "DPTH", "RFND", *RANGES
         wanted = {"positions": (("POS", "GPS", *POSITIONS[:2]), fixes), "depths": (kinds, sonars)}

@@ -194,8 +194,10 @@ class RawSoundings:
 
     def _look(self, where: str, options: ReadOptions) -> None:
         """Raise an ``Unclear`` if these cannot be the soundings of one survey (``look``)."""
-        at, lost = self.kept, self.lost
-        odd = sum(lost[reason] for reason in ("impossible_place", "wild_elevation"))
+        at, wild = self.kept, self.height[self.reason == "wild_elevation"]
+        if len(np.unique(wild)) == 1:  # of NMEA 2000, for one: a value that stands for no reading
+            wild = wild[:0]
+        odd = self.lost["impossible_place"] + len(wild)
         if odd > max(FEWEST, len(at)):
             raise Unclear(f"{where}: {odd} of {odd + len(at)} rows have places or depths that "
                           "cannot be: expected degrees and m, or units in the header")  # fmt: skip

@@ -24,7 +24,7 @@ from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
 from .questions import Sample, check_unit, chosen, is_time
 from .raw import RawSoundings
-from .track import Track, no_position, over_midnight, with_altitudes
+from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
 
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000
@@ -161,6 +161,8 @@ def soundings_of(
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
     height, row, wrong = heights[:, 0], np.arange(len(place)), dict[str, np.ndarray]()
     unplaced = no_position(place, columns.degrees)
+    if unplaced.all() and (place == 0).any():
+        raise InputError(f"{path}: {NO_FIX}")
     lost = unplaced & np.isfinite(height)
     fixed = bool(
         not unplaced.all()

@@ -33,6 +33,7 @@ OF_WATER = {
     "water", "sounding", "bottom", "sonar", "corrected", "surface", "wassertiefe", "dpt", "dbs",
     "dbt", "bed", "elevation", "elev", "waterdepth", "bottomdepth", "sonardepth",
 }  # fmt: skip
+NO_FIX = "the positions are 0, 0 throughout: the receiver had no fix"
 BEFORE, AFTER, BETWEEN = "before_first_fix", "after_last_fix", "position_gap"
 
 

@@ -29,10 +29,9 @@ from ..mission.states import INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from ..outputs.run import read_settings
-from .frame import LocalFrame
+from .frame import LocalFrame, recorded_frame, workspace_of
 from .link import Link
 from .parameters import advice
-from .places import recorded_frame, workspace_of
 from .settings import LinkSettings
 from .vehicle import Vehicle
 
@@ -238,7 +237,7 @@ class Drive:
         found = telemetry.events(message, now.ros_ns)
         if telemetry.clock.boots != self._boots:
             self._boots = telemetry.clock.boots
-            self._withdraw(self.authority.restarted())
+            self._withdraw(self.authority.heard(None, "the autopilot has started again"))
             if session is not None:
                 session.front_end.clock_set_back()
         if session is None or guidance is None:

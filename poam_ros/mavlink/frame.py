@@ -1,10 +1,12 @@
-"""The local frame of a mission: metres around an origin in degrees, and back."""
+"""The local frame of a mission: metres around an origin in degrees, and back; that of a recovered
+mission, and the workspace in it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,11 @@ import numpy as np
 from ..core.errors import InputError, requires_extra
 from ..core.geodesy import WGS84, GeoReference
 from ..core.geometry import Extent
+from ..core.settings import instance
+from ..journal.folder import is_journal
+from ..journal.reader import read_mission
+from ..planning.areas import AreaSettings
+from .settings import PlaceSettings
 
 #: Places farther from the origin belong to another mission or are mistyped, in m.
 MAX_DISTANCE = 200e3
@@ -82,13 +89,67 @@ class LocalFrame:
             )
         # A parallel bends away from the chord between its ends, by millimetres over 2 km.
         half = west + (east - west) % 360 / 2
-        corners = [self.to_map(at, on) for at in (south, north) for on in (west, half, east)]
-        xy = np.array(corners)
+        xy = np.array([self.to_map(at, on) for at in (south, north) for on in (west, half, east)])
         if not (np.abs(xy) <= MAX_DISTANCE).all():
             origin = [self.place.latitude, self.place.longitude]
             raise InputError(
                 f"{where}: expected a rectangle within {MAX_DISTANCE / 1e3:g} km of the origin "
                 f"{origin}, got {list(bounds)}"
             )
-        (xmin, ymin), (xmax, ymax) = xy.min(axis=0).tolist(), xy.max(axis=0).tolist()
-        return Extent(xmin, xmax, ymin, ymax)
+        return Extent.of(np.column_stack((xy.min(axis=0), xy.max(axis=0))).ravel().tolist())
+
+
+def recorded_frame(mission_dir: str) -> LocalFrame | None:
+    """The frame of the mission in a folder; None: there is no mission yet.
+
+    Raises:
+        InputError: the journal cannot be read, or the mission has no origin.
+    """
+    folder = Path(mission_dir).expanduser()
+    if not mission_dir or not is_journal(folder):
+        return None
+    known = read_mission(folder).mapper
+    if len(origin := tuple(known.get("origin", ()))) == 2 and any(origin):
+        return LocalFrame(*origin, known.get("heading", 0.0))
+    raise InputError(
+        f"mission_dir: {folder} holds a mission without an origin in degrees: expected one that "
+        "poam drive made, or another folder"
+    )
+
+
+def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
+    """The frame around ``origin``, or else around the middle of the workspace or the areas' polygon
+    in degrees; None if nothing is given in degrees.
+
+    Raises:
+        InputError: the file of areas cannot be read.
+    """
+    origin, degrees = values["origin"], instance(PlaceSettings, values).workspace
+    if any(degrees) and not any(origin):
+        south, west, north, east = degrees
+        middle = west + (east - west) % 360 / 2
+        origin = (south + north) / 2, (middle + 180) % 360 - 180
+    if not any(origin):
+        origin = instance(AreaSettings, values).middle()
+    return None if origin is None else LocalFrame(*origin, values["heading"])
+
+
+def workspace_of(values: Mapping[str, Any], frame: LocalFrame | None) -> Extent:
+    """The rectangle to be mapped: the one in degrees, which needs a frame; or else ``workspace``;
+    or else (four zeros) the one around the workspace polygon of the areas.
+
+    Raises:
+        InputError: there is none, or it is far from the frame's origin.
+    """
+    degrees = instance(PlaceSettings, values).workspace
+    if any(degrees):
+        assert frame is not None
+        return frame.extent(degrees, "workspace_degrees")
+    if any(values["workspace"]):
+        return Extent.of(values["workspace"])
+    corners, _ = instance(AreaSettings, values).borders()
+    if corners is None:
+        raise InputError(
+            f"areas.file: expected a polygon of kind workspace in {values['areas.file']}"
+        )
+    return Extent.of(np.column_stack((corners.min(axis=0), corners.max(axis=0))).ravel().tolist())

@@ -11,11 +11,16 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import requires_extra
-from .authority import ARMED, FAILSAFE, Status
 from .settings import BAUD, SERIAL, SOCKET, LinkSettings
+
+GUIDED = "GUIDED"
+ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
+#: MAV_STATE: ArduPilot reports a failsafe as CRITICAL or EMERGENCY; the others are a shutdown.
+FAILSAFE = {5: "CRITICAL", 6: "EMERGENCY", 7: "POWEROFF", 8: "FLIGHT_TERMINATION"}
 
 COMPONENT = 191  # MAV_COMP_ID_ONBOARD_COMPUTER
 AUTOPILOT_COMPONENT = 1
@@ -54,6 +59,25 @@ RECEIVE_BUFFER = 2**22  # bytes, or as many as the system allows; its default ov
 #: Maximum number of reads per poll: more than such a buffer holds of the smallest packets.
 MAX_READS = 2**14
 DEGREE = 1e7  # of latitude or longitude, as an integer in a message
+
+
+@dataclass(frozen=True)
+class Status:
+    """The content of a heartbeat: name of the mode, whether the vehicle is armed, and the name of
+    the system's state if it is a failsafe; otherwise empty."""
+
+    mode: str
+    armed: bool
+    failsafe: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the mission must not move the vehicle, as text; empty: it may."""
+        if self.failsafe:
+            return f"the autopilot reports a failsafe ({self.failsafe})"
+        if not self.armed:
+            return "the vehicle is disarmed"
+        return "" if self.mode == GUIDED else f"the mode is {self.mode}, not {GUIDED}"
 
 
 @contextmanager
@@ -217,35 +241,32 @@ class Link:
         return found
 
     def _is_ours(self, message: Any, now_s: float) -> bool:
+        """Whether a message is of the vehicle; others are counted, and so are lost ones, by gaps in
+        the sequence numbers: late ones are not lost."""
         kind = message.get_type()
         if kind == "BAD_DATA":
             self.left_out[NOT_READ] += 1
             return False
-        system, component = message.get_srcSystem(), message.get_srcComponent()
-        if component != AUTOPILOT_COMPONENT or (self.system and system != self.system):
+        system, beat = message.get_srcSystem(), kind == "HEARTBEAT"
+        ours = message.get_srcComponent() == AUTOPILOT_COMPONENT and self.system in (0, system)
+        if not ours or (beat and message.autopilot == NO_AUTOPILOT):
             self.left_out["of others"] += 1
             return False
-        if kind == "HEARTBEAT":
-            if message.autopilot == NO_AUTOPILOT:
-                self.left_out["of others"] += 1
-                return False
+        if self.heard_s is None and not beat:
+            self.left_out["before the first heartbeat"] += 1
+            return False
+        if beat:
             if self.heard_s is None:
                 self._connection.mav.srcSystem = system  # we are a component of the vehicle
             self.system, self.vehicle_type, self.heard_s = system, message.type, now_s
-        elif self.heard_s is None:
-            self.left_out["before the first heartbeat"] += 1
-            return False
-        self._count(message.get_seq())
-        self._streams[kind] += 1
-        return True
-
-    def _count(self, sequence: int) -> None:
-        """Count lost messages by gaps in their sequence numbers; late messages are not lost."""
+        sequence = message.get_seq()
         if self._sequence is not None:
             missing = (sequence - self._sequence - 1) % 256
             self._lost += missing if missing < 128 else 0
         self._sequence = sequence
         self._received += 1
+        self._streams[kind] += 1
+        return True
 
     def _send_regular(self, now_s: float) -> None:
         if now_s - self._beat_s >= HEARTBEAT_PERIOD_S:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from ..core.geometry import Extent
 from .telemetry import DOWN
 
-#: Parameters of ArduPilot's Rover and Sub; those with _CM are of versions before 4.6.
-WANTED = (
-    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "WPNAV_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT",
-    "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
-    "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
-)  # fmt: skip
-#: Speeds of Rover and Sub, with their units in m/s; the first that is not 0 counts.
+#: Speeds of ArduPilot's Rover and Sub, with their units in m/s; the first that is not 0 counts.
 SPEEDS = {"WP_SPEED": 1.0, "CRUISE_SPEED": 1.0, "WPNAV_SPEED": 0.01}
-#: The parameters of our nodes that they are compared with.
-CHECKED = {
-    "planner": ("workspace", "goal_radius", "capture_radius", "max_speed"),
-    "mapper": ("sonar.min_range", "sonar.max_range"),
-}
+#: Their parameters; those with _CM are of versions before 4.6.
+WANTED = (
+    *SPEEDS, "WP_RADIUS", "RNGFND1_ORIENT", "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM",
+    "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE", "FENCE_RADIUS", "FENCE_ACTION",
+    "FS_GCS_ENABLE",
+)  # fmt: skip
 TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
 CIRCLE = 2  # a bit of FENCE_TYPE
 SINGLE = 1 + 1e-6  # a parameter is a float of 32 bits
@@ -86,13 +82,13 @@ def advice(
 
     Args:
         found: the autopilot's parameters, by name; missing ones are not checked.
-        values: of the parameters in ``CHECKED``, by name.
+        values: of our nodes' parameters ``goal_radius``, ``capture_radius``, ``max_speed``,
+            ``sonar.min_range``, ``sonar.max_range``, by name.
         workspace: the rectangle to be mapped.
         home: the vehicle's position [2] in m, taken as the autopilot's home.
     """
-    radius = found.get("WP_RADIUS")
-    reached = max(values["goal_radius"], values["capture_radius"])
-    if radius is not None and radius > reached:
+    radius = found.get("WP_RADIUS", 0.0)
+    if radius > (reached := max(values["goal_radius"], values["capture_radius"])):
         yield (
             f"WP_RADIUS is {radius:g} m: the boat may stop short of a goal, which counts as "
             f"reached within {reached:g} m; set capture_radius to at least {radius:g}"
@@ -104,37 +100,28 @@ def advice(
     if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
         yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
     low, high = _range_limits(found)
-    if low > SINGLE * values["sonar.min_range"] > 0:
+    least, most = values["sonar.min_range"], values["sonar.max_range"]
+    if low > SINGLE * least > 0:
         yield (
-            f"RNGFND1_MIN is {low:g} m, and sonar.min_range {values['sonar.min_range']:g} m: "
-            f"shorter ranges than {low:g} m are refused as too close"
+            f"RNGFND1_MIN is {low:g} m, and sonar.min_range {least:g} m: shorter ranges than "
+            f"{low:g} m are refused as too close"
         )
-    if SINGLE * high < values["sonar.max_range"]:
+    if SINGLE * high < most:
         yield (
-            f"RNGFND1_MAX is {high:g} m, and sonar.max_range {values['sonar.max_range']:g} m: "
-            f"deeper water than {high:g} m counts as no echo"
+            f"RNGFND1_MAX is {high:g} m, and sonar.max_range {most:g} m: deeper water than "
+            f"{high:g} m counts as no echo"
         )
-    yield from _fence(found, workspace, home)
+    if (fence := found.get("FENCE_ENABLE")) == 0:
+        yield "FENCE_ENABLE is 0: there is only the mission's own geofence"
+    elif fence and found.get("FENCE_ACTION") == 0:
+        yield "FENCE_ACTION is 0: the autopilot only reports a breach of its fence"
+    if fence != 0 and int(found.get("FENCE_TYPE", 0)) & CIRCLE and home is not None:
+        corners = product((workspace.xmin, workspace.xmax), (workspace.ymin, workspace.ymax))
+        far, radius = max(math.dist(home, each) for each in corners), found.get("FENCE_RADIUS", 1e9)
+        if radius < far:
+            yield (
+                f"FENCE_RADIUS is {radius:g} m, and the workspace reaches {far:.0f} m from here: "
+                "the fence will end the mission"
+            )
     if found.get("FS_GCS_ENABLE") == 0:
         yield "FS_GCS_ENABLE is 0: the boat does not react when its ground station is lost"
-
-
-def _fence(found: Mapping[str, float], workspace: Extent, home: Any) -> Iterator[str]:
-    if found.get("FENCE_ENABLE") == 0:
-        yield "FENCE_ENABLE is 0: there is only the mission's own geofence"
-        return
-    if found.get("FENCE_ENABLE") and found.get("FENCE_ACTION") == 0:
-        yield "FENCE_ACTION is 0: the autopilot only reports a breach of its fence"
-    if not int(found.get("FENCE_TYPE", 0)) & CIRCLE or home is None:
-        return
-    far = max(
-        math.dist(home, (x, y))
-        for x in (workspace.xmin, workspace.xmax)
-        for y in (workspace.ymin, workspace.ymax)
-    )
-    radius = found.get("FENCE_RADIUS", math.inf)
-    if radius < far:
-        yield (
-            f"FENCE_RADIUS is {radius:g} m, and the workspace reaches {far:.0f} m from here: the "
-            "fence will end the mission"
-        )

@@ -122,14 +122,13 @@ def qgroundcontrol(plan: Plan) -> str:
     items = [
         {
             "type": "SimpleItem", "autoContinue": True, "command": WAYPOINT, "doJumpId": number,
-            "frame": FRAME, "params": [0, 0, 0, None, latitude, longitude, 0],
+            "frame": FRAME, "params": [0, 0, 0, None, *place, 0],
         }
-        for number, (latitude, longitude) in enumerate(plan.waypoints, 1)
+        for number, place in enumerate(plan.waypoints, 1)
     ]  # fmt: skip
-    fences = [(True, plan.area)] if plan.area else []
-    fences += [(False, corners) for corners in plan.keep_outs]
+    fences = [(True, plan.area)] * bool(plan.area) + [(False, each) for each in plan.keep_outs]
     polygons = [
-        {"inclusion": inside, "polygon": [list(corner) for corner in corners], "version": 1}
+        {"inclusion": inside, "polygon": list(map(list, corners)), "version": 1}
         for inside, corners in fences
     ]
     mission = {
@@ -160,39 +159,45 @@ def ardupilot(plan: Plan) -> str:
 
 def kml(plan: Plan) -> str:
     """A path and the areas, for a globe."""
-    root = ElementTree.Element("kml", xmlns=KML)
-    document = ElementTree.SubElement(root, "Document")
-    ElementTree.SubElement(document, "name").text = plan.name
-    _placemark(document, plan.name, "LineString", plan.waypoints)
-    if plan.area:
-        _placemark(document, "workspace", "Polygon", plan.area)
-    for number, corners in enumerate(plan.keep_outs, 1):
-        _placemark(document, f"keep-out {number}", "Polygon", corners)
-    return _text(root)
+
+    def mark(name: str, shape: ElementTree.Element) -> ElementTree.Element:
+        return _element("Placemark", _element("name", name), shape)
+
+    def line(places: Sequence[Place]) -> ElementTree.Element:
+        text = " ".join(f"{longitude:.9f},{latitude:.9f},0" for latitude, longitude in places)
+        return _element("coordinates", text)
+
+    def area(corners: Sequence[Place]) -> ElementTree.Element:
+        ring = _element("LinearRing", line([*corners, corners[0]]))
+        return _element("Polygon", _element("outerBoundaryIs", ring))
+
+    marks = [mark(plan.name, _element("LineString", line(plan.waypoints)))]
+    marks += [mark("workspace", area(plan.area))] if plan.area else []
+    marks += [mark(f"keep-out {n}", area(corners)) for n, corners in enumerate(plan.keep_outs, 1)]
+    return _text(
+        _element("kml", _element("Document", _element("name", plan.name), *marks), xmlns=KML)
+    )
 
 
 def gpx(plan: Plan) -> str:
     """A route, for chart plotters."""
-    root = ElementTree.Element("gpx", xmlns=GPX, version="1.1", creator="poam_ros")
-    route = ElementTree.SubElement(root, "rte")
-    ElementTree.SubElement(route, "name").text = plan.name
-    for number, (latitude, longitude) in enumerate(plan.waypoints, 1):
-        place = {"lat": f"{latitude:.9f}", "lon": f"{longitude:.9f}"}
-        ElementTree.SubElement(ElementTree.SubElement(route, "rtept", place), "name").text = str(
-            number
-        )
-    return _text(root)
+    points = [
+        _element("rtept", _element("name", str(number)), lat=f"{north:.9f}", lon=f"{east:.9f}")
+        for number, (north, east) in enumerate(plan.waypoints, 1)
+    ]
+    route = _element("rte", _element("name", plan.name), *points)
+    return _text(_element("gpx", route, xmlns=GPX, version="1.1", creator="poam_ros"))
 
 
-def _placemark(parent: ElementTree.Element, name: str, shape: str, places: Sequence[Place]) -> None:
-    mark = ElementTree.SubElement(parent, "Placemark")
-    ElementTree.SubElement(mark, "name").text = name
-    inner = ElementTree.SubElement(mark, shape)
-    if shape == "Polygon":
-        outer = ElementTree.SubElement(inner, "outerBoundaryIs")
-        inner, places = ElementTree.SubElement(outer, "LinearRing"), [*places, places[0]]
-    text = " ".join(f"{longitude:.9f},{latitude:.9f},0" for latitude, longitude in places)
-    ElementTree.SubElement(inner, "coordinates").text = text
+def _element(name: str, *inside: ElementTree.Element | str, **own: str) -> ElementTree.Element:
+    """An element with what stands inside, a text or elements, and its attributes."""
+    made = ElementTree.Element(name, own)
+    for each in inside:
+        if isinstance(each, str):
+            made.text = each
+        else:
+            made.append(each)
+    return made
 
 
 def _text(root: ElementTree.Element) -> str:

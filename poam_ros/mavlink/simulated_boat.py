@@ -22,16 +22,16 @@ from ..core.clock import SECOND
 from ..simulation.world.simulator import Simulation, SonarSettings
 from ..simulation.world.terrain import Terrain
 from ..simulation.world.vehicle import Pose
-from .authority import ARMED
 from .frame import LocalFrame
 from .link import (
     ARDUPILOT,
+    ARMED,
     AUTOPILOT_COMPONENT,
     DEGREE,
     ROVER,
     SET_MESSAGE_INTERVAL,
     library,
-)
+)  # fmt: skip
 from .telemetry import DOWN
 
 SYSTEM = 1
@@ -198,7 +198,7 @@ class SimulatedBoat:
         for kind, period in self._periods.items():
             if now >= self._next[kind] - 1e-6:
                 self._next[kind] += period * max(1, math.ceil((now - self._next[kind]) / period))
-                getattr(self, f"_send_{kind.lower()}")(step)
+                self._report(kind, step)
 
     def _follow_mode(self) -> None:
         """Stop at a change of mode, or when disarmed."""
@@ -273,47 +273,37 @@ class SimulatedBoat:
             with contextlib.suppress(OSError):  # nobody listens yet
                 self._socket.sendto(data, self._address)
 
-    def _estimated_place(self) -> tuple[int, int]:
-        """Latitude and longitude by the EKF, in 1e-7 degrees."""
-        place = self.frame.to_degrees(self.position + self.ekf_offset)
-        return round(place[0] * DEGREE), round(place[1] * DEGREE)
-
-    def _send_heartbeat(self, _: Any) -> None:
-        flags = CUSTOM_MODE | (ARMED if self.armed else 0)
-        state = CRITICAL if self.failsafe else ACTIVE
-        self._send("heartbeat", ROVER, ARDUPILOT, flags, MODES[self.mode], state)
-
-    def _send_attitude(self, step: Any) -> None:
-        yaw = math.remainder(math.pi / 2 - step.pose.yaw, 2 * math.pi)
-        self._send("attitude", self._ms, 0.0, 0.0, yaw, 0.0, 0.0, -step.turn_rate)
-
-    def _send_global_position_int(self, step: Any) -> None:
-        north = round(100 * step.speed * math.sin(step.pose.yaw))
-        east = round(100 * step.speed * math.cos(step.pose.yaw))
-        heading = round(math.degrees(math.pi / 2 - step.pose.yaw) * 100) % 36000
-        place, heights = self._estimated_place(), (406_000, 150)  # mm; the latter wanders
-        self._send("global_position_int", self._ms, *place, *heights, north, east, 0, heading)
-
-    def _send_gps_raw_int(self, step: Any) -> None:
-        place, more = self._estimated_place(), (406_000, 80, 120, 100, 0, 14)
-        self._send("gps_raw_int", self._ms * 1000, 3, *place, *more, 406_000, 600, 900, 100, 0)
-
-    def _send_ekf_status_report(self, _: Any) -> None:
-        self._send("ekf_status_report", self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0)
-
-    def _send_gps_global_origin(self, _: Any) -> None:
-        latitude, longitude = (round(number * DEGREE) for number in self._origin)
-        self._send("gps_global_origin", latitude, longitude, 406_000)
-
-    def _send_position_target_global_int(self, _: Any) -> None:
-        if self._target is not None:
-            here, pose = self.position + self.ekf_offset, self.simulation.pose
+    def _report(self, kind: str, step: Any) -> None:
+        """Send a message of a kind of ``PERIODS``; ``step``: of the simulation."""
+        here, ms = self.position + self.ekf_offset, self._ms
+        place, yaw = _integers(self.frame.to_degrees(here)), step.pose.yaw
+        fields: tuple[Any, ...] | None = None
+        if kind == "HEARTBEAT":
+            flags = CUSTOM_MODE | (ARMED if self.armed else 0)
+            state = CRITICAL if self.failsafe else ACTIVE
+            fields = ROVER, ARDUPILOT, flags, MODES[self.mode], state
+        elif kind == "ATTITUDE":
+            north = math.remainder(math.pi / 2 - yaw, 2 * math.pi)
+            fields = ms, 0.0, 0.0, north, 0.0, 0.0, -step.turn_rate
+        elif kind == "GLOBAL_POSITION_INT":
+            speeds = (round(100 * step.speed * part) for part in (math.sin(yaw), math.cos(yaw)))
+            heading = round(math.degrees(math.pi / 2 - yaw) * 100) % 36000
+            # Heights in mm; the one above home wanders.
+            fields = ms, *place, 406_000, 150, *speeds, 0, heading
+        elif kind == "GPS_RAW_INT":
+            fields = (ms * 1000, 3, *place, 406_000, 80, 120, 100, 0, 14, 406_000, 600, 900, 100, 0)
+        elif kind == "EKF_STATUS_REPORT":
+            fields = self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0
+        elif kind == "GPS_GLOBAL_ORIGIN":
+            fields = *_integers(self._origin), 406_000
+        elif self._target is not None:  # POSITION_TARGET_GLOBAL_INT
             away = math.dist(here, self.frame.to_map(*self._target))
             if self._stop is None and away < self._parameters["WP_RADIUS"]:
-                ahead = STOPPING_DISTANCE * np.array([math.cos(pose.yaw), math.sin(pose.yaw)])
+                ahead = STOPPING_DISTANCE * np.array([math.cos(yaw), math.sin(yaw)])
                 self._stop = self.frame.to_degrees(here + ahead)
-            place = (round(number * DEGREE) for number in self._stop or self._target)
-            self._send("position_target_global_int", self._ms, 6, 0xDF8, *place, *(0.0,) * 9)
+            fields = ms, 6, 0xDF8, *_integers(self._stop or self._target), *(0.0,) * 9
+        if fields is not None:
+            self._send(kind.lower(), *fields)
 
     def _send_range(self, distance: float) -> None:
         limit = self._parameters["RNGFND1_MAX_CM"]
@@ -324,10 +314,15 @@ class SimulatedBoat:
             fields = (self._ms, low, round(limit), round(measured), 2, 0, DOWN, 0)
             self._send("distance_sensor", *fields)
         elif kind == "WATER_DEPTH":
-            place = self._estimated_place()
+            place = _integers(self.frame.to_degrees(self.position + self.ekf_offset))
             self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
         else:
             self._send("rangefinder", measured / 100, 0.0)
+
+
+def _integers(place: tuple[float, float]) -> list[int]:
+    """Latitude and longitude in 1e-7 degrees."""
+    return [round(number * DEGREE) for number in place]
 
 
 def _setting(name: str, value: Any) -> Callable[[SimulatedBoat], None]:

@@ -35,6 +35,8 @@ COMPARED = 20
 #: A larger step of the EKF's origin is no rounding, in m.
 ORIGIN_STEP = 0.5
 
+ANGLES = ("roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed")
+
 Quaternion = tuple[float, float, float, float]
 VehicleEvent = VehicleState | RawPing | OdometryRefused
 
@@ -104,9 +106,7 @@ class Telemetry:
         if kind == "GLOBAL_POSITION_INT":
             return self._position(message, arrived_ns)
         if kind == "ATTITUDE":
-            angles = message.roll, message.pitch, message.yaw
-            rates = message.rollspeed, message.pitchspeed, message.yawspeed
-            if all(map(math.isfinite, (*angles, *rates))):
+            if all(math.isfinite(getattr(message, name)) for name in ANGLES):
                 self._attitude = message
         elif kind == "GPS_RAW_INT":
             self._fix, self._fix_ns = message, arrived_ns
@@ -114,7 +114,7 @@ class Telemetry:
             self._flags = message.flags
             self._glitched |= bool(message.flags & GLITCHING)
         elif kind == "GPS_GLOBAL_ORIGIN":
-            self._follow_origin(message)
+            self._follow_origin(message.latitude / DEGREE, message.longitude / DEGREE)
         return []
 
     @property
@@ -148,13 +148,12 @@ class Telemetry:
         text, self._displaced = self._displaced, ""
         return text
 
-    def _follow_origin(self, message: Any) -> None:
-        new = message.latitude / DEGREE, message.longitude / DEGREE
-        if not (any(new) and abs(new[0]) < 89 and abs(new[1]) <= 180):
+    def _follow_origin(self, latitude: float, longitude: float) -> None:
+        if not ((latitude or longitude) and abs(latitude) < 89 and abs(longitude) <= 180):
             return
-        before, self._origin = self._origin, new
-        if before is not None and before != new:
-            step = math.hypot(*LocalFrame(*before).to_map(*new))
+        before, self._origin = self._origin, (latitude, longitude)
+        if before is not None and before != self._origin:
+            step = math.hypot(*LocalFrame(*before).to_map(latitude, longitude))
             if not step <= ORIGIN_STEP:
                 self._displaced = f"the EKF's origin has moved by {step:.1f} m"
 
@@ -181,7 +180,10 @@ class Telemetry:
             return [OdometryRefused("not_finite")]
         z = 0.0 if self.surface else message.relative_alt / 1e3
         speed = math.hypot(message.vx, message.vy) / 100
-        variance = self._variance(arrived_ns)
+        across, up = 0.0, 0.0  # unknown
+        if self._fix is not None and arrived_ns - self._fix_ns <= MAX_FIX_AGE * SECOND:
+            across, up = (self._fix.h_acc / 1e3) ** 2, (self._fix.v_acc / 1e3) ** 2
+        variance = across, across, 0.0 if self.surface else up
         quaternion, yaw_rate = self._turned(message.time_boot_ms)
         return [VehicleState(stamp_ns, (x, y, z), quaternion, speed, yaw_rate, variance=variance)]
 
@@ -212,38 +214,34 @@ class Telemetry:
             return attitude(0.0, 0.0, 0.0, frame.place.heading), 0.0
         # Body rates are rates of the angles for a vehicle that is about level.
         later_s = (boot_ms - known.time_boot_ms) / 1e3 if self._has_attitude(boot_ms) else 0.0
-        roll = known.roll + later_s * known.rollspeed
-        pitch = known.pitch + later_s * known.pitchspeed
-        yaw = known.yaw + later_s * known.yawspeed
-        return attitude(roll, pitch, yaw, frame.place.heading), -known.yawspeed
-
-    def _variance(self, arrived_ns: int) -> tuple[float, float, float]:
-        """Variances of x, y, z in m^2; 0: unknown, or z of a vehicle that floats."""
-        fix = self._fix
-        if fix is None or arrived_ns - self._fix_ns > MAX_FIX_AGE * SECOND:
-            return 0.0, 0.0, 0.0
-        across, up = (fix.h_acc / 1e3) ** 2, (fix.v_acc / 1e3) ** 2
-        return across, across, 0.0 if self.surface else up
+        angles = [getattr(known, n) + later_s * getattr(known, f"{n}speed") for n in ANGLES[:3]]
+        return attitude(*angles, frame.place.heading), -known.yawspeed
 
     def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
-        if getattr(message, "orientation", DOWN) != DOWN:
-            self.left_out["not_downward"] += 1
+        why = self._unused(kind, message, arrived_ns)
+        if why:
+            self.left_out[why] += 1
             return []
-        if self._is_other_sonar(kind, message, arrived_ns):
-            self.left_out[self._contradiction or f"of another sonar of {kind}"] += 1
-            return []
-        self._heard[kind] = arrived_ns
-        for better in RANGES[: RANGES.index(kind)]:
-            last = self._heard.get(better)
-            if last is not None and arrived_ns - last < RANGE_TIMEOUT * SECOND:
-                self.left_out[f"the same as {better}"] += 1
-                return []
         stamp_ns = arrived_ns  # RANGEFINDER has no time of its own
         if kind != "RANGEFINDER":
             stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
         return [reading(message, stamp_ns, self.limits)]
 
+    def _unused(self, kind: str, message: Any, arrived_ns: int) -> str:
+        """Why a message's range is not used; empty: it is."""
+        if getattr(message, "orientation", DOWN) != DOWN:
+            return "not_downward"
+        if self._is_other_sonar(kind, message, arrived_ns):
+            return self._contradiction or f"of another sonar of {kind}"
+        self._heard[kind] = arrived_ns
+        for better in RANGES[: RANGES.index(kind)]:
+            if arrived_ns - self._heard.get(better, -math.inf) < RANGE_TIMEOUT * SECOND:
+                return f"the same as {better}"
+        return ""
+
     def _is_other_sonar(self, kind: str, message: Any, arrived_ns: int) -> bool:
+        """Whether a message is of another sonar than the first that has readings, or than the one
+        that is named; or sonars contradict each other."""
         number = getattr(message, "id", 0)
         if self._sonar >= 0 or kind == "RANGEFINDER":
             return kind != "RANGEFINDER" and number != self._sonar
@@ -255,8 +253,7 @@ class Telemetry:
             del heard[other]
         first, *others = [np.array(each).T for each in heard.values()] or [None]
         agree = all(
-            compare(first[1], at_times(first[0], at, range_, TOGETHER)).kind == EQUAL
-            for at, range_ in others
+            compare(first[1], at_times(first[0], *each, TOGETHER)).kind == EQUAL for each in others
         )
         names = " and ".join(map(str, heard))
         self._contradiction = "" if agree else (
@@ -274,11 +271,10 @@ def reading(message: Any, stamp_ns: int, limits: tuple[float, float]) -> RawPing
         limits: shortest and longest range in m, for messages that do not have these.
     """
     kind, (low, high) = message.get_type(), limits
-    if kind == "RANGEFINDER":
-        return RawPing(stamp_ns, _echo(message.distance, high), low, high, "rangefinder")
-    frame_id = f"rangefinder{message.id}"
-    if kind == "WATER_DEPTH":
-        distance = _echo(message.distance, high) if message.healthy else math.nan
+    frame_id = "rangefinder" if kind == "RANGEFINDER" else f"rangefinder{message.id}"
+    if kind != "DISTANCE_SENSOR":
+        healthy = kind == "RANGEFINDER" or message.healthy
+        distance = _echo(message.distance, high) if healthy else math.nan
         return RawPing(stamp_ns, distance, low, high, frame_id)
     low, high = message.min_distance / 100, message.max_distance / 100
     distance, quality = _echo(message.current_distance / 100, high), message.signal_quality

@@ -77,6 +77,25 @@ def test_the_unit_of_a_whole_collection(tmp_path):
     check(read_soundings(path))
 
 
+def test_depths_in_a_stated_unit_are_believed(tmp_path):
+    """Of a boat at its berth, whose sounder loses the bottom, and writes the largest number."""
+    depth = np.where(T % 20 < 10, 12.4 + 0.1 * (T % 3), 0.5 + 0.1 * (T % 3))
+    depth[5:35] = 42949672.92
+    features = [
+        {"type": "Feature", "properties": {"depth": z},
+         "geometry": {"type": "Point", "coordinates": [x / 5 - 100, y / 5 + 40]}}
+        for x, y, z in zip(LONGITUDE.tolist(), LATITUDE.tolist(), depth.tolist(), strict=True)
+    ]  # fmt: skip
+    every = {"type": "FeatureCollection", "features": features}
+    path = tmp_path / "csb.geojson"
+    path.write_text(json.dumps({**every, "properties": {"depthUnits": "meters"}}))
+    found = read_soundings(path)
+    assert len(found) == 30 and found.refused == {"wild_elevation": 30}
+    path.write_text(json.dumps(every))
+    with pytest.raises(InputError, match="in two groups"):
+        read_soundings(path)
+
+
 def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp_path):
     times = [f"03/04/2025 10:00:{k:02d}" for k in range(COUNT)]
     path = points(tmp_path / "log.gpkg", "EPSG:4326", depth=DEPTH, time=times)

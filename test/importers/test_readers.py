@@ -230,6 +230,16 @@ def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log
             assert np.isin(np.round(-found.z, 2), DEPTH).all()
 
 
+@pytest.mark.parametrize("name", ["log.nmea", "log.bin", "log.tlog", "deltas.jsonl", "points.gpx"])
+def test_positions_that_are_0_0_throughout_are_refused_by_that_reason(name, tmp_path, monkeypatch):
+    write, _, library = KINDS[name]
+    pytest.importorskip(library)
+    monkeypatch.setattr(sys.modules[__name__], "LATITUDE", 0 * LATITUDE)
+    monkeypatch.setattr(sys.modules[__name__], "LONGITUDE", 0 * LONGITUDE)
+    with pytest.raises(InputError, match="the positions are 0, 0 throughout: the receiver had no"):
+        read_soundings(write(tmp_path / name))
+
+
 def test_nmea_times_checksums_and_offsets(tmp_path):
     pytest.importorskip("pynmeagps")
     whole = read_soundings(nmea(tmp_path / "a.nmea"))

@@ -181,8 +181,7 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED. It has a link of its own: a real boat could be
     listening on the one in the settings."""
     from ...core.geometry import Extent
-    from ...mavlink.frame import LocalFrame
-    from ...mavlink.places import given_frame, workspace_of
+    from ...mavlink.frame import LocalFrame, given_frame, workspace_of
     from ...simulation.world.terrain import ENVIRONMENT, load_terrain
 
     if "mavlink.url" in vars(args):

@@ -118,7 +118,7 @@ def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
 
 def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
     """Frame and workspace; the frame's origin and heading are added to the values."""
-    from ...mavlink.places import given_frame, workspace_of
+    from ...mavlink.frame import given_frame, workspace_of
 
     frame = given_frame(values)
     if frame is None:
