@@ -128,7 +128,7 @@ def test_the_page_on_the_architecture_names_every_package():
 SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
 STAMPING = {
     "app.commands.doctor", "app.commands.drive", "mapping.edits", "mavlink.simulated_boat",
-    "outputs.exports.chart", "ros.simulator.node",
+    "outputs.chart", "ros.simulator.node",
 }  # fmt: skip
 
 

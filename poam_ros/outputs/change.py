@@ -32,8 +32,8 @@ from ..core.files import atomic_write
 from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
-from .exports.chart import SIMULATED as SIMULATED_NOTE
-from .exports.writers import geotiff_of, raster_options
+from .chart import SIMULATED as SIMULATED_NOTE
+from .exports import geotiff_of, raster_options
 from .figures import DPI, WIDTH, blank_figure, draw_layer, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, table, write_page

@@ -1,7 +1,9 @@
-"""Figures of a run, from the files in its folder alone. Needs matplotlib."""
+"""Figures of a run, from the files in its folder alone, and what all figures are drawn with. Needs
+matplotlib."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
 from .folder import read_table, read_truth
 from .held_out import COLUMNS
+from .layers import scaled_hillshade, shade, typical_slope
 from .run import Run
-from .view.layers import scaled_hillshade, shade, typical_slope
 from .volume import read_water, unit_of
 
 #: Metric columns of epochs.csv, their titles and units.
@@ -25,26 +27,12 @@ CURVES = {
 #: Width in inches and resolution of the figures of a report. A page of A4 shows them a third
 #: larger, a phone two thirds as large: usual text can be read on both.
 WIDTH, DPI = 5.2, 220
+#: Resolution of the other ones.
+USUAL_DPI = 110
 #: Margin above and below a curve, as a share of its height.
 _MARGIN = 0.08
-
-
-def draw_run(folder: Path) -> list[Path]:
-    """Draw the maps and the metric curves of the run in ``folder``.
-
-    Returns:
-        The PNG files written: maps.png and metrics.png.
-
-    Raises:
-        InputError: if a file of the run is missing or broken.
-        ImportError: if matplotlib is not installed.
-    """
-    drawings = {"maps.png": ((16, 9.5), _draw_maps), "metrics.png": ((13, 6.5), draw_curves)}
-    for name, (size, draw) in drawings.items():
-        figure = blank_figure(size)
-        draw(figure, folder)
-        save_figure(figure, folder / name)
-    return [folder / name for name in drawings]
+#: Maximum number of soundings drawn; of more, every Nth.
+DRAWN = 20_000
 
 
 def blank_figure(size: tuple[float, float]) -> Any:
@@ -58,11 +46,23 @@ def blank_figure(size: tuple[float, float]) -> Any:
     return figure
 
 
-def save_figure(figure: Any, path: Path, dpi: int = 110) -> Path:
+def png(figure: Any, dpi: int = DPI, **options: Any) -> bytes:
+    """A figure as PNG."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=dpi, **options)
+    return content.getvalue()
+
+
+def save_figure(figure: Any, path: Path, dpi: int = USUAL_DPI) -> Path:
     """Write a figure as PNG, complete or not at all; returns its path. Raises OSError."""
     with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=dpi)
+        file.write(png(figure, dpi))
     return path
+
+
+def plain(text: str) -> str:
+    """Text escaped for matplotlib, so that dollars do not start a formula."""
+    return text.replace("$", r"\$")
 
 
 def draw_layer(
@@ -74,14 +74,13 @@ def draw_layer(
     shrink: float = 0.85,
     **style: Any,
 ) -> Any:
-    """Draw a layer [rows, columns] of a map; returns the image.
+    """Draw values [rows, columns] of a map, NaN where there is none; returns the image.
 
     Args:
         axis: to draw into.
         grid: of the cells.
-        values: of the cells; NaN where there is none.
-        title: of the axis, which then has a colour bar, largest value at the bottom if it is a
-            depth; None: neither.
+        values: of the cells.
+        title: of the axis, which then has a colour bar; None: neither.
         extend: which ends of the colour bar are pointed.
         shrink: length of the bar, as a share of the axis.
         style: of ``imshow``.
@@ -89,9 +88,7 @@ def draw_layer(
     image = axis.imshow(values, origin="lower", extent=grid.borders.bounds, **style)
     if title is not None:
         axis.set_title(title)
-        bar = axis.figure.colorbar(image, ax=axis, shrink=shrink, extend=extend)
-        if title.startswith("depth"):
-            bar.ax.invert_yaxis()
+        axis.figure.colorbar(image, ax=axis, shrink=shrink, extend=extend)
     return image
 
 
@@ -121,9 +118,68 @@ def draw_soundings(axis: Any, xy: np.ndarray, alpha: float = 1.0) -> None:
         axis.plot(*some.T, "o", color=colour, markersize=width, **style)
 
 
-def plain(text: str) -> str:
-    """Text escaped for matplotlib, so that dollars do not start a formula."""
-    return text.replace("$", r"\$")
+def _stride(count: int) -> int:
+    return max(1, -(-count // DRAWN))
+
+
+def is_under_water(elevation: np.ndarray, level: float) -> bool:
+    """Whether most elevations are at or below the water level: they are shown as depths."""
+    return not np.nanmedian(elevation) > level
+
+
+def draw_run(folder: Path) -> list[Path]:
+    """Draw the maps and the metric curves of the run in ``folder``.
+
+    Returns:
+        The PNG files written: maps.png and metrics.png.
+
+    Raises:
+        InputError: if a file of the run is missing or broken.
+        ImportError: if matplotlib is not installed.
+    """
+    maps, curves = blank_figure((16, 9.5)), blank_figure((13, 6.5))
+    _draw_maps(maps, folder)
+    paths = [save_figure(maps, folder / "maps.png")]
+    draw_curves(curves, folder)
+    return [*paths, save_figure(curves, folder / "metrics.png")]
+
+
+def _draw_maps(figure: Any, folder: Path) -> None:
+    run = Run.open(folder)
+    drawn, samples = run.drawn, run.samples
+    truth, extent = read_truth(folder / "truth.npz")
+    grid, whole = drawn.grid, Grid.dividing(extent, truth.shape)
+    error = drawn.mean - whole.interpolate(truth, grid.points).reshape(grid.shape)
+    # A few large errors must not take up the whole colour scale.
+    reach = float(np.percentile(np.abs(error), 99)) or 1.0
+    if run.simulated:
+        figure.suptitle("SIMULATED", fontweight="bold")
+    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
+    low, high = float(truth.min()), float(truth.max())
+    slope = typical_slope(truth, whole.cell_size)
+    colours = {"vmin": low, "vmax": high, "cmap": "YlGnBu_r" if high <= 0 else "terrain"}
+    draw_relief(true_axis, whole, truth, slope, "elevation, truth (m)", **colours)
+    draw_relief(mean_axis, grid, drawn.mean, slope, "elevation, mean (m)", **colours)
+    std = np.sqrt(drawn.variance)
+    draw_layer(deviation_axis, grid, std, "standard deviation, with noise (m)", cmap="viridis")
+    draw_layer(error_axis, grid, error, "error: mean - truth (m)", "both", vmin=-reach, vmax=reach,
+        cmap="RdBu_r")  # fmt: skip
+    if np.isfinite(drawn.lengthscale).any():
+        on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
+        draw_layer(length_axis, grid, drawn.lengthscale, f"lengthscale (m){on}", cmap="magma")
+    else:
+        no_lengthscale(length_axis)
+    length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
+    count = len(samples["x"])
+    draw_relief(path_axis, whole, truth, slope, None, **{**colours, "cmap": "gray"})
+    path_axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
+    dots = path_axis.scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
+    figure.colorbar(dots, ax=path_axis, shrink=0.85)
+    for axis in axes[1]:
+        axis.set_xlabel("x (m)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("y (m)")
 
 
 def draw_relief(
@@ -141,48 +197,6 @@ def draw_relief(
         levels = np.arange(5 * np.ceil(style["vmin"] / 5), style["vmax"], 5)
         lines = {"colors": "black", "linewidths": 0.5, "linestyles": "solid", "alpha": 0.5}
         axis.contour(grid.x, grid.y, heights, levels=levels, **lines)
-
-
-def _draw_maps(figure: Any, folder: Path) -> None:
-    run = Run.open(folder)
-    drawn, samples = run.drawn, run.samples
-    truth, extent = read_truth(folder / "truth.npz")
-    grid, whole = drawn.grid, Grid.dividing(extent, truth.shape)
-    error = drawn.mean - whole.interpolate(truth, grid.points).reshape(grid.shape)
-    # A few large errors must not take up the whole colour scale.
-    reach = float(np.percentile(np.abs(error), 99)) or 1.0
-    errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
-    if run.simulated:
-        figure.suptitle("SIMULATED", fontweight="bold")
-    axes = figure.subplots(2, 3, sharex=True, sharey=True)
-    (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
-    low, high = float(truth.min()), float(truth.max())
-    slope = typical_slope(truth, whole.cell_size)
-    colours = {"vmin": low, "vmax": high, "cmap": "YlGnBu_r" if high <= 0 else "terrain"}
-    draw_relief(true_axis, whole, truth, slope, "elevation, truth (m)", **colours)
-    draw_relief(mean_axis, grid, drawn.mean, slope, "elevation, mean (m)", **colours)
-    on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
-    panels: tuple[tuple[Any, np.ndarray, str, str, dict[str, Any]], ...] = (
-        (deviation_axis, np.sqrt(drawn.variance), "standard deviation, with noise (m)", "neither",
-         {"cmap": "viridis"}),
-        (error_axis, error, "error: mean - truth (m)", "both", errors),
-        (length_axis, drawn.lengthscale, f"lengthscale (m){on}", "neither", {"cmap": "magma"}),
-    )  # fmt: skip
-    for axis, values, title, beyond, style in panels:
-        if not np.isfinite(values).any():
-            no_lengthscale(axis)
-            continue
-        draw_layer(axis, grid, values, title, beyond, **style)
-    length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
-    count = len(samples["x"])
-    draw_relief(path_axis, whole, truth, slope, None, **{**colours, "cmap": "gray"})
-    path_axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
-    dots = path_axis.scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
-    figure.colorbar(dots, ax=path_axis, shrink=0.85)
-    for axis in axes[1]:
-        axis.set_xlabel("x (m)")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("y (m)")
 
 
 def draw_curves(figure: Any, folder: Path) -> None:
@@ -205,10 +219,6 @@ def draw_curves(figure: Any, folder: Path) -> None:
             axis.set_ylim(0, (1 + _MARGIN) * highest if highest > 0 else 1)
     for axis in axes[1]:
         axis.set_xlabel("samples")
-
-
-#: Maximum number of soundings drawn; of more, every Nth.
-DRAWN = 20_000
 
 
 def draw_hypsometry(folder: Path) -> Path:
@@ -249,21 +259,29 @@ def draw_validation(run: Run) -> Path:
         held = {name: values[taken] for name, values in held.items()}
     some = slice(None, None, _stride(len(held["row"])))
     x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
-    level = run.water_level
-    name, sign = "elevation", 1.0
+    level, name, colours = run.water_level, "elevation", "RdBu_r"
     if is_under_water(z, level):
-        name, sign, z, mean = "depth", -1.0, level - z, level - mean
+        name, z, mean, colours = "depth", level - z, level - mean, "RdBu"
     error = mean - z
     outside = np.abs(error) > CONFIDENCE_95 * std
     figure = blank_figure((WIDTH, 3.4))
     against, where = figure.subplots(1, 2)
-    _draw_against(against, z, mean, outside, name)
+    for side, chosen, colour in (("inside", ~outside, "tab:blue"), ("outside", outside, "tab:red")):
+        label = f"{side}: {100 * chosen.mean():.1f} %"
+        against.plot(z[chosen], mean[chosen], ".", markersize=1.5, color=colour, label=label)
+    ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
+    against.plot(ends, ends, color="black", linewidth=0.8)
+    against.set_xlabel(f"measured {name} (m)")
+    against.set_ylabel(f"predicted {name} (m)")
+    against.legend(
+        loc="upper left", markerscale=5, fontsize="small", title="95 % interval",
+        title_fontsize="small",
+    )  # fmt: skip
     reach = float(np.quantile(np.abs(error), 0.98)) or 1.0
     order = np.argsort(np.abs(error))  # the large ones on top
-    points = where.scatter(
-        x[order], y[order], c=error[order], s=1.5, vmin=-reach, vmax=reach,
-        cmap="RdBu_r" if sign > 0 else "RdBu",  # red: predicted too high, whichever way is up
-    )  # fmt: skip
+    points = where.scatter(  # red: predicted too high, whichever way is up
+        x[order], y[order], c=error[order], s=1.5, vmin=-reach, vmax=reach, cmap=colours
+    )
     where.set_aspect("equal")
     where.set_xlabel("x (m)")
     where.set_ylabel("y (m)")
@@ -272,31 +290,3 @@ def draw_validation(run: Run) -> Path:
     for axis in (against, where, bar.ax):
         axis.tick_params(labelsize="small")
     return save_figure(figure, run.folder / "validation.png", DPI)
-
-
-def is_under_water(elevation: np.ndarray, level: float) -> bool:
-    """Whether most elevations are at or below the water level: they are shown as depths."""
-    return not np.nanmedian(elevation) > level
-
-
-def _draw_against(
-    axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray, name: str
-) -> None:
-    for chosen, colour, side in (
-        (~outside, "tab:blue", "inside"),
-        (outside, "tab:red", "outside"),
-    ):
-        label = f"{side}: {100 * chosen.mean():.1f} %"
-        axis.plot(z[chosen], mean[chosen], ".", markersize=1.5, color=colour, label=label)
-    ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
-    axis.plot(ends, ends, color="black", linewidth=0.8)
-    axis.set_xlabel(f"measured {name} (m)")
-    axis.set_ylabel(f"predicted {name} (m)")
-    axis.legend(
-        loc="upper left", markerscale=5, fontsize="small", title="95 % interval",
-        title_fontsize="small",
-    )  # fmt: skip
-
-
-def _stride(count: int) -> int:
-    return max(1, -(-count // DRAWN))

@@ -14,8 +14,8 @@ from ..core.errors import quantity
 from ..core.geodesy import place_text
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..planning.tvu import ORDERS, order_name
+from .chart import Chart, ExportSettings, clock_time, read_chart
 from .crossings import LINE_COLUMNS, LINES, table_statistics
-from .exports.chart import Chart, ExportSettings, clock_time, read_chart
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation

@@ -16,7 +16,16 @@ from ..core.files import verify
 from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
-from .folder import LAYOUT, MAP, check_run, newest_map, read_map, read_table
+from .folder import (
+    LAYOUT,
+    MAP,
+    OUTLINE,
+    OUTLINE_COLUMNS,
+    check_run,
+    newest_map,
+    read_map,
+    read_table,
+)
 from .held_out import OTHER_SURVEY
 
 if TYPE_CHECKING:
@@ -109,6 +118,19 @@ class Run:
             return drawn
         return drawn.only(drawn.known(self.xy, pings["z"]))
 
+    @cached_property
+    def outline(self) -> tuple[np.ndarray, ...]:
+        """Rings [K, 2] of the polygons where the map ends, islands too, in m; empty without.
+
+        Raises:
+            InputError: outline.csv is damaged.
+        """
+        if not (path := self.folder / OUTLINE).exists():
+            return ()
+        table = read_table(path, OUTLINE_COLUMNS)
+        ends = np.flatnonzero((np.diff(table["polygon"]) != 0) | (np.diff(table["ring"]) != 0)) + 1
+        return tuple(np.split(np.column_stack((table["x"], table["y"])), ends))
+
     @property
     def simulated(self) -> bool:
         """Whether its pings are simulated."""
@@ -129,26 +151,20 @@ class Run:
         Those of a mapped log are top-level keys. Of nodes, the mapper has the level, and the
         planner the origin; in a map saved by the mapper alone, this has both.
         """
-        config = dict(self.settings)
-        nodes = _mapping(config.pop("nodes", None))
-        planner, levels = (
-            flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
-        )
-        places = planner if planner.get("origin") else levels
-        level = _number(levels.get("water.level"))
-        interval = _number(config.get("contour_interval"))
-        places_and_levels: dict[str, Any] = {} if level is None else {"water_level": level}
-        places_and_levels |= {} if interval is None else {"contour_interval": interval}
-        origin = places.get("origin")
-        # 0, 0 is the planner's default: not given.
-        if isinstance(origin, list) and any(origin):
-            place = tuple(map(_number, origin))
-            if len(place) == 2 and None not in place:
-                places_and_levels |= {
-                    "origin": place,
-                    "heading": _number(places.get("heading")) or 0.0,
-                }
-        return places_and_levels
+        own = flat({key: value for key, value in self.settings.items() if key != "nodes"})
+        planner, mapper = (own | self.node(name) for name in ("planner", "mapper"))
+        lengths = {
+            "water_level": mapper.get("water.level"),
+            "contour_interval": own.get("contour_interval"),
+        }
+        recorded: dict[str, Any] = {k: float(v) for k, v in lengths.items() if _is_number(v)}
+        place = planner if planner.get("origin") else mapper
+        origin, heading = place.get("origin"), place.get("heading")
+        numbers = isinstance(origin, list) and len(origin) == 2 and all(map(_is_number, origin))
+        if numbers and any(origin):  # 0, 0 is the planner's default: not given
+            recorded["origin"] = tuple(map(float, origin))
+            recorded["heading"] = float(heading) if _is_number(heading) else 0.0
+        return recorded
 
     @property
     def shared_once(self) -> dict[str, Any]:
@@ -213,6 +229,5 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number else None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

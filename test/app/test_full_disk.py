@@ -17,7 +17,7 @@ from soundings import write_survey
 from view_folders import write_slope
 
 from poam_ros.app.cli import main
-from poam_ros.outputs.exports.formats import FORMATS
+from poam_ros.outputs.exports import FORMATS
 from poam_ros.outputs.folder import read_table
 
 QUICK = ["--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.hidden=8"]

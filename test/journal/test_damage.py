@@ -22,7 +22,7 @@ from poam_ros.journal.reader import read_mission
 from poam_ros.learning.create import open_mission
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import save
 from poam_ros.outputs.results import ResultFolder
 

@@ -9,7 +9,7 @@ import pytest
 from kept import Kept, compare, full, of_log
 
 from poam_ros.app.cli import main
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
 

@@ -19,7 +19,7 @@ from poam_ros.journal.folder import is_journal
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.create import recovery_message
-from poam_ros.outputs.view.folders import _pings
+from poam_ros.outputs.view.scene import _pings
 
 
 class Mission:

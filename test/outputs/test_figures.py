@@ -10,7 +10,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import CURVES, blank_figure, draw_curves, draw_relief, draw_soundings
 from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
 from poam_ros.outputs.held_out import COLUMNS

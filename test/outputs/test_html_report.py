@@ -19,9 +19,9 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.refused_pings import NOWHERE, RefusedPing, RefusedPings
 from poam_ros.outputs import figures, plates
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.crossings import COLUMNS as CROSSING_COLUMNS
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.figures import blank_figure, draw_hypsometry
 from poam_ros.outputs.html_report import (
     depth_chart,
@@ -29,7 +29,7 @@ from poam_ros.outputs.html_report import (
     summary,
     write_report,
 )
-from poam_ros.outputs.plates import _draw_contours, _shore
+from poam_ros.outputs.plates import draw_contours, draw_shore
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
@@ -228,7 +228,7 @@ def test_crossings_have_figures_a_map_and_a_table(run):
 def drawn_by(monkeypatch, plate, chart, *others):
     """The figure of a plate."""
     with monkeypatch.context() as patched:
-        patched.setattr(plates, "_png", lambda figure: figure)
+        patched.setattr(plates, "png", lambda figure: figure)
         return plate(chart, *others)
 
 
@@ -408,7 +408,7 @@ def test_the_outline_is_drawn_as_it_is(run):
     chart = read_chart(run, ExportSettings())
     assert np.allclose(chart.outline[0], corners) and len(chart.outline) == 2
     axis = blank_figure((4, 4)).subplots()
-    patch = _shore(axis, chart)
+    patch = draw_shore(axis, chart)
     assert np.allclose(patch.get_path().vertices[:3], corners) and patch in axis.patches
     files.write_config(run / "config.yaml", {"origin": [52.3, 13.0], "heading": 90.0})
     turned = read_chart(run, ExportSettings(origin=(52.3, 13.0), heading=90.0)).outline[0]
@@ -441,7 +441,7 @@ def test_contours_of_uncertain_depths_are_dashed(run):
     files.write_map(run / "map.npz", replace(drawn, variance=variance))
     assert "dashed where" in write_report(Run.open(run)).read_text(encoding="utf-8")
     axis = blank_figure((4, 4)).subplots()
-    _draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)), None)
+    draw_contours(axis, read_chart(run, ExportSettings(water_level=1.0)))
     solid, dashed, whole = axis.collections
     assert whole.get_linewidths()[0] == 0  # of the labels
     assert solid.get_linestyles()[0][1] is None and dashed.get_linestyles()[0][1] is not None
@@ -456,7 +456,7 @@ def test_of_labels_of_one_depth_that_are_close_one_is_drawn(run):
     z[:, (drawn.grid.x < 20) | (drawn.grid.x > 32)] = np.nan
     files.write_map(run / "map.npz", replace(drawn, mean=z))
     axis = blank_figure((4, 4)).subplots()
-    _draw_contours(axis, read_chart(run, ExportSettings(contour_interval=4.0)), None)
+    draw_contours(axis, read_chart(run, ExportSettings(contour_interval=4.0)))
     places = np.array([text.get_position() for text in axis.texts if text.get_text() == "4"])
     apart = np.hypot(*(places[:, None] - places).T) + 1e9 * np.eye(len(places))
     assert apart.min() >= 0.12 * 60

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import tvu_ratio

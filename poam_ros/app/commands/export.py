@@ -8,10 +8,10 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.settings import declared, rows
-from ...outputs.exports.chart import UNITS, ExportSettings
-from ...outputs.exports.formats import FORMATS, export, export_settings
-from ...outputs.exports.vectors import export_soundings
+from ...outputs.chart import UNITS, ExportSettings
+from ...outputs.exports import FORMATS, export, export_settings
 from ...outputs.run import Run
+from ...outputs.vectors import export_soundings
 from ..command import Parser, add_setting, add_settings
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."

@@ -22,9 +22,9 @@ from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
 from ...models.registry import MODELS
-from ...outputs.exports.chart import ExportSettings
-from ...outputs.exports.vectors import levels_of
+from ...outputs.chart import ExportSettings
 from ...outputs.run import Run
+from ...outputs.vectors import levels_of
 from ...planning.tvu import ORDERS
 from ..command import (
     Parser,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...mapping.outline import Outline
     from ...mapping.sounding_map import MappingResult
     from ...mapping.soundings import Soundings
-    from ...outputs.exports.chart import Chart
+    from ...outputs.chart import Chart
     from ...outputs.held_out import Validation
 
 SINGLE_HELD_OUT = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError, needs_extra, requires_extra
-from ...outputs.exports.formats import export_settings
+from ...outputs.exports import export_settings
 from ...outputs.view.scene import Scene
 from ..command import Parser
 from .export import ROWS, add_water_level, given_settings
@@ -186,7 +186,7 @@ def run(args: argparse.Namespace) -> int:
     options = {"depth": args.depth, **given_settings(args)}
 
     from ...mapping.edits import Edits
-    from ...outputs.view.folders import FolderView, newest
+    from ...outputs.view.scene import FolderView, newest
 
     run = newest() if args.run is None else args.run
     folder = FolderView(run, export_settings(run, run / "map.html", options))

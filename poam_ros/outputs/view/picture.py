@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..exports.chart import Chart
-from ..exports.vectors import levels_of
+from ..chart import Chart
+from ..layers import KEYS, Layer, layers, scaled_hillshade, shade, thinned
+from ..vectors import levels_of
 from . import texts
-from .layers import NOTHING, PageLayer, layers, scaled_hillshade, shade, thinned
 from .scene import Scene, thinned_refused_pings
 
 _SELECT = """
@@ -65,7 +65,6 @@ setTimeout(() => {
 _DOWNWARD = "return String(Number((-tick).toPrecision(6)))"
 #: Layers of integers, in which values below the lowest colour are shown as a word.
 COUNTS = {"tvu", "density"}
-KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
 
 
 class MapPicture:
@@ -187,13 +186,13 @@ class MapPicture:
         values = {layer.key: layer.values for layer in offered} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in values:
-            values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else NOTHING)
+            values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else texts.NOTHING)
         if "tvu" in values:  # where there is no map, as on an island, nothing is known to be dry
             values["tvu"] = np.where(np.isfinite(chart.elevation), values["tvu"], -2.0)
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
             key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
         }
-        columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.cell))]
+        columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.grid.cell_size))]
         degrees = texts.degrees_within(chart)
         columns |= {"x": [low.xmin], "y": [low.ymin], "degrees": [degrees]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
@@ -202,7 +201,7 @@ class MapPicture:
         self._offer(offered, chart, degrees)
         self.cells.data = columns
 
-    def _offer(self, offered: list[PageLayer], chart: Chart, degrees: str) -> None:
+    def _offer(self, offered: list[Layer], chart: Chart, degrees: str) -> None:
         """A button for each layer; the chosen one stays chosen if it still exists."""
         keys, labels = [layer.key for layer in offered], [layer.title for layer in offered]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
@@ -222,7 +221,7 @@ class MapPicture:
         for key in KEYS:
             self._images[key].visible = self._bars[key].visible = key == chosen
 
-    def _colour(self, layer: PageLayer) -> None:
+    def _colour(self, layer: Layer) -> None:
         from bokeh.models import CustomJSTickFormatter, FixedTicker, LinearColorMapper
 
         mapper, bar = self._images[layer.key].glyph.color_mapper, self._bars[layer.key]

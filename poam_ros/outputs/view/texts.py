@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError, quantity
-from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
+from ...frontend.refused_pings import RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, order_name, shares
+from ..chart import Chart, clock_time
 from ..crossings import CrossingTable
-from ..exports.chart import Chart, clock_time
 from ..html import table
-from .layers import NOTHING, stride
-from .scene import BAD, GOOD, NOTE, Notice, Scene, thinned_refused_pings
+from ..layers import stride
+from .scene import BAD, GOOD, NOTE, Notice, Scene
 
+#: Of a cell without a value: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
+NOTHING = -(2.0**100)
 #: Font of the page. System fonts only: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 #: Style of the parts made here; each is in a shadow DOM of its own.
@@ -47,7 +49,9 @@ def numbers(chart: Chart) -> dict[str, str]:
     mapped = np.isfinite(chart.elevation)
     height, half = chart.height[mapped], chart.uncertainty[mapped]
     rows, columns = chart.grid.shape
-    words = {"cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m"}
+    words = {
+        "cells": f"{columns} x {rows}, {chart.grid.cell_size[0]:g} x {chart.grid.cell_size[1]:g} m"
+    }
     if (step := stride(chart.grid.shape)) > 1:
         words["shown"] = f"1 of {step} rows and columns"
     if not len(height):
@@ -200,19 +204,6 @@ def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
 def times(pings: RefusedPings) -> list[str]:
     """The time at which each ping was measured."""
     return [clock_time(stamp_ns) if stamp_ns else "" for stamp_ns in pings.stamp_ns.tolist()]
-
-
-def refused(pings: RefusedPings) -> tuple[Notice, ...]:
-    """How many pings were refused, and which of them are drawn; empty without any."""
-    counts = pings.counts
-    if not counts:
-        return ()
-    reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
-    drawn, total = len(thinned_refused_pings(pings)), sum(counts.values())
-    details = f"{drawn:,} of them are drawn at their places"
-    if len(pings) < total and max(counts.values()) > MAX_PER_REASON:
-        details += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
-    return (Notice(f"{total:,} pings refused: {reasons}", details, NOTE),)
 
 
 #: Values that are shown as words, as JavaScript of ``value``.

@@ -15,7 +15,7 @@ from ...core.errors import InputError, shown
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...frontend.refused_pings import REASONS, RefusedPings
-from ...outputs.view.layers import LEVEL, RELIEF, mixed, scaled_hillshade
+from ...outputs.layers import LEVEL, RELIEF, mixed, scaled_hillshade
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")

@@ -18,7 +18,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
 from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.run import Run
 from poam_ros.simulation.world.terrain import load_terrain
 

@@ -9,7 +9,7 @@ from view_folders import write_slope
 
 from poam_ros.app.cli import main
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.formats import FORMATS, export_settings
+from poam_ros.outputs.exports import FORMATS, export_settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "export.md"
 LINES = re.findall(r"^poam export .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

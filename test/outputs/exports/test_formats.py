@@ -13,8 +13,8 @@ import yaml
 from poam_ros import __version__
 from poam_ros.core.errors import InputError
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.exports.formats import export, export_settings
+from poam_ros.outputs.chart import ExportSettings, read_chart
+from poam_ros.outputs.exports import export, export_settings
 from poam_ros.outputs.held_out import OTHER_SURVEY
 from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import CONFIDENCE_95, strictest

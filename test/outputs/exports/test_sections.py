@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.outputs.exports.chart import ExportSettings
-from poam_ros.outputs.exports.formats import export
+from poam_ros.outputs.chart import ExportSettings
+from poam_ros.outputs.exports import export
 from poam_ros.outputs.folder import read_table
 
 

@@ -17,9 +17,9 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.importers.readers import read_soundings
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.exports.formats import export
-from poam_ros.outputs.exports.vectors import AREA, BAND, LINE, contours, levels_of
+from poam_ros.outputs.chart import ExportSettings, read_chart
+from poam_ros.outputs.exports import export
+from poam_ros.outputs.vectors import AREA, BAND, LINE, contours, levels_of
 
 PLACE = {"origin": (60.0, 25.0)}
 

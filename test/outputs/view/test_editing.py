@@ -14,9 +14,9 @@ from poam_ros.mapping.edits import Edits
 from poam_ros.mapping.exclusions import exclude, read_edits
 from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.chart import ExportSettings
-from poam_ros.outputs.view.folders import FolderView
+from poam_ros.outputs.chart import ExportSettings
 from poam_ros.outputs.view.page import Page, document
+from poam_ros.outputs.view.scene import FolderView
 
 
 @pytest.fixture

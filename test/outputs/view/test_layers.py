@@ -7,9 +7,10 @@ import pytest
 from view_folders import SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.view import layers, texts
-from poam_ros.outputs.view.layers import LEVEL
+from poam_ros.outputs import layers
+from poam_ros.outputs.chart import ExportSettings, read_chart
+from poam_ros.outputs.layers import LEVEL
+from poam_ros.outputs.view import texts
 from poam_ros.planning.tvu import CONFIDENCE_95
 
 

@@ -19,15 +19,14 @@ from poam_ros.journal.database import JournalDatabase
 from poam_ros.mapping.left_out import time_text
 from poam_ros.mission.states import Status
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.chart import ExportSettings, clock_time
 from poam_ros.outputs.crossings import CrossingTable
-from poam_ros.outputs.exports.chart import ExportSettings, clock_time
 from poam_ros.outputs.folder import save
 from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.run import Run
-from poam_ros.outputs.view import folders, texts
-from poam_ros.outputs.view.folders import FolderView
+from poam_ros.outputs.view import scene as scenes
 from poam_ros.outputs.view.page import Page, document, standalone
-from poam_ros.outputs.view.scene import BAD, Notice, Scene
+from poam_ros.outputs.view.scene import BAD, FolderView, Notice, Scene
 
 #: What every journal knows of its mission.
 MISSION = {"settings": {"method": "nngp", "workspace": [0, 9, 0, 9]}}
@@ -200,7 +199,7 @@ def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
 
 def test_a_journal_that_is_being_written_is_followed(tmp_path, monkeypatch):
     """Commits stay in the write-ahead log for long, while the database file does not change."""
-    monkeypatch.setattr(folders, "AHEAD_S", 0.0)
+    monkeypatch.setattr(scenes, "AHEAD_S", 0.0)
     log, known = JournalDatabase(tmp_path / "pings.sqlite", MISSION).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
     for count in (1, 2, 3):
@@ -224,13 +223,13 @@ def test_a_broken_list_of_refused_pings_is_reported(page, tmp_path, row, mapped)
 
 def test_the_number_of_forgotten_refused_pings_is_shown():
     many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
-    (remark,) = texts.refused(many)
+    (remark,) = scenes.refused(many)
     assert remark.text == "5,000 pings refused: 5,000 paused"
     assert (
         remark.advice == "1,000 of them are drawn at their places; only the newest "
         "1,000 of each reason are known"
     )
-    assert texts.refused(RefusedPings.none()) == ()
+    assert scenes.refused(RefusedPings.none()) == ()
 
 
 def test_a_broken_map_is_reported_and_the_last_good_one_stays(page, tmp_path):

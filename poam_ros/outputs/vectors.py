@@ -15,24 +15,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ...core.errors import InputError, requires_extra
-from ...core.files import atomic_write
-from ...core.geodesy import WGS84
-from ..folder import make_folder
-from ..run import Run
-from ..volume import round_step
+from ..core.errors import InputError, requires_extra
+from ..core.files import atomic_write
+from ..core.geodesy import WGS84
 from .chart import UNITS, Chart, ExportSettings
+from .folder import make_folder
+from .run import Run
+from .volume import round_step
 
 #: Approximate number of contours without a given interval; maximum number of any map.
 WANTED, MAX_LEVELS = 12, 1000
 LINE, AREA, BAND = "contour", "area", "band"
-#: Decimals of degrees: 1 cm.
-DIGITS = 7
+#: Decimals of degrees (1 cm) and of metres.
+DIGITS, METRES = 7, 3
+#: Files of soundings.
+ENDINGS = (".csv", ".gpkg", ".xyz")
+#: Colour (alpha, blue, green, red), width of lines and visibility of each kind in a KML file.
+KML_STYLES = (
+    (LINE, "<LineStyle><color>ff703c14</color><width>1.5</width></LineStyle>", 1),
+    (AREA, "<LineStyle><width>0</width></LineStyle><PolyStyle><color>30c08040</color></PolyStyle>",
+     0),
+    (BAND, "<LineStyle><width>0</width></LineStyle><PolyStyle><color>4000a5ff</color></PolyStyle>",
+     0),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,69 +121,76 @@ def _filled(generator: Any, low: float, high: float) -> Iterator[Any]:
             yield orient(Polygon(border, holes))
 
 
-def _named(chart: Chart) -> str:
+def _level_name(chart: Chart) -> str:
     """The attribute with the level: elevation or depth, with its unit if that is not m."""
     unit = chart.settings.units
     return chart.height_name if unit == "m" else f"{chart.height_name}_{unit}"
 
 
-def _attributes(feature: Feature, name: str) -> dict[str, Any]:
-    attributes: dict[str, Any] = {"kind": feature.kind, name: feature.level}
-    if feature.kind == LINE:
-        attributes |= {"low": feature.low, "high": feature.high, "closed": feature.shape.is_closed}
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in attributes.items()}
+def _attributes(chart: Chart, feature: Feature) -> dict[str, Any]:
+    attributes = {"kind": feature.kind, _level_name(chart): round(feature.level, 4)}
+    if feature.low is not None and feature.high is not None:
+        attributes |= {"low": round(feature.low, 4), "high": round(feature.high, 4)}
+        attributes["closed"] = feature.shape.is_closed
+    return attributes
 
 
-def _in_degrees(chart: Chart, features: list[Feature]) -> list[Any]:
-    """The shapes of features in longitude and latitude."""
+def _in_degrees(chart: Chart) -> Iterator[tuple[Feature, dict[str, Any], Any]]:
+    """Features with their attributes, and their shapes in longitude and latitude."""
     import shapely
 
-    place = chart.place
-    assert place is not None  # formats.py checks it
+    place, features = chart.place, contours(chart)
+    assert place is not None  # exports.py checks it
     shapes = np.array([feature.shape for feature in features], dtype=object)
-    return list(shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS)))
+    turned = shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS))
+    for feature, shape in zip(features, turned, strict=True):
+        yield feature, _attributes(chart, feature), shape
 
 
 def geojson(chart: Chart, name: str) -> dict[str, bytes]:
     """A FeatureCollection in degrees (RFC 7946); ``kind`` is contour, area or band."""
     from shapely.geometry import mapping
 
-    features = contours(chart)
     written = [
-        {"type": "Feature", "properties": _attributes(feature, _named(chart)),
-         "geometry": mapping(shape)}
-        for feature, shape in zip(features, _in_degrees(chart, features), strict=True)
-    ]  # fmt: skip
+        {"type": "Feature", "properties": attributes, "geometry": mapping(shape)}
+        for _, attributes, shape in _in_degrees(chart)
+    ]
     tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
     return {name: json.dumps(tree).encode()}
 
 
 def kml(chart: Chart, name: str) -> dict[str, bytes]:
-    """Folders of lines, areas and bands, in degrees (OGC 12-007r2)."""
-    features = contours(chart)
-    folders: dict[str, list[str]] = {LINE: [], AREA: [], BAND: []}
-    for feature, shape in zip(features, _in_degrees(chart, features), strict=True):
+    """Folders of lines, areas and bands, in degrees (OGC 12-007r2).
+
+    GDAL's own drivers would write neither styles and hidden folders nor the provenance.
+    """
+
+    def places(tag: str, line: Any) -> str:
+        text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
+        return f"<{tag}><coordinates>{text}</coordinates></{tag}>"
+
+    folders: dict[str, list[str]] = {kind: [] for kind, *_ in KML_STYLES}
+    for feature, attributes, shape in _in_degrees(chart):
         data = "".join(
-            f'<Data name="{key}"><value>{value}</value></Data>'
-            for key, value in _attributes(feature, _named(chart)).items()
+            f'<Data name="{key}"><value>{value}</value></Data>' for key, value in attributes.items()
         )
+        if feature.kind == LINE:
+            geometry = places("LineString", shape)
+        else:
+            outer, *holes = (places("LinearRing", r) for r in (shape.exterior, *shape.interiors))
+            inner = "".join(f"<innerBoundaryIs>{hole}</innerBoundaryIs>" for hole in holes)
+            geometry = f"<Polygon><outerBoundaryIs>{outer}</outerBoundaryIs>{inner}</Polygon>"
         folders[feature.kind].append(
             f"<Placemark><name>{feature.level:g} {chart.settings.units}</name>"
             f"<styleUrl>#{feature.kind}</styleUrl>"
-            f"<ExtendedData>{data}</ExtendedData>{_kml_geometry(shape)}</Placemark>"
+            f"<ExtendedData>{data}</ExtendedData>{geometry}</Placemark>"
         )
     described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
-    styles = (
-        '<Style id="contour"><LineStyle><color>ff703c14</color><width>1.5</width></LineStyle>'
-        '</Style><Style id="area"><LineStyle><width>0</width></LineStyle><PolyStyle>'
-        '<color>30c08040</color></PolyStyle></Style><Style id="band"><LineStyle><width>0</width>'
-        "</LineStyle><PolyStyle><color>4000a5ff</color></PolyStyle></Style>"
-    )
-    shown = {LINE: 1, AREA: 0, BAND: 0}
+    styles = "".join(f'<Style id="{kind}">{style}</Style>' for kind, style, _ in KML_STYLES)
     body = "".join(
-        f"<Folder><name>{kind}</name><visibility>{shown[kind]}</visibility>{''.join(marks)}"
+        f"<Folder><name>{kind}</name><visibility>{shown}</visibility>{''.join(folders[kind])}"
         "</Folder>"
-        for kind, marks in folders.items()
+        for kind, _, shown in KML_STYLES
     )
     text = (
         '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2">'
@@ -182,32 +200,17 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
     return {name: text.encode()}
 
 
-def _kml_geometry(shape: Any) -> str:
-    def places(line: Any) -> str:
-        text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
-        return f"<coordinates>{text}</coordinates>"
-
-    if shape.geom_type == "LineString":
-        return f"<LineString>{places(shape)}</LineString>"
-    border, *holes = (
-        f"<LinearRing>{places(ring)}</LinearRing>" for ring in (shape.exterior, *shape.interiors)
-    )
-    inner = "".join(f"<innerBoundaryIs>{hole}</innerBoundaryIs>" for hole in holes)
-    return f"<Polygon><outerBoundaryIs>{border}</outerBoundaryIs>{inner}</Polygon>"
-
-
 def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
     """A GeoPackage with the layers ``contour``, ``area`` and ``band``, in the map's metres.
 
     Raises:
         OSError: the folder for temporary files is full.
     """
-    layers = {}
-    features = contours(chart)
+    layers, features = {}, contours(chart)
     for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
         chosen = [feature for feature in features if feature.kind == kind]
-        rows = [_attributes(feature, _named(chart)) for feature in chosen]
-        names = [_named(chart), *(("low", "high", "closed") if kind == LINE else ())]
+        rows = [_attributes(chart, feature) for feature in chosen]
+        names = [_level_name(chart), *(("low", "high", "closed") if kind == LINE else ())]
         columns = {key: np.array([row[key] for row in rows], dtype=float) for key in names}
         layers[kind] = geometry, np.array([f.shape for f in chosen], dtype=object), columns
     crs = chart.crs_wkt if chart.place is not None else None
@@ -235,7 +238,6 @@ def geopackage_of(
     with requires_extra(name, "pyogrio"):
         import shapely
         from pyogrio import raw
-    from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # without an origin there is no system
@@ -255,12 +257,6 @@ def geopackage_of(
             return file.read()
 
 
-#: Files of soundings.
-ENDINGS = (".csv", ".gpkg", ".xyz")
-#: Decimals of metres.
-METRES = 3
-
-
 def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Path:
     """Write the soundings that are in a map: longitude and latitude (WGS 84), or x and y in m
     without an origin or where ``settings`` ask for a projected system; elevation or depth in m.
@@ -278,47 +274,33 @@ def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Pat
     ending = to.suffix.lower()
     if ending not in ENDINGS:
         raise InputError(f"to: expected a file that ends with {', '.join(ENDINGS)}, got {to.name}")
-    columns, crs = _columns(Run.of(run), settings)
-    make_folder(to.parent)
-    if ending == ".gpkg":
-        content = _geopackage(to.name, columns, crs)
-    else:
-        header = "" if ending == ".xyz" else ",".join(columns) + "\n"
-        chosen = list(columns.values())[: 3 if ending == ".xyz" else None]
-        separator = " " if ending == ".xyz" else ","
-        rows = (separator.join(row) for row in zip(*map(_texts, chosen), strict=True))
-        content = (header + "".join(f"{row}\n" for row in rows)).encode()
-    with atomic_write(to) as file:
-        file.write(content)
-    return to
-
-
-def _columns(run: Run, settings: ExportSettings) -> tuple[dict[str, np.ndarray], str | None]:
-    """The columns by name, each [N], places first; and their coordinate system, None if unknown."""
-    samples, place = run.mapped, settings.place
-    if "z" not in samples or not len(samples["z"]):
+    run, place = Run.of(run), settings.place
+    samples, xy = run.mapped, run.xy
+    if "z" not in samples or not len(xy):
         raise InputError(f"{run.folder / 'samples.csv'}: expected soundings with z, got none")
-    xy, names, crs = run.xy, ("x", "y"), None
+    names, crs, digits = ("x", "y"), None, METRES
     if place is not None:
         xy, crs = place.to_projected(xy), place.system().to_wkt()
         if not place.crs:
-            xy, names, crs = place.degrees(xy), ("longitude", "latitude"), WGS84
-    digits = DIGITS if crs == WGS84 else METRES
+            xy, names, crs, digits = place.degrees(xy), ("longitude", "latitude"), WGS84, DIGITS
     height = settings.water_level - samples["z"] if settings.depth else samples["z"]
     columns = {name: each.round(digits) for name, each in zip(names, xy.T, strict=True)}
     columns["depth" if settings.depth else "elevation"] = height.round(METRES)
     columns |= {name: each for name, each in samples.items() if name not in ("x", "y", "z")}
-    return columns, crs
-
-
-def _texts(column: np.ndarray) -> list[str]:
-    return [str(each) for each in column.tolist()]
-
-
-def _geopackage(name: str, columns: dict[str, np.ndarray], crs: str | None) -> bytes:
-    """Points in a layer ``soundings``."""
-    import shapely
-
-    (_, x), (_, y), *rest = columns.items()
-    fields = {k: each.astype(object) if each.dtype.kind in "US" else each for k, each in rest}
-    return geopackage_of(name, {"soundings": ("Point", shapely.points(x, y), fields)}, crs)
+    if "row" in columns:  # of the log, from 0
+        columns["row"] = columns["row"].astype(np.int64)
+    make_folder(to.parent)
+    if ending == ".gpkg":
+        with requires_extra(to.name, "pyogrio"):
+            import shapely
+        shapes = shapely.points(*(columns.pop(name) for name in names))
+        fields = {k: v.astype(object) if v.dtype.kind == "U" else v for k, v in columns.items()}
+        content = geopackage_of(to.name, {"soundings": ("Point", shapes, fields)}, crs)
+    else:
+        separator, most = (" ", 3) if ending == ".xyz" else (",", len(columns))
+        rows = zip(*(map(str, each.tolist()) for each in [*columns.values()][:most]), strict=True)
+        written = [*rows] if ending == ".xyz" else [tuple(columns), *rows]
+        content = "".join(f"{separator.join(row)}\n" for row in written).encode()
+    with atomic_write(to) as file:
+        file.write(content)
+    return to

@@ -8,24 +8,22 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ... import __version__
-from ...core.errors import InputError, pasted
-from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
-from ...core.geometry import Extent, Grid
-from ...core.maps import ElevationMap
-from ...core.settings import Settings, setting
-from ...frontend.settings import water_level_setting
-from ...planning.tvu import CONFIDENCE_95, strictest
-from ..crossings import FILE as CROSSINGS
-from ..crossings import CrossingTable
-from ..folder import OUTLINE, OUTLINE_COLUMNS, read_table, without_folders
-from ..held_out import OTHER_SURVEY
-from ..results import UnmappedPings, read_unmapped
-from ..run import Run
+from .. import __version__
+from ..core.errors import InputError, pasted
+from ..core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
+from ..core.geometry import Extent, Grid
+from ..core.settings import Settings, setting
+from ..frontend.settings import water_level_setting
+from ..planning.tvu import CONFIDENCE_95, strictest
+from .crossings import FILE as CROSSINGS
+from .crossings import CrossingTable
+from .folder import without_folders
+from .held_out import OTHER_SURVEY
+from .results import UnmappedPings, read_unmapped
+from .run import Run
 
 #: Units of contours, in m.
 UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288}
@@ -132,6 +130,7 @@ class Chart:
 
     @property
     def place(self) -> GeoReference | None:
+        """Where the map lies on the Earth; None if that is unknown."""
         return self.settings.place
 
     @cached_property
@@ -177,11 +176,6 @@ class Chart:
         return self.depth if self.settings.depth else self.elevation
 
     @property
-    def cell(self) -> tuple[float, float]:
-        """Width and height of a cell, in m."""
-        return self.grid.cell_size
-
-    @property
     def crs_wkt(self) -> str:
         """The coordinate system as well-known text; compound with a vertical datum."""
         if self.place is None:
@@ -204,33 +198,34 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
     Raises:
         InputError: if a file is missing or broken, or the vertical datum does not fit.
     """
-    run = Run.of(run)
-    folder, drawn, track = run.folder, run.map, run.xy
-    code = settings.vertical_datum
+    run, place, code = Run.of(run), settings.place, settings.vertical_datum
+    folder, drawn = run.folder, run.map
     datum = None if code is None else vertical_datum(code, settings.depth)
     if settings.depth and datum and settings.water_level and not datum.is_water:
         raise InputError(
             f"vertical_datum: depths below a water level of {settings.water_level:g} m are not "
             f"depths below EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
         )
-    place = settings.place
-    deviation, other = np.sqrt(drawn.variance), drawn.fields.get(OTHER_SURVEY)
-    own = (drawn.mean, deviation, drawn.lengthscale, deviation if other is None else other)
-    grid, (mean, deviation, lengthscale, further) = _north_up(drawn.grid, own, place)
-    support = drawn.support
-    if place is not None:
-        track, support = place.to_projected(track), place.to_projected(support)
-    density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
+    values = [drawn.mean, np.sqrt(drawn.variance), drawn.lengthscale]
+    values += [own for name, own in drawn.fields.items() if name == OTHER_SURVEY]
+    grid, values = _north_up(drawn.grid, values, place)
+    mean, deviation, lengthscale, *further = values
+    track, support, *outline = (
+        xy if place is None else place.to_projected(xy)
+        for xy in (run.xy, drawn.support, *run.outline)
+    )
     texts = _provenance(run, settings, datum)
     others = read_unmapped(folder, live).to_projected(place)
-    crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
-    if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
-        texts["missing"] = f"{missing}; the map of the whole journal: {pasted('map', folder)}"
+    if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
+        texts["missing"] = (
+            f"{others.logged - drawn.samples} of the journal's {others.logged} pings; the map of "
+            f"the whole journal: {pasted('map', folder)}"
+        )
     return Chart(
         grid=grid,
         elevation=mean,
         deviation=deviation,
-        density=density,
+        density=np.where(np.isfinite(mean), grid.counted(track), np.nan),
         track=track,
         settings=settings,
         datum=datum,
@@ -238,73 +233,53 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
         lengthscale=lengthscale,
         support=support,
         unmapped=others,
-        crossings=crossings,
+        crossings=CrossingTable.read(folder / CROSSINGS).to_projected(place),
         line=run.mapped.get("line", np.empty(0, dtype=str)),
-        outline=_outline(folder, place),
-        other_survey=None if other is None else further,
+        outline=tuple(outline),
+        other_survey=further[0] if further else None,
     )
 
 
-def _outline(folder: Path, place: GeoReference | None) -> tuple[np.ndarray, ...]:
-    """The rings of a run's outline.csv, if it has one."""
-    if not (folder / OUTLINE).exists():
-        return ()
-    table = read_table(folder / OUTLINE, OUTLINE_COLUMNS)
-    corners = np.column_stack((table["x"], table["y"]))
-    corners = corners if place is None else place.to_projected(corners)
-    changes = np.diff(table["polygon"]).astype(bool) | np.diff(table["ring"]).astype(bool)
-    return tuple(np.split(corners, np.flatnonzero(changes) + 1))
-
-
-def _missing(drawn: ElevationMap, others: UnmappedPings) -> str:
-    """What the journal has that the map lacks, as text."""
-    if others.logged > drawn.samples > 0:
-        return f"{others.logged - drawn.samples} of the journal's {others.logged} pings"
-    return ""
-
-
 def _north_up(
-    own_grid: Grid, values: Sequence[np.ndarray], place: GeoReference | None
+    own: Grid, values: Sequence[np.ndarray], place: GeoReference | None
 ) -> tuple[Grid, Sequence[np.ndarray]]:
     """Grid and values; if the map is rotated, interpolated to cells of the same size."""
     if place is None or place.north_up:
-        return own_grid, values
-    borders = own_grid.borders
-    size = float(min(np.diff(own_grid.x[:2])[0], np.diff(own_grid.y[:2])[0]))
-    xs = np.linspace(borders.xmin, borders.xmax, 101)
-    ys = np.linspace(borders.ymin, borders.ymax, 101)
-    sides = [np.column_stack((xs, np.full(101, y))) for y in (borders.ymin, borders.ymax)]
-    sides += [np.column_stack((np.full(101, x), ys)) for x in (borders.xmin, borders.xmax)]
-    outline = place.to_projected(np.concatenate(sides))
-    (west, south), (east, north) = outline.min(0), outline.max(0)
+        return own, values
+    size = float(min(np.diff(own.x[:2])[0], np.diff(own.y[:2])[0]))
+    inside = place.to_projected(Grid.nodes(own.borders, 101, 101).points)
+    (west, south), (east, north) = inside.min(0), inside.max(0)
     grid = Grid.cells(Extent(west, east, south, north), size)
-    layers = [np.full(grid.shape, np.nan) for _ in values]
+    layers = np.full((len(values), *grid.shape), np.nan)
     for begin in range(0, grid.shape[0], _ROWS):
         part = Grid(grid.x, grid.y[begin : begin + _ROWS])
-        own = place.to_map(part.points)
-        inside = borders.contains(own, slack=1e-6 * size)
-        for layer, own_layer in zip(layers, values, strict=True):
-            turned = np.where(inside, own_grid.interpolate(own_layer, own), np.nan)
+        places = place.to_map(part.points)
+        known = own.borders.contains(places, slack=1e-6 * size)
+        for layer, value in zip(layers, values, strict=True):
+            turned = np.where(known, own.interpolate(value, places), np.nan)
             layer[begin : begin + _ROWS] = turned.reshape(part.shape)
-    return grid, layers
+    return grid, list(layers)
 
 
-def _provenance(run: Run, settings: ExportSettings, datum: Any) -> dict[str, str]:
+def _provenance(run: Run, settings: ExportSettings, datum: VerticalDatum | None) -> dict[str, str]:
     """Version, settings, samples, datum and time, as texts."""
     place, config, drawn = settings.place, run.shared_once, run.drawn
     level = f"{round(settings.water_level, 3):g} m"
-    texts = {
-        "title": run.title,
+    simulated = " (simulated time)" if run.simulated else ""
+    if datum is not None:
+        height = f"EPSG:{datum.code} {datum.name}"
+    elif settings.water_level:
+        height = f"not named: the height that the water level of {level} counts from"
+    else:
+        height = "not given: that of the soundings"
+    return {
+        "title": f"SIMULATED: {run.title}" if run.simulated else run.title,
         **({"remarks": str(config["remarks"])} if config.get("remarks") else {}),
         "software": f"poam_ros {__version__}",
         "samples": str(len(run.xy)),
-        **({"map_time": clock_time(drawn.stamp_ns)} if drawn.stamp_ns else {}),
+        **({"map_time": clock_time(drawn.stamp_ns) + simulated} if drawn.stamp_ns else {}),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
-        "vertical_datum": f"EPSG:{datum.code} {datum.name}"
-        if datum is not None
-        else f"not named: the height that the water level of {level} counts from"
-        if settings.water_level
-        else "not given: that of the soundings",
+        "vertical_datum": height,
         "water_level": f"{level} above the datum",
         "origin": "not given: coordinates of the map frame"
         if place is None
@@ -313,13 +288,8 @@ def _provenance(run: Run, settings: ExportSettings, datum: Any) -> dict[str, str
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
         "settings": json.dumps(without_folders(config) or None, default=str),
+        **({"simulated": SIMULATED} if run.simulated else {}),
     }
-    if run.simulated:
-        texts["title"] = f"SIMULATED: {texts['title']}"
-        texts["simulated"] = SIMULATED
-        if drawn.stamp_ns:
-            texts["map_time"] += " (simulated time)"
-    return texts
 
 
 def clock_time(stamp_ns: int) -> str:

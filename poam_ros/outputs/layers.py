@@ -1,4 +1,5 @@
-"""The layers of a map as images: values, colours and their range, hillshade. NumPy only."""
+"""The layers of a map for people, the same in figures and on pages: titles, colours and their
+limits; and its hillshade. NumPy only."""
 
 from __future__ import annotations
 
@@ -8,29 +9,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...core.geometry import Grid
-from ...planning.tvu import LEVEL_NAMES
-from ..exports.chart import Chart
+from ..core.geometry import Grid
+from ..planning.tvu import LEVEL_NAMES
+from .chart import Chart
 
 #: Maximum number of rows or columns on a page; of more, every Nth.
 CELLS = 500
 COLOURS = 256
-#: Of a cell without a value, on a page: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
-NOTHING = -(2.0**100)
 #: Colours are interpolated between these. Heights: from deep water to sandy shallows.
 RELIEF = ("#0a1f44", "#14507f", "#1f7f9d", "#4fb0a5", "#a5d3a0", "#e6e3a8", "#f7f3dc")
 UNCERTAINTY = ("#f4f1ea", "#f3d9a4", "#eeb06a", "#dd7750", "#b03f54", "#6f2059", "#2e0f46")
 SCALE = ("#f3f6f1", "#c4dfc6", "#84c0ad", "#4a97a0", "#2f6b8f", "#2a3f76", "#1f1a4d")
-COUNT = ("#dce9f2", "#8fb8d6", "#3f7fb5", "#173f77")
+COUNT = ("#6da7d0", "#3f7fb5", "#235a93", "#0b2447")
 GRADES = ("#c94f4f", "#eab35c", "#c9d46a", "#5fb36b", "#1d7a58")
+#: Share of the uncertainties that the colours span: few large ones must not take up the scale.
+SPANNED = 0.98
 #: Slope that the typical slope is scaled to, so that a flat lake and a canyon both show relief.
 SHOWN_SLOPE = math.tan(math.radians(35.0))
 #: Opacity of the darkest and of the brightest shade, 0..1.
 DARK, BRIGHT = 0.45, 0.3
+#: Direction of the light, east, north, up: from the north-west at 45 degrees, as on printed maps.
+LIGHT = (-0.5, 0.5, math.sqrt(0.5))
+#: Hillshade of a flat bottom.
+LEVEL = LIGHT[2]
 
 
 @dataclass(frozen=True)
-class PageLayer:
+class Layer:
     """An image of a map.
 
     Attributes:
@@ -51,41 +56,50 @@ class PageLayer:
     labels: tuple[str, ...] = ()
     downward: bool = False
 
+    @property
+    def extend(self) -> str:
+        """Which ends of its colour bar are pointed, as matplotlib calls it."""
+        return "max" if np.nanmax(self.values, initial=self.high) > self.high else "neither"
 
-def layers(chart: Chart) -> list[PageLayer]:
-    """The layers of a map that have any value, in the order of their buttons."""
+
+#: Keys of the layers, in the order of their buttons.
+KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
+
+
+def layer_of(chart: Chart, key: str) -> Layer:
+    """A layer of a map; ``key``: one of ``KEYS``."""
     depth = chart.settings.depth
-    height = f"{chart.height_name.capitalize()} (m)"
-    relief = _scaled("height", height, chart.height, RELIEF[::-1] if depth else RELIEF)
-    offered = [
-        replace(relief, downward=depth),
-        _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, UNCERTAINTY, 0.0),
-        _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
-        PageLayer(
-            "tvu", "TVU within", chart.tvu, GRADES, -0.5, len(LEVEL_NAMES) - 0.5, LEVEL_NAMES
+    title, values, anchors = {
+        "height": (
+            f"{chart.height_name.capitalize()} (m)", chart.height, RELIEF[:: -1 if depth else 1],
         ),
-        _scaled("density", "Pings per cell", chart.density, COUNT, 0.5),
-    ]
+        "uncertainty": ("Uncertainty, 95 % (m)", chart.uncertainty, UNCERTAINTY),
+        "lengthscale": ("Lengthscale (m)", chart.lengthscale, SCALE),
+        "tvu": ("TVU within", chart.tvu, GRADES),
+        "density": ("Pings per cell", chart.density, COUNT),
+    }[key]  # fmt: skip
+    if key == "tvu":
+        return Layer(key, title, values, anchors, -0.5, len(anchors) - 0.5, LEVEL_NAMES)
+    finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
+    least = {"uncertainty": 0.0, "density": 0.5}
+    low = least.get(key, float(finite.min()))
+    high = float(np.quantile(finite, SPANNED) if key == "uncertainty" else finite.max())
+    high = high if high > low else low + 1.0
+    return Layer(key, title, values, mixed(anchors), low, high, downward=depth and key == "height")
+
+
+def layers(chart: Chart) -> list[Layer]:
+    """The layers of a map that have any value, in the order of ``KEYS``."""
+    offered = (layer_of(chart, key) for key in KEYS)
     return [layer for layer in offered if np.isfinite(layer.values).any()]
 
 
-def _scaled(
-    key: str, title: str, values: np.ndarray, anchors: Sequence[str], low: float | None = None
-) -> PageLayer:
-    """A layer whose colours span its values, from ``low`` if given."""
-    finite = values[np.isfinite(values)]
-    if not len(finite):
-        return PageLayer(key, title, values, (), 0.0, 1.0)
-    low, high = float(finite.min()) if low is None else low, float(finite.max())
-    return PageLayer(key, title, values, mixed(anchors), low, high if high > low else low + 1.0)
-
-
-def mixed(anchors: Sequence[str], count: int = COLOURS) -> tuple[str, ...]:
-    """``count`` colours, evenly spaced from the first anchor to the last."""
-    colours = np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in anchors])
-    at = np.linspace(0, len(anchors) - 1, count)
-    parts = [np.interp(at, np.arange(len(anchors)), colours[:, i]).round() for i in range(3)]
-    return tuple("#{:02x}{:02x}{:02x}".format(*map(int, rgb)) for rgb in zip(*parts, strict=True))
+def mixed(anchors: Sequence[str]) -> tuple[str, ...]:
+    """``COLOURS`` colours, evenly spaced from the first anchor to the last."""
+    rgb = np.array([list(bytes.fromhex(text[1:])) for text in anchors], dtype=float)
+    at = np.linspace(0, len(anchors) - 1, COLOURS)
+    parts = [np.interp(at, np.arange(len(anchors)), part).round().astype(int) for part in rgb.T]
+    return tuple(f"#{r:02x}{g:02x}{b:02x}" for r, g, b in zip(*parts, strict=True))
 
 
 def stride(shape: tuple[int, int]) -> int:
@@ -113,17 +127,20 @@ def typical_slope(elevation: np.ndarray, cell: tuple[float, float]) -> float:
 def scaled_hillshade(
     elevation: np.ndarray, cell: tuple[float, float], typical: float | None = None
 ) -> np.ndarray:
-    """Hillshade of a map under a light from the north-west [rows, columns], 0..1.
+    """Hillshade of a map [rows, columns], 0..1, by Lambert's law: n . l for the unit normal n and
+    the direction of the light l.
 
     Args:
         elevation: positive up, row 0 south [rows, columns], in m; NaN stays NaN.
         cell: width and height of a cell, in m.
         typical: slope that is shown as ``SHOWN_SLOPE``; None: the map's own.
     """
-    north, east = np.gradient(elevation, cell[1], cell[0])
     typical = typical_slope(elevation, cell) if typical is None else typical
     scale = SHOWN_SLOPE / typical if typical > 0 else 0.0
-    return hillshade(scale * east, scale * north)
+    north, east = (scale * slope for slope in np.gradient(elevation, cell[1], cell[0]))
+    # n = (-dz/dx, -dz/dy, 1) / |...|
+    lit = LIGHT[2] - LIGHT[0] * east - LIGHT[1] * north
+    return np.clip(lit / np.sqrt(1 + east**2 + north**2), 0.0, 1.0)
 
 
 def shade(lit: np.ndarray) -> np.ndarray:
@@ -135,24 +152,3 @@ def shade(lit: np.ndarray) -> np.ndarray:
     pixels[..., :3] = np.where(bright > 0, 255, 0)[..., None]
     pixels[..., 3] = np.nan_to_num(255 * (dark + bright)).round()
     return pixels.view("<u4")[..., 0]
-
-
-#: Direction of the light: from the north-west, as on printed maps.
-AZIMUTH, ALTITUDE = math.radians(315.0), math.radians(45.0)
-EAST, NORTH, UP = (
-    math.cos(ALTITUDE) * math.sin(AZIMUTH),
-    math.cos(ALTITUDE) * math.cos(AZIMUTH),
-    math.sin(ALTITUDE),
-)
-#: Hillshade of a flat bottom.
-LEVEL = UP
-
-
-def hillshade(east: np.ndarray, north: np.ndarray) -> np.ndarray:
-    """Hillshade 0..1 of slopes toward east and north, in m/m, of any shape; NaN stays.
-
-    Lambert's law, n . l for the unit normal n and the direction of the light l.
-    """
-    # n = (-dz/dx, -dz/dy, 1) / |...|
-    lit = UP - EAST * east - NORTH * north
-    return np.clip(lit / np.sqrt(1 + east**2 + north**2), 0.0, 1.0)

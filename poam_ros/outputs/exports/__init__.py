@@ -1,1 +1,0 @@
-"""Export of a run's map for other programs; ``formats.py`` has the table of formats."""
