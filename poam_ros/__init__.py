@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .importers.options import ReadOptions
     from .importers.raw import RawSoundings
     from .importers.readers import ReaderEntry
-    from .models.data import Dataset, Prediction
-    from .models.interface import ModelState, OnlineModel
+    from .models.interface import Dataset, ModelState, OnlineModel, Prediction
     from .models.mapper import BathymetricMapper, MapperState
     from .models.registry import ModelEntry, ModelSettings, SparseOptions
     from .outputs.run import Run
@@ -37,7 +36,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Loaded when they are asked for: `poam --help` needs no torch.
 _HOMES = {
     "BathymetricMapper": "models.mapper",
-    "Dataset": "models.data",
+    "Dataset": "models.interface",
     "ElevationMap": "core.maps",
     "Extent": "core.geometry",
     "Grid": "core.geometry",
@@ -51,7 +50,7 @@ _HOMES = {
     "PlannerEntry": "planning.planners",
     "PoamError": "core.errors",
     "Predicted": "core.maps",
-    "Prediction": "models.data",
+    "Prediction": "models.interface",
     "RawSoundings": "importers.raw",
     "ReadOptions": "importers.options",
     "ReaderEntry": "importers.readers",

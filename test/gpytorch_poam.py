@@ -16,7 +16,7 @@ from gpytorch.settings import fast_computations, max_cholesky_size
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor, nn
 
-from poam_ros.models.data import Dataset, Prediction
+from poam_ros.models.interface import Dataset, Prediction
 
 JITTER = 1e-6
 NETWORK_RATE, RATE = 1e-3, 1e-2  # of Adam

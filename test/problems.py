@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset
 from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
 from poam_ros.models.registry import SparseOptions
 from poam_ros.models.sparse.methods import METHODS

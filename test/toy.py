@@ -6,8 +6,7 @@ import torch
 
 from poam_ros.core.maps import UpdateReport
 from poam_ros.core.settings import check, setting
-from poam_ros.models.data import Dataset, Prediction
-from poam_ros.models.interface import ModelState, OnlineModel
+from poam_ros.models.interface import Dataset, ModelState, OnlineModel, Prediction
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
-from .data import grid_points
+from .interface import grid_points, tanh_network
 from .native import attentive as native
-from .networks import tanh_network
 from .sparse.methods import SparseOptions
 
 

@@ -15,8 +15,7 @@ from ..core.errors import InputError
 from ..core.geometry import Extent, Grid, Land
 from ..core.maps import ElevationMap, JointDraws, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
-from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import Drawn, MapperState, OnlineModel
+from .interface import WEIGHTLESS, Dataset, Drawn, MapperState, OnlineModel, Prediction
 from .prior import PriorMap
 from .registry import MODELS, ModelSettings, takes_noise
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from poam_ros.models.data import Dataset, DataStore
+from poam_ros.models.interface import Dataset, DataStore
 
 
 def data(count, noise=None):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from problems import scattered
 
-from poam_ros.models.data import grid_points
+from poam_ros.models.interface import grid_points
 from poam_ros.models.kernels import KERNELS, RBFKernel
 from poam_ros.models.registry import SparseOptions
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from poam_ros.core.errors import InputError
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset
 from poam_ros.models.native import loader
 from poam_ros.models.registry import MODELS, NeighbourOptions
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from problems import make_kernel, make_online, scattered
 
-from poam_ros.models.data import Dataset, grid_points
+from poam_ros.models.interface import Dataset, grid_points
 from poam_ros.models.kernels import AttentiveKernel
 from poam_ros.models.linalg import mirrored_
 from poam_ros.models.native import attentive as native

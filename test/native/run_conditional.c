@@ -50,8 +50,9 @@ int main(void)
     near[NEIGHBOURS - 1] = near[2 * NEIGHBOURS - 1] = near[2 * NEIGHBOURS - 2] = -1;
 
     Problem q = {.queries = QUERIES, .sets = QUERIES, .neighbours = NEIGHBOURS, .side = SIDE,
-                 .x_step = 2, .y_step = 1, .noise_step = 1, .exponent = 1.3, .noise = 0.1, .low = 0.05,
-                 .high = 2.0, .mean_precision = 1e-3, .F = F, .x = x, .near = near,
+                 .x_step = 2, .y_step = 1, .noise_step = 1, .own_step = 1, .exponent = 1.3,
+                 .noise = 0.1, .low = 0.05, .high = 2.0, .mean_precision = 1e-3, .F = F, .x = x,
+                 .near = near,
                  .site_x = site_x, .site_y = site_y, .site_noise = site_noise,
                  .site_own = site_own};
     run(&q, "exponential");

@@ -13,7 +13,7 @@
 
 #include "common.h"
 
-#define MAX_NEIGHBOURS 32 /* as in neighbours.py */
+#define MAX_NEIGHBOURS 32 /* as in conditional.py */
 #define POINTS (MAX_NEIGHBOURS + 1)
 #define PAIRS (MAX_NEIGHBOURS * (MAX_NEIGHBOURS + 1) / 2)
 #define FIELDS 4
@@ -26,7 +26,7 @@
 
 typedef struct {
     int64_t queries, sets, neighbours, side; /* side: nodes of the lattice along one axis */
-    int64_t x_step, y_step, noise_step; /* numbers from a site to the next */
+    int64_t x_step, y_step, noise_step, own_step; /* numbers from a site to the next */
     double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
     const double *F;          /* [side, side, FIELDS] */
     const double *x;          /* [queries, 2] */
@@ -238,7 +238,7 @@ INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
             __builtin_prefetch(q->site_y + q->y_step * q->near[i]);
             __builtin_prefetch(q->site_noise + q->noise_step * q->near[i]);
             if (q->site_own)
-                __builtin_prefetch(q->site_own + q->near[i]);
+                __builtin_prefetch(q->site_own + q->own_step * q->near[i]);
         }
 }
 
@@ -257,7 +257,7 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
             g->present[i][lane] = there;
             g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
-            g->own[i][lane] = there && q->site_own ? q->site_own[site] : 0.0;
+            g->own[i][lane] = there && q->site_own ? q->site_own[q->own_step * site] : 0.0;
         }
     }
     g->present[k] = (V){0} + 1.0;

@@ -7,7 +7,7 @@
 
 #include "common.h"
 
-#define BUCKET 7      /* sites; as in neighbours.py */
+#define BUCKET 7      /* sites; as in index.py */
 #define SLOTS 8       /* of a bucket: one more, so that its lines are whole and vectors are even */
 #define LEVELS 4      /* as in index.py */
 #define ROOM 4096     /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
@@ -17,7 +17,7 @@
 #define FARTHEST 6    /* cells about a query that are asked for before its turn, at most */
 #define LINE 64       /* bytes of a cache line */
 #define FAR 1e150     /* further than anything, even squared */
-#define SLACK 1e-12   /* of the edges of cells, as in nngp/kernel.py: they are rounded */
+#define SLACK 1e-12   /* of the edges of cells: they are rounded */
 #define CACHED 4096   /* so many buckets are in a near cache anyway */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -119,7 +119,7 @@ void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t firs
     }
 }
 
-/* Whether the share (Subset in nngp/kernel.py) has the site `step` numbers after its first, of `width`
+/* Whether the share (Subset in nngp/index.py) has the site `step` numbers after its first, of `width`
  * numbers in its part, going round: as NumPy says it, rounding included. */
 INLINE int in_share(double start, double share, int64_t first, int64_t step, int64_t width)
 {
@@ -516,7 +516,7 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Subset in nngp/kernel.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
+ * (see Subset in nngp/index.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
  * nothing of the kind. */
 CLONED void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,

@@ -22,10 +22,9 @@ import torch
 from torch import Tensor
 
 from ...core.geometry import Land
-from .conditional import condition, joint_covariance, log_loss
-from .index import make_index
-from .kernel import Kernel, TrainingData
-from .visible import spread_visible
+from .conditional import TrainingData, condition, joint_covariance, log_loss
+from .index import Index, spread_visible
+from .kernel import Kernel
 
 #: Maximum number of predicted sites, evenly from the whole record.
 MOST = 8000
@@ -75,7 +74,7 @@ def left_out(
     for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
         gap, asked = int(APART * len(stretch)), stretch[:: -(-count // MOST)]
         others = np.r_[: max(0, stretch[0] - gap), stretch[-1] + 1 + gap : count]
-        index = make_index()
+        index = Index()
         index.add(sites.x[others])
         x = sites.x[asked].contiguous()
         near = spread_visible(index, sites.x[others], land, x, k, pool, apart=apart)

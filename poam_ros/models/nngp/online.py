@@ -14,11 +14,8 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
-from ..data import Dataset, Prediction, grid_points
-from ..interface import Drawn, ModelState, OnlineModel, until
-from ..native import neighbours as native
+from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
-from .blending import TRANSITION, blended, site_spacing
 from .calibration import (
     VarianceCalibration,
     errors_of,
@@ -27,15 +24,18 @@ from .calibration import (
     tells_noise,
     widening,
 )
-from .conditional import Conditionals, condition, joint_covariance
-from .fields import ParameterLayout
-from .kernel import Kernel, along_rows, described
-from .simulation import simulate
+from .conditional import Conditionals, compiled, condition, joint_covariance, simulate
+from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
 from .training import HyperparameterState, NngpTrainer
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
+
+#: Blocks along a side of [-1, 1]^2; those with sites make up the surveyed area.
+BLOCKS = 16
+#: Width of the blending between two nodes, in mean spacings of the sites.
+TRANSITION = 1.5
 
 
 class NeighbourGP(OnlineModel):
@@ -63,11 +63,6 @@ class NeighbourGP(OnlineModel):
     def data(self) -> Dataset:
         """All data so far."""
         return self._store.pings
-
-    @property
-    def looked_at(self) -> int:
-        """Number of sites that searches for neighbours have looked at so far."""
-        return self._store.looked_at
 
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
@@ -138,7 +133,7 @@ class NeighbourGP(OnlineModel):
         if first:
             steps = options.first_steps
         # Fewer without the compiled parts: each is many times slower then.
-        return steps if native.available() else -(-steps // FEWER_STEPS)
+        return steps if compiled(options.neighbours) else -(-steps // FEWER_STEPS)
 
     @torch.no_grad()
     def _train(self, steps: int, enough: StopCondition | None = None) -> tuple[int, float]:
@@ -180,21 +175,13 @@ class NeighbourGP(OnlineModel):
             raise InputError(f"predict: expected points [N, 2], got {list(X.shape)}")
         if not len(self._store):
             raise InputError("predict: expected data before, got none")
-        x, kernel, options = _finite("predict", _here(X)), self._averaged(), self.options
+        x, kernel = _finite("predict", _here(X)), self._averaged()
         order = along_rows(x)
         x = x[order]
-        sites = self._store.sites
-
-        def spread(points: Tensor) -> Tensor:
-            return self._store.spread(points, *options.search)
-
-        def conditionals(points: Tensor, near: Tensor, own: Tensor | None = None) -> Conditionals:
-            return condition(kernel, sites, points, near, own)
-
         found = (
-            blended(conditionals, self._store.land, x, nodes, self._band, spread)
+            self._blended(x, nodes)
             if nodes
-            else conditionals(x, spread(x))
+            else condition(kernel, self._store.sites, x, self._near(x))
         )
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
@@ -204,9 +191,42 @@ class NeighbourGP(OnlineModel):
         )
         return Prediction(mean.to(X), variance.to(X))
 
-    @property
-    def _band(self) -> float:
-        return min(1.0, TRANSITION / self.options.blending) if self.options.blending else 1.0
+    def _near(self, x: Tensor) -> Tensor:
+        """The neighbours of places [N, 2], [N, k], -1 for none."""
+        return self._store.spread(x, *self.options.search)
+
+    def _blended(self, x: Tensor, step: float) -> Conditionals:
+        """Predictions without seams at places [N, 2].
+
+        With neighbours of their own, predictions jump where one neighbour is replaced by another;
+        in a hillshade such jumps are rays and steps. Here every place is predicted from the
+        neighbours of each of the four nodes around it, on a lattice with this step in scaled units,
+        and the four predictions are blended with weights that are smooth in the place. A set of
+        neighbours enters with weight 0, so that nothing jumps. The variance is the weighted mean of
+        the four, which is at least that of the blended mean.
+        """
+        corner, store = (x / step).floor(), self._store
+        # Nearer to a node, only its own neighbours count, so that fewer predictions are needed.
+        band = min(1.0, TRANSITION / self.options.blending)
+        share = ((x / step - corner - 0.5) / band + 0.5).clamp(0, 1)
+        share = share * share * (3 - 2 * share)
+        offsets = torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=torch.float64)
+        nodes, own = distinct((corner[None] + offsets[:, None]).reshape(-1, 2))
+        near = self._near(nodes * step)
+        weight = torch.where(offsets[:, None] > 0, share, 1 - share).prod(2).reshape(-1)
+        used = weight.nonzero().squeeze(1)
+        weight, own, rows = weight[used], own[used], used % len(x)
+        points = x[rows]
+        if store.land is not None:  # a node across land or on it belongs to another water
+            hides = store.land.hides(points.numpy(), (nodes[own] * step).numpy())
+            hidden = torch.from_numpy(hides).nonzero().squeeze(1)
+            own[hidden] = len(near) + torch.arange(len(hidden))
+            near = torch.cat([near, self._near(points[hidden])])
+        found = condition(self._averaged(), store.sites, points, near, own)
+        mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
+        mean.index_add_(0, rows, weight * found.mean)
+        variance.index_add_(0, rows, weight * found.variance)
+        return Conditionals(mean, variance)
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
@@ -231,8 +251,7 @@ class NeighbourGP(OnlineModel):
         if not len(self._store):
             return None
         x = _finite("covariance", _here(X))
-        near = self._store.spread(x, *self.options.search)
-        joint = joint_covariance(self._averaged(), self._store.sites, x, near)
+        joint = joint_covariance(self._averaged(), self._store.sites, x, self._near(x))
         if joint is None:
             return None
         if noise:
@@ -246,10 +265,11 @@ class NeighbourGP(OnlineModel):
         If sums are widened, so are the deviations of the draws, everywhere alike.
         """
         x, wider = _here(X), self._widening.sums**0.5
-        near = self._store.spread(x, *self.options.search)
+        near = self._near(x)
         noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
         given = Drawn(_here(given.X), _here(given.deviations) / wider)
-        return (wider * simulate(self._averaged(), self._store, x, near, noise, given)).to(X)
+        sites, land = self._store.sites, self._store.land
+        return (wider * simulate(self._averaged(), sites, land, x, near, noise, given)).to(X)
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
@@ -309,3 +329,34 @@ def _finite(caller: str, x: Tensor) -> Tensor:
     if not bool(x.isfinite().all()):
         raise InputError(f"{caller}: expected finite points, got some that are not")
     return x
+
+
+def along_rows(x: Tensor) -> Tensor:
+    """An order [N] of points x [N, 2] in which successive points are near: along thin rows of [-1,
+    1]^2.
+
+    The memory of a point's neighbours is then still in the cache.
+    """
+    rows, columns = ((x[:, axis].clamp(-1.0, 1.0) + 1.0) * 32.0 for axis in (1, 0))
+    return (rows.floor() * 66.0 + columns).argsort(stable=True)
+
+
+def site_spacing(store: SiteStore) -> float:
+    """Mean spacing of the sites over the surveyed area, in scaled units."""
+    column, row = ((store.sites.x + 1.0) * (BLOCKS / 2)).long().clamp(0, BLOCKS - 1).unbind(1)
+    occupied = int((torch.bincount(row * BLOCKS + column, minlength=BLOCKS**2) > 0).sum())
+    return float(2.0 / BLOCKS * (occupied / max(1, len(store))) ** 0.5)
+
+
+def distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct nodes of [M, 2] nodes of a lattice, sorted [K, 2], and the index of each [M].
+
+    By one number for each: ``torch.unique`` takes many times as long for rows."""
+    if not len(nodes):
+        return nodes, torch.empty(0, dtype=torch.long)
+    low = nodes.amin(0)
+    place = (nodes - low).long()
+    width = place[:, 1].max() + 1
+    found, own = torch.unique(place[:, 0] * width + place[:, 1], return_inverse=True)
+    distinct = torch.stack([found.div(width, rounding_mode="floor"), found % width], 1)
+    return distinct + low, own

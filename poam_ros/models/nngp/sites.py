@@ -8,10 +8,9 @@ from torch import Tensor
 
 from ...core.geometry import Land
 from ...core.samples import grown
-from ..data import Dataset, DataStore
-from .index import make_index
-from .kernel import EVERYTHING, Subset, TrainingData
-from .visible import spread_visible
+from ..interface import Dataset, DataStore
+from .conditional import TrainingData
+from .index import EVERYTHING, Index, Subset, spread_visible
 
 #: A ping this near to the previous one, in scaled units, counts as at the same place.
 SAME_PLACE = 1e-9
@@ -20,6 +19,9 @@ CELLS = 128
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
 #: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
+#: Columns of the sites, 64 bytes a row, as conditionals access sites at random: place (2), target,
+#: noise in units of the learned one, own noise; sum of targets, number of pings, sum of own noises.
+TARGET, NOISE, OWN, SUM, PINGS, SUM_OWN, COLUMNS = range(2, 9)
 
 
 class SiteStore:
@@ -41,17 +43,13 @@ class SiteStore:
         self._forget()
 
     def _forget(self) -> None:
-        self._index = make_index()
+        self._index = Index()
         self._count = self.occupied = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
         # The sites at the place of the last ping, by kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
-        # Place, target and noise of a site are adjacent in memory: conditionals access sites at
-        # random.
-        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
-            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), ())
-        )
+        self._rows = torch.empty(0, COLUMNS, dtype=torch.float64)
 
     def __len__(self) -> int:
         return self._count
@@ -67,13 +65,8 @@ class SiteStore:
     def sites(self) -> TrainingData:
         """Views of the sites; no copy."""
         rows = self._rows[: len(self)]
-        own = None if self.pings.noise is None else self._own[: len(self)]
-        return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
-
-    @property
-    def looked_at(self) -> int:
-        """Number of sites that searches have looked at so far."""
-        return self._index.looked_at
+        own = None if self.pings.noise is None else rows[:, OWN]
+        return TrainingData(rows[:, :2], rows[:, TARGET], rows[:, NOISE], own)
 
     def append(self, new: Dataset) -> None:
         """Add new pings."""
@@ -104,19 +97,18 @@ class SiteStore:
         old = self._count
         own = torch.zeros_like(new.y) if new.noise is None else new.noise
         site, begins = self._joined(new.X, own)
-        self._make_room()
+        self._rows = grown(self._rows, old, self._count)
+        self._rows[old : self._count] = 0.0
         self._rows[old : self._count, :2] = new.X[begins]
-        for buffer in (self._sum, self._sum_own, self._pings_of):
-            buffer[old : self._count] = 0.0
         # One by one, so that the sums do not depend on the batches.
-        np.add.at(self._sum.numpy(), site, new.y.numpy())
-        np.add.at(self._sum_own.numpy(), site, own.numpy())
-        np.add.at(self._pings_of.numpy(), site, 1.0)
+        for column, values in ((SUM, new.y), (PINGS, torch.ones_like(own)), (SUM_OWN, own)):
+            np.add.at(self._rows[:, column].numpy(), site, values.numpy())
         changed = torch.from_numpy(site)
-        pings = self._pings_of[changed]
-        self._rows[changed, 2] = self._sum[changed] / pings
-        self._rows[changed, 3] = 1.0 / pings
-        self._own[changed] = self._sum_own[changed] / pings.square()
+        rows = self._rows[changed]
+        pings = rows[:, PINGS]
+        self._rows[changed, TARGET] = rows[:, SUM] / pings
+        self._rows[changed, NOISE] = 1.0 / pings
+        self._rows[changed, OWN] = rows[:, SUM_OWN] / pings.square()
         self._index.add(self._rows[old : self._count, :2])
         self._survey(self._rows[old : self._count, :2])
 
@@ -142,9 +134,3 @@ class SiteStore:
             sites[ping] = self._here[kind]
         self._place = X[-1:].clone()
         return sites, torch.from_numpy(begins)
-
-    def _make_room(self) -> None:
-        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
-            grown(kept, len(kept), self._count)
-            for kept in (self._rows, self._sum, self._pings_of, self._sum_own, self._own)
-        )

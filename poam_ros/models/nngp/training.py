@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from .conditional import gradient
-from .fields import (
+from .index import LEVELS, Subset
+from .kernel import (
+    Kernel,
+    Network,
     ParameterLayout,
     Penalties,
     evaluate,
     exponent,
-    make_network,
     noise_variance,
 )
-from .index import LEVELS
-from .kernel import Kernel, Subset
 from .sites import SiteStore
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class NngpTrainer:
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
-        self._network = make_network(self._nodes, layout.hidden)
+        self._network = Network(self._nodes, layout.hidden)
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 

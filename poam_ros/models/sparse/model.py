@@ -9,7 +9,7 @@ import torch
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
-from ..data import Prediction
+from ..interface import Prediction
 from ..kernels import ElevationKernel
 from ..linalg import (
     Factor,

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.maps import StopCondition, UpdateReport
-from ..data import Dataset, DataStore, Prediction
-from ..interface import ModelState, OnlineModel
+from ..interface import Dataset, DataStore, ModelState, OnlineModel, Prediction
 from ..kernels import KERNELS
 from . import inducing, training, variational
 from .inducing import Select, SelectionInput

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ...core.errors import CholeskyError
 from ...core.maps import StopCondition
-from ..data import Dataset
-from ..interface import until
+from ..interface import Dataset, until
 from ..linalg import add_jitter
 from .methods import SparseOptions
 from .model import Posterior, SparseGP

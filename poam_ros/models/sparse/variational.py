@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import Dataset
+from ..interface import Dataset
 from ..linalg import Factor, add_jitter, reversed_cholesky, solve_posdef, symm, trsm, whitened
 from .inducing import Inducing
 from .model import Posterior, SparseGP

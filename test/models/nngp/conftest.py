@@ -2,14 +2,13 @@
 
 import pytest
 
-from poam_ros.models.native import neighbours as native
 from poam_ros.models.nngp import conditional
 
 
 @pytest.fixture(params=["native", "torch"])
 def backend(request, monkeypatch):
     """Conditionals in C, and in torch."""
-    if request.param == "native" and not native.available():
+    if request.param == "native" and not conditional.compiled(1):
         pytest.skip("no compiled kernel")
     if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+        monkeypatch.setattr(conditional, "compiled", lambda neighbours: False)

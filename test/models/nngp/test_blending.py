@@ -7,7 +7,6 @@ import torch
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp import online
-from poam_ros.models.nngp.blending import _distinct
 from poam_ros.models.nngp.conditional import condition
 from poam_ros.models.registry import ModelSettings
 
@@ -103,5 +102,5 @@ def test_the_distinct_nodes_are_those_of_unique_rows(count):
     random = torch.Generator().manual_seed(0)
     nodes = torch.randint(-40, 90, (count, 2), generator=random).double()
     expected = torch.unique(nodes, dim=0, return_inverse=True)
-    for found, right in zip(_distinct(nodes), expected, strict=True):
+    for found, right in zip(online.distinct(nodes), expected, strict=True):
         assert torch.equal(found, right)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.nngp.calibration import (
     factor_of_sums,
     left_out,
@@ -13,8 +13,7 @@ from poam_ros.models.nngp.calibration import (
     upper_limit,
     widening,
 )
-from poam_ros.models.nngp.kernel import TrainingData
-from poam_ros.models.nngp.simulation import simulate
+from poam_ros.models.nngp.conditional import TrainingData, simulate
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
@@ -122,7 +121,9 @@ def test_sums_are_as_uncertain_as_the_means_of_stretches_are_wrong():
         rows = left.stretch == number
         x, near = store.sites.x[left.site[rows]].contiguous(), left.near[rows].contiguous()
         noise = torch.randn(len(x), 4000, generator=generator, dtype=torch.float64)
-        of_draws = simulate(kernel, store, x, near, noise)[:, ::3].mean(1).var()
+        given = Drawn(x[:0], noise[:0].mT)
+        draws = simulate(kernel, store.sites, None, x, near, noise, given)
+        of_draws = draws[:, ::3].mean(1).var()
         mean_is[rows] = (of_draws + kernel.noise / len(x[::3])).sqrt()
     sign = 1.0 - 2.0 * (torch.arange(len(mean_is)) % 2)
     assert factor_of_sums(kernel, store.sites, left, 3 * mean_is) == pytest.approx(9, rel=0.15)

@@ -7,18 +7,25 @@ import torch
 from problems import scattered
 
 from poam_ros.core.errors import CholeskyError
-from poam_ros.models.native import neighbours as native
 from poam_ros.models.nngp import conditional
-from poam_ros.models.nngp.conditional import condition, gradient, joint_covariance, log_loss
-from poam_ros.models.nngp.fields import (
+from poam_ros.models.nngp.conditional import (
+    TrainingData,
+    condition,
+    gradient,
+    joint_covariance,
+    log_loss,
+)
+from poam_ros.models.nngp.index import NumpyIndex, Subset
+from poam_ros.models.nngp.kernel import (
+    Kernel,
     ParameterLayout,
+    at,
+    covariance,
     evaluate,
     exponent,
     interpolate,
     noise_variance,
 )
-from poam_ros.models.nngp.index import NumpyIndex
-from poam_ros.models.nngp.kernel import Kernel, Subset, TrainingData, covariance, local
 
 LAYOUT = ParameterLayout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)
@@ -52,9 +59,8 @@ def of_site(kernel, sites, which):
 
 def dense(kernel, sites, x, near):
     """Mean and variance of one query by the textbook, the local mean as one more covariance."""
-    points = torch.cat([sites.x[near], x[None]])
-    at = local(interpolate(kernel.F, points), kernel.lengths)
-    whole = covariance(points, at, points, at, kernel.exponent, same=True)
+    points = at(kernel, torch.cat([sites.x[near], x[None]]))
+    whole = covariance(kernel, points, points)
     whole = whole + 1 / kernel.mean_precision
     K = whole[:-1, :-1] + torch.diag(of_site(kernel, sites, near))
     b = torch.linalg.solve(K, whole[:-1, -1])
@@ -146,7 +152,7 @@ def test_gradient_at_limited_lengthscales_and_without_anisotropy():
     torch.testing.assert_close(found.F, expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+@pytest.mark.skipif(not conditional.compiled(1), reason="no compiled kernel")
 @pytest.mark.parametrize(("seed", "tail"), [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.5), (4, 10.0)])
 def test_compiled_equals_torch(seed, tail, monkeypatch):
     kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X, own=seed > 0)
@@ -156,7 +162,7 @@ def test_compiled_equals_torch(seed, tail, monkeypatch):
     left_out = torch.arange(0, 500, 7)
     others = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.5, 0.3), True)
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+    monkeypatch.setattr(conditional, "compiled", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     for found, expected in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -167,8 +173,8 @@ def test_a_tail_has_a_long_range_and_without_it_the_kernel_is_exponential():
     kernel = rough_kernel(spread=0.0)
 
     def matrix(tail):
-        at = local(interpolate(kernel.F, x), kernel.lengths)
-        return covariance(x, at, x, at, kernel.exponent, tail, same=True)
+        points = at(kernel, x)
+        return covariance(replace(kernel, tail=tail), points, points)
 
     torch.testing.assert_close(matrix(1e-7), matrix(0.0), rtol=1e-5, atol=0)
     assert (matrix(10.0)[0, 1:] > matrix(1.0)[0, 1:]).all()
@@ -206,7 +212,7 @@ def test_joint_covariance_of_all_data_is_the_exact_one():
     torch.testing.assert_close(joint, joint.mT, rtol=0, atol=1e-12)
 
 
-@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+@pytest.mark.skipif(not conditional.compiled(1), reason="no compiled kernel")
 def test_a_place_that_is_not_finite_fails_in_c():
     sites = sites_at(scattered(30, 1).X)
     near = torch.arange(24).expand(2, 24).contiguous()

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from poam_ros.models.native import network as native
-from poam_ros.models.nngp.fields import (
+from poam_ros.models.nngp.kernel import (
+    NativeNetwork,
+    Network,
     ParameterLayout,
     Penalties,
     TorchNetwork,
@@ -16,9 +17,9 @@ from poam_ros.models.nngp.fields import (
 PENALTIES = Penalties(field=0.03, anisotropy=0.02, spared=0.9, weight=0.01)
 # float32, beside sums over all nodes
 ROUNDING = 2e-6
-needs_native = pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+needs_native = pytest.mark.skipif(Network is TorchNetwork, reason="no compiled kernel")
 NETWORKS = [
-    pytest.param(native.NativeNetwork, marks=needs_native, id="native"),
+    pytest.param(NativeNetwork, marks=needs_native, id="native"),
     pytest.param(TorchNetwork, id="torch"),
 ]
 # Rows of units are padded to 16, and products go by 4 rows and 64 units at most.
@@ -66,7 +67,7 @@ def test_the_gradient_equals_autograd(network, hidden, lattice):
 
 @needs_native
 def test_tanh_is_accurate_to_a_few_units_in_the_last_place():
-    network = native.NativeNetwork(torch.zeros(4, 2).double(), 1)
+    network = NativeNetwork(torch.zeros(4, 2).double(), 1)
     layout = ParameterLayout(1, 1)
     # h1 = 0 and F = tanh(b2).
     theta = torch.zeros(layout.size, dtype=torch.float64)

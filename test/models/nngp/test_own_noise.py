@@ -4,9 +4,8 @@ import pytest
 import torch
 from problems import scattered
 
-from poam_ros.models.data import Dataset
-from poam_ros.models.nngp.fields import interpolate
-from poam_ros.models.nngp.kernel import covariance, local
+from poam_ros.models.interface import Dataset
+from poam_ros.models.nngp.kernel import at, covariance
 from poam_ros.models.nngp.sites import SiteStore
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -39,13 +38,12 @@ def dense(kernel, data, x):
     Pings of one noise at one place share the ground; between others at one place the kernel has a
     tiny nugget (``NEAR``), which is its own business.
     """
-    points = torch.cat([data.X, x])
-    at = local(interpolate(kernel.F, points), kernel.lengths)
-    whole = covariance(points, at, points, at, kernel.exponent, kernel.tail, same=True)
+    points = at(kernel, torch.cat([data.X, x]))
+    whole = covariance(kernel, points, points)
     n = len(data)
     ping = torch.cat([data.X, data.noise.unsqueeze(-1)], 1)
     one = (ping.unsqueeze(0) == ping.unsqueeze(1)).all(-1)
-    whole[:n, :n] = torch.where(one, (2 * at.log_s[:n]).exp(), whole[:n, :n])
+    whole[:n, :n] = torch.where(one, (2 * points.log_s[:n]).exp(), whole[:n, :n])
     whole = whole + 1 / kernel.mean_precision
     K = whole[:n, :n] + torch.diag(kernel.noise + data.noise)
     b = torch.linalg.solve(K, whole[:n, n:])

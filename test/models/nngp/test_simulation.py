@@ -6,10 +6,9 @@ import torch
 from problems import scattered
 
 from poam_ros.core.geometry import Extent
-from poam_ros.models.data import Dataset
-from poam_ros.models.interface import Drawn
+from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.mapper import BathymetricMapper
-from poam_ros.models.nngp import simulation
+from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.calibration import VarianceCalibration
 from poam_ros.models.registry import MODELS, ModelSettings, NeighbourOptions
 
@@ -33,7 +32,7 @@ def none_before(count):
 def test_draws_have_the_joint_covariance(first):
     """With all data and all places before as neighbours nothing is approximated; in two
     parts, the second given the first."""
-    model, x = learned(), scattered(simulation.BEFORE, 3).X
+    model, x = learned(), scattered(conditional.BEFORE, 3).X
     exact = model.covariance(x, noise=False)
     generator, given = torch.Generator().manual_seed(0), none_before(40_000)
     draws = model.deviations(x[:first], 40_000, generator, given)
@@ -57,7 +56,7 @@ def test_draws_are_widened_by_the_factor_of_sums_alone():
 
 def test_the_order_goes_from_far_to_near():
     places = np.random.default_rng(0).uniform(size=(300, 2))
-    order = simulation.farthest_first(places)
+    order = conditional.farthest_first(places)
     assert sorted(order) == list(range(300))
     apart = [
         np.sqrt(np.square(places[order[:i]] - places[order[i]]).sum(1).min()) for i in range(1, 300)
@@ -67,11 +66,11 @@ def test_the_order_goes_from_far_to_near():
 
 def test_neighbours_among_earlier_places_are_the_nearest():
     x = np.random.default_rng(1).uniform(size=(200, 2))
-    found = simulation._nearest_before(x, 5)
+    found = conditional._nearest_before(x, 5)
     for i in (0, 1, 4, 5, 50, 199):
         distance = np.square(x[:i] - x[i]).sum(1)
         assert set(found[i][found[i] >= 0]) == set(np.argsort(distance)[:5]), i
-    assert np.array_equal(np.sort(simulation._nearest_before(x, 5, 50)), np.sort(found[50:]))
+    assert np.array_equal(np.sort(conditional._nearest_before(x, 5, 50)), np.sort(found[50:]))
 
 
 @pytest.mark.parametrize("method", ["nngp", "poam"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from problems import make_online, scattered
 
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset
 from poam_ros.models.linalg import add_jitter
 from poam_ros.models.sparse.inducing import Candidates, Inducing
 from poam_ros.models.sparse.objectives import (

@@ -6,7 +6,7 @@ import scipy.linalg
 import torch
 from problems import XS, M, make_kernel, make_online, numpy_kernel, scattered, set_options
 
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset
 from poam_ros.models.sparse.inducing import Inducing
 from poam_ros.models.sparse.methods import METHODS
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from problems import XS, M, after_updates, make_online, scattered, set_options, soft_kernel
 
-from poam_ros.models.data import Dataset
+from poam_ros.models.interface import Dataset
 from poam_ros.models.sparse.inducing import Inducing, SelectionInput, pivoted_from_old_and_new
 from poam_ros.models.sparse.methods import METHODS
 from poam_ros.models.sparse.online import ResolvedMethod
