@@ -16,7 +16,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import TEXT_FACTOR, read_whole
 from ..outputs.folder import unquoted
-from ..planning.polygons import inside, ring
+from ..planning.areas import inside, ring
 from .left_out import DATES, Excluded
 from .soundings import LINE, Labels, Soundings
 

@@ -19,9 +19,9 @@ from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.ranges import RawPing
 from ..frontend.settings import SURFACE
 from ..planning.areas import AreaSettings, in_metres, read_polygons
-from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
+from ..planning.routes import ClearanceSettings
 from .mission import Mission
 from .states import DISPLACED, TAKEN_OVER
 from .store import MissionStore, MissionStoreSettings

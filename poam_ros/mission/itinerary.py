@@ -98,7 +98,7 @@ class GoalQueue:
         self.routes.set_vehicle(2 * self.turning_radius, self.max_speed)
 
     def add(self, path: np.ndarray, purpose: str = "") -> None:
-        """Queue waypoints [K, 2] for a purpose, each moved to the nearest navigable place.
+        """Queue waypoints [K, 2] for a purpose, each moved to where ``Routes.waypoint`` says.
 
         Raises:
             InputError: they are not finite, or not [K, 2].
@@ -109,7 +109,7 @@ class GoalQueue:
         areas = self.routes.areas
         self.clipped += int((~areas.allowed(path)).sum())
         self.purpose = purpose
-        self.queue.extend(areas.nearest(waypoint) for waypoint in path)
+        self.queue.extend(self.routes.waypoint(place) for place in path)
 
     def counts(self) -> dict[str, int]:
         """Counts of goals, by their keys in diagnostics."""

@@ -15,8 +15,7 @@ from ..core.maps import ElevationMap
 from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, WAITING
 from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
-from ..planning.clearance import ClearanceSettings, DeepRoutes
-from ..planning.routes import Routes
+from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
 from ..planning.situation import Situation, no_extra
 from . import states
 from .arrival import TIMEOUT

@@ -56,29 +56,21 @@ def _read(
 ) -> tuple[Sequence[Shape], bool]:
     """The shapes of one of ``SHAPES``, for the parameter with this name."""
     called, parse, shapes, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
-    wanted = SHAPES[shape]
     try:
-        content = parse(path)
+        found = list(shapes[shape](parse(path)))
+        if not all(p.shape[1:] == (2,) and np.isfinite(p).all() for _, p in found):
+            raise ValueError("no places")
     except OSError as error:
         raise InputError(f"{name}: cannot read {path}: {error.strerror}") from None
     except InputError as error:
         raise InputError(f"{name}: cannot read {path}: {error}") from None
-    except (ValueError, ElementTree.ParseError):
-        raise InputError(f"{name}: cannot read {path}: it is not {called}") from None
-    try:
-        found = list(shapes[shape](content))
-    except InputError as error:
-        raise InputError(f"{name}: {path}: {error}") from None
-    except MALFORMED:
-        raise InputError(f"{name}: expected {called} with {wanted} in {path}") from None
+    except (*MALFORMED, ElementTree.ParseError):
+        raise InputError(f"{name}: expected {called} with {SHAPES[shape]} in {path}") from None
     if not found:
-        raise InputError(f"{name}: expected {wanted} in {path}, got none")
-    for kind, places in found:
-        if kind not in kinds:
-            expected = f"kind {' or '.join(kinds)} in {path}"
-            raise InputError(f"{name}: expected {expected}, got {kind}")
-        if places.shape[1:] != (2,) or not np.isfinite(places).all():
-            raise InputError(f"{name}: expected {called} with {wanted} in {path}")
+        raise InputError(f"{name}: expected {SHAPES[shape]} in {path}, got none")
+    for other in (kind for kind, _ in found if kind not in kinds):
+        expected = f"kind {' or '.join(kinds)} in {path}"
+        raise InputError(f"{name}: expected {expected}, got {other}")
     return found, degrees
 
 
@@ -146,13 +138,11 @@ def _kml(root: ElementTree.Element) -> Iterator[Shape]:
     keep-outs."""
     for mark in root.iterfind(".//{*}Placemark"):
         name = (mark.findtext("{*}name") or "").strip().lower()
-        kind = WORKSPACE if name == WORKSPACE else KEEP_OUT
         for polygon in mark.iterfind(".//{*}Polygon"):
             outer = polygon.findtext("{*}outerBoundaryIs//{*}coordinates")
-            yield kind, _corners(outer or "")
             holes = polygon.iterfind("{*}innerBoundaryIs//{*}coordinates")
-            for hole in holes if kind == WORKSPACE else ():
-                yield KEEP_OUT, _corners(hole.text or "")
+            rings = map(_corners, (outer, *(hole.text for hole in holes)))
+            yield from _areas(WORKSPACE if name == WORKSPACE else KEEP_OUT, rings)
 
 
 def _kml_goals(root: ElementTree.Element) -> Iterator[Shape]:
@@ -160,11 +150,11 @@ def _kml_goals(root: ElementTree.Element) -> Iterator[Shape]:
     for mark in root.iterfind(".//{*}Placemark"):
         name = (mark.findtext("{*}name") or "").strip().lower()
         for shape in (*mark.iterfind(".//{*}Point"), *mark.iterfind(".//{*}LineString")):
-            yield HOME if name == HOME else GOAL, _corners(shape.findtext("{*}coordinates") or "")
+            yield HOME if name == HOME else GOAL, _corners(shape.findtext("{*}coordinates"))
 
 
-def _corners(text: str) -> np.ndarray:
-    return np.array([corner.split(",")[:2] for corner in text.split()], dtype=float)
+def _corners(text: str | None) -> np.ndarray:
+    return np.array([corner.split(",")[:2] for corner in (text or "").split()], dtype=float)
 
 
 def _parse_layer(path: Path) -> VectorLayer:

@@ -7,7 +7,7 @@ with rounding errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +17,46 @@ import shapely
 
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference, map_heading, map_origin
-from ..core.geometry import Extent
+from ..core.geometry import MAX_COORDINATE, Extent
 from ..core.settings import Settings, setting
-from . import polygons
 from .area_files import WORKSPACE, read_areas, read_goals
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
 RASTER = 48  # places per side of the grid of places
+MAX_CORNERS = 200  # the time for a route grows with their square
+MIN_AREA = 1e-9  # m^2
+MAX_DISTANCE_M = 200e3  # m; farther from the origin, the origin or a coordinate is wrong
+
+
+def ring(corners: np.ndarray, name: str) -> np.ndarray:
+    """The corners of a simple polygon, counter-clockwise, without repeats [K, 2].
+
+    Raises:
+        InputError: ``name`` is not a polygon, or crosses itself.
+    """
+    points = np.asarray(corners, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 2 or not (np.abs(points) <= MAX_COORDINATE).all():
+        raise InputError(f"{name}: expected corners x y in metres, got {np.shape(corners)}")
+    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]  # the closing one, too
+    if len(points) < 3:
+        raise InputError(f"{name}: expected at least 3 different corners, got {len(points)}")
+    if len(points) > MAX_CORNERS:
+        raise InputError(f"{name}: expected at most {MAX_CORNERS} corners, got {len(points)}")
+    polygon = shapely.Polygon(points)
+    if not shapely.minimum_rotated_rectangle(polygon).area > MIN_AREA:
+        raise InputError(f"{name}: expected an area, got corners in a line")
+    fault, _, where = shapely.is_valid_reason(polygon).partition("[")
+    if fault == "Self-intersection":  # as a ring, it may touch itself
+        raise InputError(f"{name}: its sides cross each other at {where.rstrip(']')}")
+    return points if polygon.exterior.is_ccw else points[::-1]
+
+
+def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which points [N, 2] lie in a simple polygon [K, 2]; boolean [N]."""
+    polygon = shapely.Polygon(corners)
+    shapely.prepare(polygon)
+    found: np.ndarray = shapely.contains_xy(polygon, *points.T)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +84,22 @@ class NavigableArea:
     def __post_init__(self) -> None:
         if not 0 < self.margin < math.inf:
             raise InputError(f"margin: expected a positive number of metres, got {self.margin}")
-        outer = () if self.polygon is None else (polygons.ring(self.polygon, "polygon"),)
-        inner = [
-            polygons.ring(corners, f"keep-out {k}") for k, corners in enumerate(self.keep_outs, 1)
-        ]
-        if sum(map(len, (*outer, *inner))) > polygons.MAX_CORNERS:
-            raise InputError(
-                f"areas: expected at most {polygons.MAX_CORNERS} corners in all; simplify them"
-            )
+        outer = () if self.polygon is None else (ring(self.polygon, "polygon"),)
+        inner = tuple(ring(c, f"keep-out {k}") for k, c in enumerate(self.keep_outs, 1))
+        if sum(map(len, (*outer, *inner))) > MAX_CORNERS:
+            raise InputError(f"areas: expected at most {MAX_CORNERS} corners in all; simplify them")
         # The forbidden side is on the left of every border.
-        object.__setattr__(self, "polygon", outer[0] if outer else None)
-        object.__setattr__(self, "keep_outs", tuple(inner))
-        object.__setattr__(self, "_rings", (*(r[::-1] for r in outer), *inner))
-        if self._rings and not len(self._candidates(self.workspace.centre)):
+        rings = (*(corners[::-1] for corners in outer), *inner)
+        values = {"polygon": outer[0] if outer else None, "keep_outs": inner, "_rings": rings}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if rings and not len(self._candidates(self.workspace.centre)):
             raise InputError("areas: polygon and keep-outs leave no place in the workspace")
 
-    def narrowed(self, room: float) -> NavigableArea | None:
-        """The places that are ``room`` m farther from borders; None if there are none."""
+    def with_margin(self, margin: float) -> NavigableArea | None:
+        """The area with another margin, in m; None if it has no place."""
         try:
-            return replace(self, margin=self.margin + room)
+            return replace(self, margin=margin)
         except InputError:
             return None
 
@@ -81,12 +111,12 @@ class NavigableArea:
     def allowed(self, points: np.ndarray) -> np.ndarray:
         """Which of the points [N, 2] are allowed as goals; boolean [N]."""
         points = np.asarray(points, dtype=float)
-        inside = self.workspace.contains(points, SLACK)
-        if self.unrestricted or not inside.any():
-            return inside
-        inside &= self._open(points)
-        inside[inside] = self._gap(points[inside]) >= self.margin
-        return inside
+        good = self.workspace.contains(points, SLACK)
+        if self.unrestricted or not good.any():
+            return good
+        good &= self._open(points)
+        good[good] = self._gap(points[good]) >= self.margin
+        return good
 
     def leg_allowed(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Which straight legs from starts [N, 2] or [2] to ends [N, 2] are allowed; boolean [N].
@@ -115,11 +145,8 @@ class NavigableArea:
         return float(self._gap(place[None])[0]) if self._open(place[None])[0] else 0.0
 
     def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
-        """Whether the rest of the leg to a goal [2] comes nearer to a border than half the margin,
-        and nearer than the position is now.
-
-        Half, because a vehicle never follows its leg exactly.
-        """
+        """Whether the rest of the leg to a goal [2] comes nearer to a border than half the margin
+        (a vehicle never follows its leg exactly), and nearer than the position is now."""
         if self.unrestricted:
             return False
         rest = float(self._gap(position[None], goal[None])[0])
@@ -129,7 +156,7 @@ class NavigableArea:
         """How far the position [2] is outside rectangle and polygon, in m; ignores keep-outs."""
         position = np.asarray(position, dtype=float)
         beyond = math.dist(position, self.workspace.clip(position))
-        if self.polygon is None or polygons.inside(self.polygon, position[None])[0]:
+        if self.polygon is None or inside(self.polygon, position[None])[0]:
             return beyond
         return max(beyond, float(self._gap(position[None], border=self.polygon)[0]))
 
@@ -147,8 +174,8 @@ class NavigableArea:
         legs = np.broadcast_to(point, places.shape)
         free = np.ones(len(places), dtype=bool)
         for border in self._rings:
-            near = self._gap(point[None], border=border)[0] < self.margin
-            if not (near or polygons.wrong_side(border, point)):
+            wrong = inside(border, point[None])[0] == shapely.LinearRing(border).is_ccw
+            if not wrong and self._gap(point[None], border=border)[0] >= self.margin:
                 free &= self._gap(legs, places, border) >= self.margin
         return places[np.argmax(free)]  # the nearest, where none is free
 
@@ -163,18 +190,30 @@ class NavigableArea:
         return self.corners_at(self.margin)
 
     def corners_at(self, reach: float) -> np.ndarray:
-        """Allowed places around the corners of all borders, ``reach`` m from them [M, 2]."""
-        found = [polygons.around(border, reach + SLACK) for border in self._rings]
-        places = np.concatenate(found) if found else np.empty((0, 2))
+        """Allowed places around the corners of all borders [M, 2]. Legs between neighbouring ones
+        keep ``reach`` m from the corner."""
+        found = [np.empty((0, 2))]
+        for border in self._rings:
+            normals = _outward(border) @ (1, 1j)
+            before = np.roll(normals, 1)
+            turns = np.angle(normals / before)
+            for corner, first, turn in zip(border, np.angle(before), turns, strict=True):
+                if turn > 0:  # convex on the right side
+                    steps = max(1, math.ceil(turn / (math.pi / 4)))
+                    angles = first + turn / steps * np.arange(steps + 1)
+                    radius = (reach + SLACK) / math.cos(turn / steps / 2)
+                    around = np.column_stack((np.cos(angles), np.sin(angles)))
+                    found.append(corner + radius * around)
+        places = np.concatenate(found)
         return places[self.allowed(places)]
 
     def _open(self, points: np.ndarray) -> np.ndarray:
         """Which points [N, 2] are on the right side of every border."""
         good = np.ones(len(points), dtype=bool)
         if self.polygon is not None:
-            good &= polygons.inside(self.polygon, points)
+            good &= inside(self.polygon, points)
         for corners in self.keep_outs:
-            good &= ~polygons.inside(corners, points)
+            good &= ~inside(corners, points)
         return good
 
     def _gap(
@@ -182,11 +221,10 @@ class NavigableArea:
     ) -> np.ndarray:
         """Distances of legs from all borders or one, [N] in m; without ends, of their starts."""
         lines = self._borders if border is None else shapely.LinearRing(border)
-        legs = (
-            shapely.points(starts)
-            if ends is None
-            else shapely.linestrings(np.stack((starts, ends), axis=1))
-        )
+        if ends is None:
+            legs = shapely.points(starts)
+        else:
+            legs = shapely.linestrings(np.stack((starts, ends), axis=1))
         gap: np.ndarray = shapely.distance(legs, lines)
         return gap
 
@@ -196,13 +234,12 @@ class NavigableArea:
 
     def _candidates(self, point: np.ndarray) -> np.ndarray:
         """Allowed places that may be the nearest to a point [K, 2]."""
-        reach, places = self.margin + SLACK, [self.workspace.clip(point)[None]]
+        places = [self.workspace.clip(point)[None]]
         for border in self._rings:
-            a, b = border, np.roll(border, -1, axis=0)
-            along = b - a
-            share = np.clip(((point - a) * along).sum(1) / (along**2).sum(1), 0, 1)[:, None]
-            foot = self.workspace.clip(a + share * along + reach * polygons.outward(border))
-            places.append(foot)
+            along = np.roll(border, -1, axis=0) - border
+            share = np.clip(((point - border) * along).sum(1) / (along**2).sum(1), 0, 1)[:, None]
+            away = (self.margin + SLACK) * _outward(border)
+            places.append(self.workspace.clip(border + share * along + away))
         found = np.concatenate((*places, self.corners))
         found = found[self.allowed(found)]
         return found if len(found) else self._raster
@@ -215,7 +252,10 @@ class NavigableArea:
         return points[self.allowed(points)]
 
 
-MAX_DISTANCE_M = 200e3  # m; farther from the origin, the origin or a coordinate is wrong
+def _outward(border: np.ndarray) -> np.ndarray:
+    """The unit normals to the right of each side [K, 2]."""
+    along = np.roll(border, -1, axis=0) - border
+    return np.column_stack((along[:, 1], -along[:, 0])) / np.linalg.norm(along, axis=1)[:, None]
 
 
 def read_polygons(text: str) -> list[np.ndarray]:
@@ -273,11 +313,7 @@ def in_metres(
 
 
 def one_polygon(text: str) -> None:
-    """Check that a text has at most one polygon.
-
-    Raises:
-        InputError: there are several, or the text is malformed.
-    """
+    """Raise an ``InputError`` if a text has several polygons, or is malformed."""
     if len(read_polygons(text)) > 1:
         raise InputError("expected one polygon, got several")
 
@@ -333,12 +369,12 @@ class AreaSettings(Settings):
         Raises:
             InputError: a polygon or the file is wrong.
         """
-        outer = read_polygons(self.polygon)
-        outer += self._of_degrees("polygon_degrees")
-        inner = read_polygons(self.keep_outs)
-        inner += self._of_degrees("keep_outs_degrees")
-        for kind, polygon in self._of_file() if self.file else ():
-            (outer if kind == WORKSPACE else inner).append(polygon)
+        outer = read_polygons(self.polygon) + self._of_degrees("polygon_degrees")
+        inner = read_polygons(self.keep_outs) + self._of_degrees("keep_outs_degrees")
+        shapes, degrees = read_areas(Path(self.file).expanduser()) if self.file else ((), False)
+        for kind, corners in shapes:
+            placed = self._in_metres("areas.file", corners, degrees)
+            (outer if kind == WORKSPACE else inner).append(placed)
         if len(outer) > 1:
             raise InputError(f"areas: expected one workspace polygon, got {len(outer)}")
         return outer[0] if outer else None, tuple(inner)
@@ -382,11 +418,6 @@ class AreaSettings(Settings):
     def _of_degrees(self, name: str) -> list[np.ndarray]:
         found = read_polygons(getattr(self, name))
         return [in_metres(f"areas.{name}", p, self.origin, self.heading) for p in found]
-
-    def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
-        found, degrees = read_areas(Path(self.file).expanduser())
-        for kind, corners in found:
-            yield kind, self._in_metres("areas.file", corners, degrees)
 
     def _in_metres(self, where: str, places: np.ndarray, degrees: bool) -> np.ndarray:
         """Places of a file on the map [K, 2] in m; ``degrees``: they are longitude, latitude."""

@@ -7,6 +7,7 @@ adaptive planner has to beat at the end of its budget.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,14 +101,13 @@ def turn_lengths(steps: np.ndarray, radius: float) -> np.ndarray:
 
 def _most_lines(situation: Situation, along: int) -> int:
     """The largest number of lines that can be driven within the budget, by bisection."""
-    low, high = 1, MAX_LINES + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        path = survey_lines(situation, middle, along)
-        cost = path_cost(path, situation.position, situation.turning_radius)
-        cost += situation.extra(path) if len(path) else 0.0
-        low, high = (middle, high) if cost <= situation.distance_left else (low, middle)
-    return low
+
+    def cost(count: int) -> float:
+        path = survey_lines(situation, count, along)
+        extra = situation.extra(path) if len(path) else 0.0
+        return path_cost(path, situation.position, situation.turning_radius) + extra
+
+    return 1 + bisect_right(range(2, MAX_LINES + 1), situation.distance_left, key=cost)
 
 
 def _allowed_parts(line: np.ndarray, workspace: Extent, area: NavigableArea) -> np.ndarray:

@@ -8,6 +8,7 @@ the spacing of even survey lines, and so the length of the survey.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,7 +94,9 @@ class Bottom:
         shares = (points[away] - borders.lower) / borders.size.max()
         block = (shares * BLOCKS).astype(int) @ (1, BLOCKS + 1)
         grown, far = variance[away] - noise, distance[away]
-        x, y = (_about_mean(np.log(values), block) for values in (far, grown))
+        x, y = np.log(far), np.log(grown)
+        count = np.maximum(np.bincount(block), 1)
+        x, y = (v - (np.bincount(block, v) / count)[block] for v in (x, y))  # about block's mean
         exponent = float(np.clip(x @ y / max(x @ x, 1e-12), 0.3, 2.0))
         parts = [block == b for b in np.unique(block) if (block == b).sum() >= MIN_CELLS]
         parts = parts or [np.full(len(block), True)]
@@ -108,24 +111,13 @@ class Bottom:
         factor = math.exp(self.deviation * rng.standard_normal())
         return replace(self, slope=factor * self.slope[part], depth=self.depth[part])
 
-    def shares(self, spacings: np.ndarray, order: str) -> np.ndarray:
-        """Share of the bottom under water that is within an order, at each spacing of lines in m
-        [N]; 0 if all is dry."""
-        away = np.multiply.outer(spacings, DISTANCES / 2)
-        grown = np.multiply.outer(self.slope, away**self.exponent)
-        good = within(order, self.depth[:, None, None], np.sqrt(grown + self.noise**2))
-        wet = self.depth > 0
-        return good[wet].mean((0, 2)) if wet.any() else np.zeros(len(spacings))
-
     def share(self, spacing: float, order: str) -> float:
-        """As ``shares``, for one spacing."""
-        return float(self.shares(np.array([spacing]), order)[0])
-
-
-def _about_mean(values: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Values [N] less the mean of their block [N]."""
-    total, count = np.bincount(block, values), np.bincount(block)
-    return values - (total / np.maximum(count, 1))[block]
+        """Share of the bottom under water that is within an order, with lines ``spacing`` m apart;
+        0 if all is dry."""
+        grown = np.multiply.outer(self.slope, (spacing * DISTANCES / 2) ** self.exponent)
+        good = within(order, self.depth[:, None], np.sqrt(grown + self.noise**2))
+        wet = self.depth > 0
+        return float(good[wet].mean()) if wet.any() else 0.0
 
 
 @dataclass(frozen=True)
@@ -173,8 +165,13 @@ def forecast(
     drawn = [bottom.drawn(rng) for _ in range(DRAWS)]
     along = int(situation.workspace.size[1] >= situation.workspace.size[0])
     across = float(situation.workspace.size[1 - along])
-    needed = [_lines_needed(one, across, order, share) for one in drawn]
-    lines = int(np.quantile(needed, SURE, method="higher"))
+
+    def needed(bottom: Bottom) -> int:
+        """The smallest number of lines that meets the target."""
+        share_of = lambda lines: bottom.share(across / lines, order)  # noqa: E731
+        return 1 + bisect_left(range(1, MAX_LINES + 1), share, key=share_of)
+
+    lines = int(np.quantile([needed(one) for one in drawn], SURE, method="higher"))
     if lines > MAX_LINES:
         raise InputError(
             f"target: {order} in {share:.0%} of the workspace needs more than {MAX_LINES} lines, "
@@ -195,14 +192,3 @@ def forecast(
     )
     low, high = max(length / shorter, before), length * longer
     return Forecast(lines, across / lines, path, length, low, high)
-
-
-def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:
-    """The smallest number of lines over ``across`` m that meets the target, by bisection;
-    ``MAX_LINES`` + 1 if none does."""
-    low, high = 0, MAX_LINES + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        met = bottom.share(across / middle, order) >= share
-        low, high = (low, middle) if met else (middle, high)
-    return high

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.geometry import Grid, path_length
-from . import polygons
-from .areas import NavigableArea
+from .areas import inside
 from .routes import Routes
 
 #: Maximum number of places that a tour is computed from; if there are more, every Nth.
@@ -57,7 +56,11 @@ class ReachableCells:
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
         self.grid = grid
         self.enterable = _connected(grid, routes, position)
-        self.counted = _inside(grid, routes.areas)
+        polygon = routes.areas.polygon
+        counted = (
+            np.ones(len(grid.points), bool) if polygon is None else inside(polygon, grid.points)
+        )
+        self.counted = counted.reshape(grid.shape)
         self.away, self.entry = to_nearest(grid, self.enterable)
 
 
@@ -72,16 +75,9 @@ def _connected(grid: Grid, routes: Routes, position: np.ndarray) -> np.ndarray:
     from scipy.ndimage import label
 
     parts, count = label(allowed)
-    _, firsts = np.unique(parts, return_index=True)  # including part 0, which is not allowed
-    firsts = firsts[-count:]
+    firsts = np.unique(parts, return_index=True)[1][-count:]  # without part 0: not allowed
     reached = np.concatenate(([False], routes.reachable(position, grid.points[firsts])))
     return reached[parts]
-
-
-def _inside(grid: Grid, areas: NavigableArea) -> np.ndarray:
-    if areas.polygon is None:
-        return np.ones(grid.shape, dtype=bool)
-    return polygons.inside(areas.polygon, grid.points).reshape(grid.shape)
 
 
 @dataclass(frozen=True)
@@ -129,17 +125,12 @@ def gap_closing_goals(position: np.ndarray, gaps: CoverageGaps) -> np.ndarray:
         left[worst] = False
         nearer = np.minimum(gaps.excess, distance)
         gaps = CoverageGaps(gaps.places, gaps.limit, nearer, gaps.entries)[left]
-    return _in_order(position, np.array(goals).reshape(-1, 2))
-
-
-def _in_order(position: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    found, left = np.empty_like(goals), np.ones(len(goals), dtype=bool)
-    for number in range(len(goals)):
-        distance = np.where(left, np.linalg.norm(goals - position, axis=1), np.inf)
-        nearest = int(np.argmin(distance))
-        left[nearest], found[number] = False, goals[nearest]
-        position = goals[nearest]
-    return found
+    order, waiting = [position], np.array(goals).reshape(-1, 2)
+    while len(waiting):
+        nearest = np.argmin(np.linalg.norm(waiting - order[-1], axis=1))
+        order.append(waiting[nearest])
+        waiting = np.delete(waiting, nearest, axis=0)
+    return np.array(order[1:]).reshape(-1, 2)
 
 
 def tour_length(position: np.ndarray, goals: np.ndarray, routes: Routes) -> float:

@@ -63,38 +63,33 @@ def path_entropy(
     leg, radius = options.max_leg * side, situation.turning_radius
     goals = workspace.sample(options.candidates, rng)
     shortest = max(leg / 4, 4 * radius)
-    position, routes = situation.position, situation.routes
+    position, routes, left = situation.position, situation.routes, situation.distance_left
     shortened = routes.shortened(position, goals)
     open_to = routes.legs_open(position, shortened)
     if open_to.any():
         goals = shortened
     else:
         open_to = routes.reachable(position, goals)
-    distances = np.linalg.norm(goals - situation.position, axis=1)
+    distances = np.linalg.norm(goals - position, axis=1)
     if not open_to.any():
-        raise InputError(
-            f"path-entropy: none of the {options.candidates} candidate paths is allowed"
-        )
+        raise InputError(f"path-entropy: no candidate path of {options.candidates} is allowed")
     enough = open_to & (distances >= min(shortest, distances[open_to].max()))
-    paths = CandidatePaths(situation.position, situation.yaw, radius, goals[enough])
+    paths = CandidatePaths(position, situation.yaw, radius, goals[enough])
     grid, interest = _interest(view, situation, options, side)
     looks = (np.arange(POINTS) + 0.5) / POINTS
-    seen = paths.at(np.minimum(paths.length, situation.distance_left)[:, None] * looks)
+    seen = paths.at(np.minimum(paths.length, left)[:, None] * looks)
     worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), POINTS).mean(1)
-    best = paths.only(int(np.argmax(worth)))
     # A goal within the turn could not be driven to: the leg ends on the straight.
-    end = np.minimum(np.maximum(leg, best.turn + shortest), best.length)
-    return workspace.clip(best.at(end[:, None])[0])
+    end = np.minimum(np.maximum(leg, paths.turn + shortest), paths.length)
+    return workspace.clip(paths.at(end[:, None])[np.argmax(worth)])
 
 
 def _interest(
     view: MapView, situation: Situation, options: PathEntropyOptions, side: float
 ) -> tuple[Grid, np.ndarray]:
     """Entropy [rows, columns] on a grid over the workspace, raised where no ping is near."""
-    shape = np.maximum(np.round(options.grid_cells * situation.workspace.size / side), 2).astype(
-        int
-    )
-    grid = Grid.nodes(situation.workspace, *(shape + 1))
+    cells = np.maximum(np.round(options.grid_cells * situation.workspace.size / side), 2)
+    grid = Grid.nodes(situation.workspace, *(cells.astype(int) + 1))
     variance = np.asarray(view.predict(grid.points).variance, dtype=float)
     good = usable(variance, len(grid.points))
     values = np.full(len(variance), np.nan)
@@ -138,11 +133,6 @@ class CandidatePaths:
         )
         self._side = np.where(left, 1.0, -1.0)
         self.length = self.turn + straight
-
-    def only(self, index: int) -> CandidatePaths:
-        """The path with this index alone."""
-        goal = self._goals[index : index + 1]
-        return CandidatePaths(self._position, self._yaw, self._radius, goal)
 
     def at(self, travelled: np.ndarray) -> np.ndarray:
         """Places [N, K, 2] at the distances ``travelled`` [N, K] along the paths, in m."""

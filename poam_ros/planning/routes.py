@@ -1,25 +1,36 @@
-"""Shortest routes around keep-outs, along corners that are visible from each other."""
+"""Routes around keep-outs along corners that are visible from each other, and routes that keep
+water under the transducer."""
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist, median
+from typing import Any
 
 import numpy as np
 
+from ..core.geometry import Grid
+from ..core.maps import ElevationMap
+from ..core.settings import Settings, setting
 from .areas import SLACK, NavigableArea
 
 #: What a turn costs at a corner without room for the vehicle's turning circle: as much as a detour
 #: of this many turning diameters.
 NARROW = 4.0
+#: A waypoint is moved to where the vehicle has room to turn if that is so many diameters away.
+ROOM = 2.0
 
 
 class Routes:
     """Shortest routes between two places in a navigable area.
 
     A* on the visibility graph of the area's corners, whose edges are computed on demand. A route
-    turns where the vehicle's turning circle keeps the margin from the corner, if there is room or
-    a short detour around.
+    turns where the vehicle's turning circle keeps the margin from the corner, and clear of other
+    borders, if there is room or a short detour around.
     """
 
     def __init__(self, areas: NavigableArea) -> None:
@@ -27,7 +38,7 @@ class Routes:
         self._diameter = 0.0  # of the vehicle's turning circle, in m
         self._turns = areas.corners  # where routes turn [M, 2]
         self._costs = np.zeros(len(self._turns))  # of these turns, in m
-        self._roomy: NavigableArea | None = None  # the places with room to turn
+        self._roomy: NavigableArea | None = areas  # the places with room to turn
         self._seen: dict[int, np.ndarray] = {}  # turns visible from a turn
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
@@ -35,18 +46,30 @@ class Routes:
         if turning_diameter == self._diameter:
             return
         self._diameter, areas = turning_diameter, self.areas
-        self._roomy = areas.narrowed(turning_diameter)
+        self._roomy = areas.with_margin(max(areas.margin, turning_diameter))
         wide = areas.corners_at(areas.margin + turning_diameter)
         self._turns = np.vstack((wide, areas.corners))
         self._costs = np.full(len(self._turns), NARROW * turning_diameter)
-        self._costs[: len(wide)] = 0.0
+        if self._roomy is not None:
+            self._costs[: len(wide)][self._roomy.allowed(wide)] = 0.0
         self._seen.clear()
+
+    def waypoint(self, place: np.ndarray) -> np.ndarray:
+        """Where to go for a place [2]: the nearest allowed one with room for the turning circle, or
+        just the nearest allowed one if no such place is near."""
+        nearest = self.areas.nearest(place)
+        if self._roomy is None or self.areas.unrestricted:
+            return nearest
+        roomy = self._roomy.nearest(place)
+        near = math.dist(place, roomy) <= math.dist(place, nearest) + ROOM * self._diameter
+        return roomy if near and self.areas.visible(nearest, roomy[None])[0] else nearest
 
     def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         """The turns from start to goal [2] and the goal itself [K, 2]; None if there is no route.
 
         If the start lies in a keep-out or outside the area, the first leg goes to the nearest
-        allowed place, whatever it crosses; if one is near, to a place with room to turn.
+        allowed place, whatever it crosses; if one is near, to a place with room to turn: at the
+        edge, the vehicle's turn to its goal would lead it back in.
         """
         goal = np.asarray(goal, dtype=float)
         if self.areas.unrestricted or self.areas.leg_allowed(start, goal[None])[0]:
@@ -55,7 +78,7 @@ class Routes:
             return goal[None]
         route = self._shortest(start, goal)
         if route is None and not self.areas.allowed(start[None])[0]:
-            out = self._way_out(start)
+            out = self.waypoint(start)
             route = self.route(out, goal)
             return None if route is None else np.vstack((out, route))
         return route
@@ -89,9 +112,7 @@ class Routes:
         # The nearest corners first: one of them sees most of the goals.
         distances = np.linalg.norm(goals[unseen, None] - corners, axis=2)
         order = np.argsort(distances, axis=1, kind="stable")
-        for turn in range(len(corners)):
-            if not len(unseen):
-                break
+        for turn in range(len(corners) if len(unseen) else 0):
             left = ~areas.visible(corners[order[:, turn]], goals[unseen])
             unseen, order = unseen[left], order[left]
         good[unseen] = False
@@ -108,16 +129,6 @@ class Routes:
             reached |= found
             waiting += np.flatnonzero(found).tolist()
         return reached
-
-    def _way_out(self, start: np.ndarray) -> np.ndarray:
-        """The allowed place [2] to go to from a place that is not allowed.
-
-        At the edge, the vehicle's turn to its goal would lead it back in.
-        """
-        nearest = self.areas.nearest(start)
-        roomy = nearest if self._roomy is None else self._roomy.nearest(start)
-        near = math.dist(start, nearest) + 2 * self._diameter
-        return roomy if math.dist(start, roomy) <= near else nearest
 
     def _sight(self, start: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Which straight legs from a start [2] to allowed places [N, 2] are open; boolean [N].
@@ -136,30 +147,28 @@ class Routes:
         return good
 
     def _shortest(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        corners = self._turns
-        if not self.areas.allowed(goal[None])[0] or not len(corners):
+        turns = self._turns
+        if not self.areas.allowed(goal[None])[0] or not len(turns):
             return None
-        first, last = self._sight(start, corners), self.areas.visible(corners, goal)
-        if not (first.any() and last.any()):
-            return None
-        ahead = np.linalg.norm(corners - goal, axis=1)
-        length = np.linalg.norm(corners - start, axis=1) + self._costs
+        first, last = self._sight(start, turns), self.areas.visible(turns, goal)
+        ahead = np.linalg.norm(turns - goal, axis=1)
+        length = np.linalg.norm(turns - start, axis=1) + self._costs
         length[~first] = math.inf
-        before = np.full(len(corners), -1)
-        open_ = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
-        heapq.heapify(open_)
-        while open_:
-            total, k, arrived = heapq.heappop(open_)
+        before = np.full(len(turns), -1)
+        waiting = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
+        heapq.heapify(waiting)
+        while waiting and last.any():
+            total, k, arrived = heapq.heappop(waiting)
             if arrived:
-                return np.vstack((*self._back(k, before), goal))
+                return np.vstack((turns[_chain(before, k)], goal))
             if total > length[k] + ahead[k]:
                 continue  # a shorter route to it was found since
             if last[k]:
-                heapq.heappush(open_, (total, k, True))
-            reach = length[k] + np.linalg.norm(corners - corners[k], axis=1) + self._costs
+                heapq.heappush(waiting, (total, k, True))
+            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1) + self._costs
             for j in np.flatnonzero(self._sees(k) & (reach < length)).tolist():
                 length[j], before[j] = reach[j], k
-                heapq.heappush(open_, (reach[j] + ahead[j], j, False))
+                heapq.heappush(waiting, (reach[j] + ahead[j], j, False))
         return None
 
     def _sees(self, k: int) -> np.ndarray:
@@ -167,9 +176,320 @@ class Routes:
             self._seen[k] = self.areas.visible(self._turns[k], self._turns)
         return self._seen[k]
 
-    def _back(self, k: int, before: np.ndarray) -> list[np.ndarray]:
-        turns = []
-        while k >= 0:
-            turns.append(self._turns[k])
-            k = int(before[k])
-        return turns[::-1]
+
+def _chain(before: np.ndarray, last: int) -> list[int]:
+    """The nodes up to the last one, from each one's predecessor; that of the first is negative."""
+    chain = []
+    while last >= 0:
+        chain.append(last)
+        last = int(before[last])
+    return chain[::-1]
+
+
+#: Maximum number of cells along the longer side of the raster. A cell is as shallow as the
+#: shallowest map cell in it.
+SIDE = 200
+#: Steepest rise of the bottom that a leg without a map allows for.
+SLOPE = 1.0
+#: Smallest rise that is assumed ahead over an unknown bottom, and how much steeper it may be ahead
+#: and beside than behind.
+LEAST_RISE, STEEPER = 0.2, 1.5
+#: The bottom ahead is unknown if its variance is more than this many times that at the vehicle.
+UNSURE = 2.0
+#: Time from a ping until the vehicle begins to turn, in s.
+REACTION_S = 2.0
+#: Number of pings for the height of the transducer (their median), and for the rise.
+HEIGHTS, RISE = 15, 6
+#: m: a shallow reading closes the places around it within this, or a cell of the raster; and how
+#: often as far the vehicle has driven on when it comes back on another pass.
+GUARDED, PASS = 1.0, 4.0
+
+
+@dataclass(frozen=True)
+class ClearanceSettings(Settings):
+    """How much water must be under the transducer."""
+
+    min_depth: float = setting(
+        0.0, "Drive only where at least this much water is under the transducer. 0: anywhere", "m",
+        minimum=0.0, maximum=1e4,
+    )  # fmt: skip
+    min_depth_probability: float = setting(
+        0.99, "Probability, by the map's mean and standard deviation, with which goals and "
+        "legs must have min_depth", minimum=0.5, maximum=0.999999,
+    )  # fmt: skip
+
+
+class DeepRoutes(Routes):
+    """Routes with enough water under the transducer, by the map and by the newest pings.
+
+    With a map, goals and legs lie where there is enough water with a given probability. Without
+    one, legs end where a bottom with the slope ``SLOPE`` would be too shallow, and the vehicle
+    turns back when the pings show a bottom that rises too fast. The cost of a choice depends only
+    on the size of the raster.
+
+    The height of the transducer above the map's datum is the median, over the newest pings, of
+    range plus mean elevation. It thus includes the present water level, the sonar mount and the
+    depth of the vehicle.
+
+    Args:
+        areas: the area in which goals and legs may lie.
+        settings: how much water is needed.
+
+    Attributes:
+        turned_back: how often the vehicle had to turn back.
+    """
+
+    def __init__(self, areas: NavigableArea, settings: ClearanceSettings) -> None:
+        super().__init__(areas)
+        self._needed = settings.min_depth
+        self._deviations = NormalDist().inv_cdf(settings.min_depth_probability)
+        size = areas.workspace.size  # cells of 0.5 m or more
+        columns, rows = np.maximum(np.ceil(size / max(0.5, size.max() / SIDE)), 2).astype(int)
+        grid = self._grid = Grid.dividing(areas.workspace, (rows, columns))
+        self._drawn: ElevationMap | None = None
+        self._soundings: deque[tuple[np.ndarray, float]] = deque(maxlen=HEIGHTS)
+        self._shallow: list[tuple[np.ndarray, float]] = []  # centre, radius; newer than the map
+        self._guarded: dict[tuple[int, int], tuple[np.ndarray, float]] = {}  # place; way to it
+        # Down and right, in m.
+        self._cell = float(grid.y[1] - grid.y[0]), float(grid.x[1] - grid.x[0])
+        self._radius = max(GUARDED, *self._cell)
+        self._way = 0.0  # that the vehicle has driven from ping to ping, in m
+        self._margin = self._reach = 0.0
+        self.turned_back = 0
+
+    def set_vehicle(self, turning_diameter: float, speed: float) -> None:
+        """Set the vehicle's turning diameter in m, which is also the margin around shallow water,
+        and its maximum speed in m/s."""
+        super().set_vehicle(turning_diameter, speed)
+        self._reach = turning_diameter + REACTION_S * speed
+        if turning_diameter != self._margin:
+            self._margin = turning_diameter
+            self._forget()
+
+    def learn(self, drawn: ElevationMap | None) -> None:
+        """Take a new map, or None when it is gone."""
+        self._drawn = drawn
+        self._shallow.clear()
+        self._forget()
+
+    def sounded(self, position: np.ndarray, clearance: float) -> None:
+        """Take the water under the transducer, in m, at a position [2].
+
+        Where it is less than needed, by the median of three, the place is avoided until another
+        pass finds more there, whatever later maps say: a map may lack what looked like a false
+        echo.
+        """
+        if self._soundings:
+            self._way += float(np.linalg.norm(position - self._soundings[-1][0]))
+        self._soundings.append((position, clearance))
+        newest = list(self._soundings)[-RISE // 2 :]
+        before = set(self._guarded)
+        if len(newest) == RISE // 2 and median(depth for _, depth in newest) < self._needed:
+            self._guard(position)
+        elif clearance >= self._needed:
+            for cell, (place, way) in list(self._guarded.items()):
+                beside = float(np.linalg.norm(place - position)) <= self._radius
+                if beside and self._way - way > PASS * self._radius:
+                    del self._guarded[cell]
+        if before != set(self._guarded):
+            self._forget()
+
+    @property
+    def guarded(self) -> list[list[float]]:
+        """The places [2] that are avoided until another pass finds more water there."""
+        return [place.tolist() for place, _ in self._guarded.values()]
+
+    def guard(self, places: list[list[float]]) -> None:
+        """Avoid these places, as after shallow readings there just now."""
+        for place in np.array(places, dtype=float).reshape(-1, 2):
+            self._guard(place)
+        self._forget()
+
+    def _guard(self, place: np.ndarray) -> None:
+        x, y = np.rint(place / self._radius).tolist()
+        self._guarded[int(x), int(y)] = place, self._way
+
+    def turns_back(self) -> bool:
+        """Whether the vehicle must turn back: there is too little water, or, over an unknown
+        bottom, there would be before it has turned. The place ahead is avoided until the next map.
+        """
+        if len(self._soundings) < RISE:
+            return False
+        newest = list(self._soundings)[-RISE:]
+        (before, old), (now, depth) = (
+            (np.mean([place for place, _ in part], axis=0), median(depth for _, depth in part))
+            for part in (newest[: RISE // 2], newest[RISE // 2 :])
+        )
+        step = now - before
+        distance = float(np.linalg.norm(step))
+        rise = max(STEEPER * (old - depth) / distance if distance > 0 else 0.0, LEAST_RISE)
+        position, reach = newest[-1][0], self._reach
+        centre = position + (reach * step / distance if distance > 0 else 0.0)
+        unknown = self._drawn is None
+        if self._drawn is not None:
+            around = np.vstack((position, centre))
+            here, there = self._drawn.grid.interpolate(self._drawn.variance, around)
+            unknown = not there <= UNSURE * here
+        # The depth is known late when pings are rare: add the distance between the two halves.
+        ahead = rise * (reach + distance) if unknown else 0.0
+        if depth - ahead >= self._needed:
+            return False
+        self.turned_back += 1
+        self._shallow.append((centre, reach))
+        self._forget()
+        return True
+
+    def deep_enough(self, places: np.ndarray) -> np.ndarray:
+        """Which places [N, 2] are deep enough with the margin, as far as known; boolean [N]."""
+        return self._open.ravel()[self._cells(places)]
+
+    def legs_open(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.legs_open``."""
+        good = super().legs_open(start, goals)
+        starts = np.broadcast_to(start, goals.shape)
+        good[good] = self._clear_share(starts[good], goals[good], self._open) == 1.0
+        return good
+
+    def reachable(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.reachable``."""
+        good = super().reachable(start, goals)
+        reached = np.isfinite(self._ways(start)[0])
+        good[good] = reached[self._cells(goals[good])]
+        return good
+
+    def shortened(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.shortened``: the goals, or the last deep enough places of the legs."""
+        share = self._clear_share(np.broadcast_to(start, goals.shape), goals, self._open)
+        return start + share[:, None] * (goals - start)
+
+    def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
+        """As ``Routes.too_close``."""
+        if super().too_close(position, goal):
+            return True
+        return bool(self._clear_share(position[None], goal[None], self._deep)[0] < 1.0)
+
+    def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        """As ``Routes.route``. With a map, a goal in water that may be too shallow is moved to the
+        nearest place with a route."""
+        goal = np.asarray(goal, dtype=float)
+        if self.legs_open(start, goal[None])[0]:
+            return self._with_stops(start, goal[None])
+        ways, before = self._ways(start)
+        cell = int(self._cells(goal[None])[0])
+        if not math.isfinite(ways[cell]):
+            if self._drawn is None or not np.isfinite(ways).any():
+                return None
+            away = np.linalg.norm(self._grid.points - goal, axis=1)
+            cell = int(np.argmin(np.where(np.isfinite(ways), away, np.inf)))
+            goal = self._grid.points[cell]
+            if math.dist(start, goal) < self._margin:
+                return None
+        # Along the cells to the goal, without unnecessary turns.
+        places = np.vstack((self._grid.points[_chain(before, cell)], goal))
+        route, at, here = [], 0, start
+        while at < len(places):
+            seen = np.flatnonzero(self.legs_open(here, places[at:]))
+            at += int(seen[-1]) + 1 if len(seen) else 1
+            here = places[at - 1]
+            route.append(here)
+        # The vehicle cannot drive to a turn within its turning circle.
+        while len(route) > 1 and math.dist(route[0], start) < self._margin / 2:
+            route.pop(0)
+        return self._with_stops(start, np.array(route))
+
+    def _with_stops(self, start: np.ndarray, route: np.ndarray) -> np.ndarray:
+        """The route; without a map, with a stop where the bottom may have become too shallow."""
+        if self._drawn is not None or not self._soundings:
+            return route
+        spare = (self._soundings[-1][1] - self._needed) / SLOPE
+        leg, length = route[0] - start, math.dist(start, route[0])
+        stop = max(spare, 2 * self._margin)
+        return route if length <= stop else np.vstack((start + leg * stop / length, route))
+
+    def _forget(self) -> None:
+        """Drop the cached rasters."""
+        for name in ("_deep", "_open", "_graph"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def _deep(self) -> np.ndarray:
+        """Where there is enough water, as far as known [rows, columns]."""
+        grid, drawn = self._grid, self._drawn
+        deep = np.ones(grid.shape, dtype=bool)
+        if drawn is not None and self._soundings:
+            places, ranges = map(np.array, zip(*self._soundings, strict=True))
+            height = float(np.nanmedian(ranges + drawn.grid.interpolate(drawn.mean, places)))
+            top = drawn.mean + self._deviations * np.sqrt(drawn.variance)
+            unsure = ~(height - top >= self._needed)
+            deep &= grid.counted(drawn.grid.points[unsure.ravel()]) == 0
+            near = drawn.grid.interpolate(unsure.astype(float), grid.points)
+            deep &= (near == 0).reshape(grid.shape)
+        guarded = [(place, self._radius) for place, _ in self._guarded.values()]
+        for centre, radius in (*self._shallow, *guarded):
+            deep &= (np.linalg.norm(grid.points - centre, axis=1) > radius).reshape(grid.shape)
+        return deep
+
+    @cached_property
+    def _open(self) -> np.ndarray:
+        """Cells that are allowed and farther than the margin from shallow cells."""
+        from scipy.ndimage import distance_transform_edt  # only with min_depth
+
+        grid, deep = self._grid, self._deep
+        if not deep.all():
+            deep = distance_transform_edt(deep, sampling=self._cell) > self._margin
+        return deep & self.areas.allowed(grid.points).reshape(grid.shape)
+
+    @cached_property
+    def _graph(self) -> Any:
+        """Lengths between neighbouring open cells, a sparse matrix."""
+        from scipy.sparse import coo_matrix
+
+        height, width = self._grid.shape
+        number = np.arange(height * width).reshape(height, width)
+        rows, columns, lengths = [], [], []
+        for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            a = np.s_[: height - down, max(0, -right) : width - max(0, right)]
+            b = np.s_[down:, max(0, right) : width + min(0, right)]
+            both = self._open[a] & self._open[b]
+            rows.append(number[a][both])
+            columns.append(number[b][both])
+            length = math.hypot(down * self._cell[0], right * self._cell[1])
+            lengths.append(np.full(both.sum(), length))
+        entries = np.concatenate(lengths), (np.concatenate(rows), np.concatenate(columns))
+        return coo_matrix(entries, shape=(number.size, number.size)).tocsr()
+
+    def _ways(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Length of the shortest path to every cell in m, infinite without one, and the cell before
+        it on the path."""
+        from scipy.sparse.csgraph import dijkstra
+
+        away = np.linalg.norm(self._grid.points - start, axis=1)
+        away[~self._open.ravel()] = np.inf
+        first = int(np.argmin(away))
+        if not math.isfinite(away[first]):
+            return away, np.full(len(away), -1)
+        return dijkstra(self._graph, False, first, return_predecessors=True)
+
+    def _cells(self, places: np.ndarray) -> np.ndarray:
+        """Index of the cell of each place [..., 2] in the flat raster; the nearest outside it."""
+        borders, (rows, columns) = self._grid.borders, self._grid.shape
+        share = (places - borders.lower) / borders.size
+        cell = np.clip((share * (columns, rows)).astype(int), 0, (columns - 1, rows - 1))
+        return cell[..., 1] * columns + cell[..., 0]
+
+    def _clear_share(self, starts: np.ndarray, ends: np.ndarray, raster: np.ndarray) -> np.ndarray:
+        """The share of each leg [N, 2] up to the first cell that is false in the raster [N].
+
+        Such cells do not count at the beginning of a leg, within twice the margin.
+        """
+        longest = float(np.linalg.norm(ends - starts, axis=1).max(initial=0.0))
+        half = float(np.linalg.norm(self._grid.borders.size / self._grid.shape[::-1])) / 2
+        looks = np.linspace(0, 1, max(2, math.ceil(longest / half) + 1))
+        along = looks[:, None] * (ends - starts)[:, None]
+        good = raster.ravel()[self._cells(starts[:, None] + along)]
+        leaving = np.linalg.norm(along, axis=2) <= 2 * self._margin
+        bad = ~good & (np.logical_or.accumulate(good, axis=1) | ~leaving)
+        bad[:, -1] |= ~good[:, -1]
+        last = np.where(bad.any(1), bad.argmax(1) - 1, len(looks) - 1)
+        row = np.arange(len(ends))
+        return np.where((last >= 0) & good[row, last], looks[last], 0.0)

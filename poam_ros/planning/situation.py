@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geometry import MAX_COORDINATE, Extent, is_place, squared_distance_to
+from ..core.geometry import MAX_COORDINATE, Extent, squared_distance_to
 from ..core.maps import ElevationMap, Predicted
 from .areas import NavigableArea
 from .routes import Routes
 
-#: The square of a smaller lengthscale may underflow, in m.
-MIN_DISTANCE = 1e-12
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
+
+#: The square of a smaller lengthscale may underflow, in m; larger variances are not usable, in m^2.
+MIN_DISTANCE, MAX_VARIANCE = 1e-12, 1e300
 
 
 class GridView:
@@ -46,13 +49,6 @@ class GridView:
         return Predicted(mean, discounted)
 
 
-class Predictor(Protocol):
-    """A model that predicts with or without noise, such as a mapper."""
-
-    def predict(self, xy: np.ndarray, noise: bool) -> Predicted:
-        """Mean and variance, [N] each, at the points xy [N, 2] in metres."""
-
-
 class ModelView:
     """Predictions of the model itself: in the paper the planner waits for the newest pings.
 
@@ -61,7 +57,7 @@ class ModelView:
         noise: whether the variance is that of a ping, or of the bottom.
     """
 
-    def __init__(self, model: Predictor, noise: bool = True) -> None:
+    def __init__(self, model: BathymetricMapper, noise: bool = True) -> None:
         self._model, self._noise = model, noise
 
     def predict(self, xy: np.ndarray) -> Predicted:
@@ -70,12 +66,9 @@ class ModelView:
 
 
 def discount_visited(
-    variance: np.ndarray,
-    points: np.ndarray,
-    lengthscale: np.ndarray,
-    since: np.ndarray,
+    variance: np.ndarray, points: np.ndarray, lengthscale: np.ndarray, since: np.ndarray,
     before: np.ndarray,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Predictive variances [N] as if pings at ``since`` [K, 2] were already in the map.
 
     A map is always a little older than the vehicle's track. Without a discount, the most uncertain
@@ -94,9 +87,8 @@ def discount_visited(
     known = np.isfinite(variance) & (variance > 0)
     if not len(since) or not known.any():
         return variance
-    reach = np.where(
-        (lengthscale > MIN_DISTANCE) & (lengthscale < MAX_COORDINATE), lengthscale, np.inf
-    )
+    good = (lengthscale > MIN_DISTANCE) & (lengthscale < MAX_COORDINATE)
+    reach = np.where(good, lengthscale, np.inf)
     new = np.sqrt(squared_distance_to(points, since))
     closer = known & (new < reach)
     old = np.sqrt(squared_distance_to(points[closer], before))
@@ -109,19 +101,11 @@ def discount_visited(
     return after
 
 
-#: Larger values are not usable as variances of an elevation, in m^2.
-MAX_VARIANCE = 1e300
-
-
 class MapView(Protocol):
     """What a planner sees of a map."""
 
     def predict(self, xy: np.ndarray) -> Predicted:
         """Mean and variance with noise, [N] each, at the points xy [N, 2] in metres."""
-
-
-def _nowhere() -> np.ndarray:
-    return np.empty((0, 2))
 
 
 def no_extra(path: np.ndarray) -> float:
@@ -143,9 +127,6 @@ class Situation:
             the current along it, and for the way home from its end.
         visited: positions of the whole mission, thinned out [K, 2], in m.
         routes: allowed routes within the workspace; by default all straight legs are allowed.
-
-    Raises:
-        InputError: the position is not two finite numbers, or ``visited`` has the wrong shape.
     """
 
     position: np.ndarray
@@ -154,17 +135,12 @@ class Situation:
     turning_radius: float = 0.0
     distance_left: float = math.inf
     extra: Callable[[np.ndarray], float] = no_extra
-    visited: np.ndarray = field(default_factory=_nowhere)
+    visited: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     routes: Routes = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
         if self.routes is None:
             object.__setattr__(self, "routes", Routes(NavigableArea(self.workspace)))
-        if not is_place(self.position):
-            raise InputError(f"position: expected two finite numbers, got {self.position}")
-        shape = np.shape(self.visited)
-        if len(shape) != 2 or shape[1] != 2:
-            raise InputError(f"visited: expected places [K, 2], got {list(shape)}")
 
 
 def usable(variance: np.ndarray, count: int) -> np.ndarray:

@@ -8,7 +8,6 @@ that order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,22 +15,12 @@ import numpy as np
 CONFIDENCE_95 = 1.959963984540054
 
 
-@dataclass(frozen=True)
-class SurveyOrder:
-    """The TVU of an order: ``a`` in m is independent of the depth, ``b`` a share of the depth."""
-
-    a: float
-    b: float
-
-
-#: The orders by name, the strictest first. 1a and 1b differ in other requirements.
+#: The orders by name, the strictest first, with a in m and b of their TVU. 1a and 1b differ in
+#: other requirements.
 ORDERS = {
-    "exclusive": SurveyOrder(0.15, 0.0075),
-    "special": SurveyOrder(0.25, 0.0075),
-    "1a": SurveyOrder(0.5, 0.013),
-    "1b": SurveyOrder(0.5, 0.013),
-    "2": SurveyOrder(1.0, 0.023),
-}
+    "exclusive": (0.15, 0.0075), "special": (0.25, 0.0075), "1a": (0.5, 0.013),
+    "1b": (0.5, 0.013), "2": (1.0, 0.023),
+}  # fmt: skip
 #: The orders that ``strictest`` counts, those with different TVU, the least strict first.
 LEVELS = ("2", "1b", "special", "exclusive")
 #: Names of the counts of ``strictest``; 0: none.
@@ -45,8 +34,8 @@ def order_name(order: str) -> str:
 
 def allowed(order: str, depth: np.ndarray) -> np.ndarray:
     """The total vertical uncertainty of an order at depths in m, of any shape; in m, at 95 %."""
-    # TVU = sqrt(a^2 + (b d)^2)
-    return np.hypot(ORDERS[order].a, ORDERS[order].b * depth)
+    a, b = ORDERS[order]
+    return np.hypot(a, b * depth)
 
 
 def within(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -10,9 +10,9 @@ from ..core.settings import Settings, setting
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
 from ..models.registry import ModelSettings
-from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
+from ..planning.routes import ClearanceSettings
 from ..screening import ScreeningSettings
 from .world.simulator import SonarSettings
 from .world.terrain import WORKSPACE

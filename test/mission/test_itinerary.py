@@ -89,10 +89,12 @@ def test_a_vehicle_that_drifts_towards_a_keep_out_gets_a_new_leg():
 
 def test_the_leg_out_of_a_keep_out_is_not_replanned():
     goals = make(BLOCK, margin=1.0)
-    goals.add(np.array([(20, 0)]))
+    goals.set_arrival({**ARRIVAL, "capture_radius": 1.5})
+    goals.add(np.array([(20, 0), (6.1, 0)]))
+    np.testing.assert_allclose(goals.queue[1], (6.5, 0), atol=1e-5)  # with room for the circle
     goals.next(at(0, 4))
     first = goals.current
-    np.testing.assert_allclose(first, (0, 6.5), atol=1e-5)  # with room for the turning circle
+    np.testing.assert_allclose(first, (0, 6.5), atol=1e-5)
     for k, y in enumerate((4.0, 4.5, 5.0, 5.5)):
         goals.update(at(0.1, y), float(k))
         assert goals.current is first

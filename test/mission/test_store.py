@@ -15,7 +15,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
-from poam_ros.planning.clearance import ClearanceSettings
+from poam_ros.planning.routes import ClearanceSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
 PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])

@@ -10,8 +10,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.polygons import ring
+from poam_ros.planning.areas import NavigableArea, ring
 from poam_ros.planning.routes import Routes
 
 SQUARE = Extent(-30, 30, -30, 30)

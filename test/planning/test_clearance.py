@@ -11,7 +11,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.clearance import ClearanceSettings, DeepRoutes
+from poam_ros.planning.routes import ClearanceSettings, DeepRoutes
 
 SQUARE = Extent(0, 60, 0, 60)
 NEEDED = ClearanceSettings(min_depth=2.0)

@@ -169,19 +169,6 @@ def test_max_entropy_refuses_a_prediction_of_another_shape(variance):
 
 
 @pytest.mark.parametrize(
-    "position", [(math.nan, 0), (0, math.inf), (0, 1e200), (0, 0, 0), ((0, 0),), 1.0]
-)
-def test_a_situation_refuses_an_invalid_position(position):
-    with pytest.raises(InputError, match="position"):
-        Situation(np.array(position), SQUARE)
-
-
-def test_a_situation_refuses_an_invalid_track():
-    with pytest.raises(InputError, match="visited"):
-        Situation(np.zeros(2), SQUARE, visited=np.zeros(2))
-
-
-@pytest.mark.parametrize(
     "wrong",
     [
         {"distance_weight": math.nan},

@@ -17,7 +17,7 @@ from poam_ros.models.mapper import ModelSettings
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.clearance import ClearanceSettings
+from poam_ros.planning.routes import ClearanceSettings
 from poam_ros.planning.tvu import shares
 from poam_ros.simulation import lockstep
 from poam_ros.simulation.lockstep import LockstepMission, run_mission

@@ -12,8 +12,8 @@ from ...frontend.batching import TimedBatches
 from ...mission.target import TargetSettings
 from ...models.native.loader import announce
 from ...models.registry import ModelSettings, option_rows
-from ...planning.clearance import ClearanceSettings
 from ...planning.planners import PLANNERS, planner_rows
+from ...planning.routes import ClearanceSettings
 from ...ros.common.parameters import TERRAIN
 from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings

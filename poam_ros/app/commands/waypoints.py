@@ -16,10 +16,9 @@ from ...core.settings import Setting, instance, rows
 from ...mavlink.settings import PlaceSettings
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
-from ...planning.clearance import ClearanceSettings, DeepRoutes
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
-from ...planning.routes import Routes
+from ...planning.routes import ClearanceSettings, DeepRoutes, Routes
 from ...planning.situation import Situation
 from .. import graph
 from ..command import Parser, add_settings

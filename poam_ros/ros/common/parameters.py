@@ -21,9 +21,9 @@ from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.areas import AreaSettings, one_polygon
-from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
+from ...planning.routes import ClearanceSettings
 from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
