@@ -22,14 +22,7 @@ from ..core.geometry import map_grid, path_length
 from ..core.maps import ElevationMap
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
-from ..frontend.events import (
-    DONE,
-    EXPLORING,
-    PILOT,
-    BatchLearned,
-    MapDrawn,
-    Problem,
-)
+from ..frontend.events import DONE, EXPLORING, PILOT, BatchLearned, MapDrawn, Problem
 from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import SurveySession
@@ -88,19 +81,17 @@ class LockstepMission:
             terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED,
             current=settings.current, seed=sonar_seed,
         )  # fmt: skip
-        as_in_the_paper = settings.policy == "paper"
         front_end = FrontEndSettings(
             workspace=workspace, range_time_offset=-settings.sonar.latency,
             max_jump=0.0,  # random initial samples are far apart
         )  # fmt: skip
+        batches, grid, self._choose = WaypointBatches(), None, self._plan_paper
+        if settings.policy == "deployed":
+            batches, grid = settings.batches, map_grid(workspace, MAP_RESOLUTION)
+            self._choose = self._plan_deployed
         self.session = SurveySession(
-            self.mapper,
-            front_end,
-            WaypointBatches() if as_in_the_paper else settings.batches,
-            grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
-            screening=settings.screening,
+            self.mapper, front_end, batches, grid, screening=settings.screening
         )
-        self._choose = self._plan_paper if as_in_the_paper else self._plan_deployed
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # deadline of the first map
         self._scorer = GridScorer(workspace, terrain.elevation_at)
@@ -173,7 +164,7 @@ class LockstepMission:
         self._locate()
 
     def _ping(self, ping: SimulatedPing) -> None:
-        limits = self.simulation.settings.min_range, self.simulation.max_range
+        limits = self.simulation.settings.min_range, self.simulation.settings.max_range
         raw = RawPing(ping.stamp_ns, ping.range, *limits)
         self.mission.sounded(raw)
         self.session.ping(raw, self._now)
@@ -235,9 +226,10 @@ class LockstepMission:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
             self.target.learn(drawn, now_s)
-        options = self.settings.planner_options
-        given = now_s, yaw, MAX_SPEED, PLANNERS[self.settings.planner], options
-        return self.target.next_path(drawn, *given, self._planner_rng, view)
+        planner = PLANNERS[self.settings.planner], self.settings.planner_options
+        return self.target.next_path(
+            drawn, now_s, yaw, MAX_SPEED, *planner, self._planner_rng, view
+        )
 
     def _drawn(self) -> ElevationMap | None:
         """The model's present map in the planner's cells; None if neither target nor clearance
@@ -264,8 +256,9 @@ class LockstepMission:
         predicted = self.mapper.predict(self._scorer.points)
         predict_s, report = perf_counter() - start, learned.report
         metrics = self._scorer.score(predicted, *learned.targets)
-        times = self._now.steady_s, metrics, report.update_s, predict_s
-        self._records.append(EpochRecord(report.samples, *times))
+        self._records.append(
+            EpochRecord(report.samples, self._now.steady_s, metrics, report.update_s, predict_s)
+        )
 
     def _take_records(self) -> list[EpochRecord]:
         records, self._records = self._records, []
@@ -319,8 +312,7 @@ def run_mission(
     try:
         for record in mission.epochs():
             records.append(record)
-            rows = [r.row() for r in records]
-            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, [r.row() for r in records])
             on_epoch(record)
     finally:
         # Also after Ctrl-C or a failure, so that no sample is lost.

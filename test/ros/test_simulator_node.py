@@ -53,7 +53,7 @@ class Crew(Listener):
     def is_obeyed(self, simulator: SimulatorNode, *goal: float, stamp_ns: int = 0) -> bool:
         """Whether a goal is taken, which soon is stale: to be asked again and again."""
         self.send_goal(*goal, stamp_ns=stamp_ns)
-        return simulator.simulation.goal == goal
+        return simulator.simulation.vehicle.goal == goal
 
     def place(self) -> np.ndarray:
         return np.array(messages.read_odometry(self.heard["odom"][-1]).position[:2])
@@ -154,7 +154,7 @@ def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
     eventually(lambda: simulator.warnings.counts["frame"] == 1)
     crew.send_goal(math.nan, 0)
     eventually(lambda: simulator.warnings.counts["not_finite"] == 1)
-    assert simulator.simulation.goal is None
+    assert simulator.simulation.vehicle.goal is None
 
 
 def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):

@@ -45,7 +45,7 @@ class SimulatorTopics:
         self._range = Range(radiation_type=Range.ULTRASOUND, field_of_view=field_of_view)
         self._range.header.frame_id = SONAR_FRAME
         self._range.min_range = float(simulation.settings.min_range)
-        self._range.max_range = simulation.max_range
+        self._range.max_range = simulation.settings.max_range
         self._transform = TransformStamped(child_frame_id=BASE_FRAME)
         self._transform.header.frame_id = ODOMETRY_FRAME
         self._transform.header.stamp = self._stamp

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,14 +89,15 @@ class SonarSettings(Settings):
 
         The terrain needs ``highest``, ``lowest`` and ``sonar_defaults``.
         """
-        own = terrain.sonar_defaults
-        noise_std = own.noise_std if self.noise_std == OWN else self.noise_std
-        clearance = own.clearance if self.clearance == OWN else self.clearance
+        noise_std, clearance = terrain.sonar_defaults
+        noise_std = noise_std if self.noise_std == OWN else self.noise_std
+        clearance = clearance if self.clearance == OWN else self.clearance
         # Ten standard deviations: no correct ping of the deepest bottom counts as an outlier.
         deepest = clearance + float(terrain.highest) - float(terrain.lowest)
         enough = max(deepest, self.min_range) + 1.0 + 10.0 * noise_std
-        longest = self.max_range or enough
-        return replace(self, noise_std=noise_std, clearance=clearance, max_range=longest)
+        return replace(
+            self, noise_std=noise_std, clearance=clearance, max_range=self.max_range or enough
+        )
 
 
 #: Maximum delay that a simulation catches up, in wall seconds.
@@ -115,18 +117,14 @@ class Pacer:
     """
 
     def __init__(self, period: float, speed: float, *, tick: float = 0.01) -> None:
-        self.period = period
-        self.speed = speed
-        self._tick = tick
-        self._due_steps = 0.0  # in steps
+        self.period, self.speed, self._tick = period, speed, tick
+        self._due_steps = 0.0
         self._last: float | None = None
 
     def due(self, now: float) -> int:
         """Steps to take at wall time ``now`` (s). The first call starts the count."""
-        if self._last is None:
-            self._last = now
         rate = self.speed / self.period
-        self._due_steps += (now - self._last) * rate
+        self._due_steps += (now - (now if self._last is None else self._last)) * rate
         self._last = now
         burst = max(1, math.ceil(2 * self._tick * rate))
         # The tolerance keeps ten steps of 0.1 s at ten despite rounding.
@@ -173,6 +171,11 @@ class Simulation:
     goals determine everything. Noise and faults have separate generators, so that faults change
     neither the noise nor the trajectory.
 
+    Attributes:
+        settings: of the sonar, resolved for the terrain.
+        sonar_z: elevation of the sonar, in m.
+        vehicle: a new one after a reset.
+
     Raises:
         InputError: a rate, a limit, the seed or the start is wrong.
     """
@@ -193,20 +196,18 @@ class Simulation:
         if seed < 0:
             raise InputError(f"seed: expected an integer >= 0, got {seed}")
         sonar = (SonarSettings() if sonar is None else sonar).over(terrain)
-        self.terrain = terrain
-        self.environment = terrain.extent if environment is None else environment
+        self.terrain, self.settings = terrain, sonar
         self.sonar_z = float(terrain.highest) + sonar.clearance
-        self.settings = sonar
         control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
         self._tick_rate = _common(control, ping)
         self._control_ticks = int(self._tick_rate / control)
         self._ping_ticks = int(self._tick_rate / ping)
         self._latency_ns = round(sonar.latency * SECOND)
-        self._start, self._seed = start, seed
-        self._limits: dict[str, Any] = {
-            "max_speed": max_speed, "max_turn_rate": max_turn_rate, "current": current,
-        }  # fmt: skip
-        self._tick = 0
+        self._seed, self._tick = seed, 0
+        self._at_start = partial(
+            DubinsVehicle, start, terrain.extent if environment is None else environment,
+            max_speed=max_speed, max_turn_rate=max_turn_rate, current=current,
+        )  # fmt: skip
         self.reset()
 
     def reset(self) -> None:
@@ -215,7 +216,7 @@ class Simulation:
         Time continues, because a clock that jumps back breaks its readers. Undelivered pings are
         dropped. The steps that follow equal those of a new simulation, at later times.
         """
-        self._vehicle = DubinsVehicle(self._start, self.environment, **self._limits)
+        self.vehicle = self._at_start()
         noise, faults = np.random.SeedSequence(self._seed).spawn(2)
         self._noise, self._faults = np.random.default_rng(noise), np.random.default_rng(faults)
         self._next_ping = self._tick + self._ping_ticks
@@ -228,43 +229,23 @@ class Simulation:
 
     @property
     def pose(self) -> Pose:
-        return self._vehicle.pose
-
-    @property
-    def goal(self) -> tuple[float, float] | None:
-        """The present goal, clipped to where the vehicle can go; None without one."""
-        return self._vehicle.goal
-
-    @property
-    def at_goal(self) -> bool:
-        """True once the present goal was reached."""
-        return self._vehicle.at_goal
-
-    @property
-    def max_range(self) -> float:
-        """The longest valid range, in m, resolved."""
-        return self.settings.max_range
+        return self.vehicle.pose
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
-        """Drive to goal (x, y), or hold station (None); see DubinsVehicle.set_goal.
-
-        Raises:
-            InputError: if the goal is not two finite numbers; the present goal then stays.
-        """
-        self._vehicle.set_goal(goal)
+        """See ``DubinsVehicle``."""
+        self.vehicle.set_goal(goal)
 
     def step(self) -> SimulationStep:
         """Advance by one control period. A ping at its very end belongs to it."""
         begin, self._tick = self._tick, self._tick + self._control_ticks
-        motion = self._vehicle.advance(float(self._control_ticks / self._tick_rate))
+        vehicle = self.vehicle
+        pose_at = vehicle.advance(float(self._control_ticks / self._tick_rate))
         while self._next_ping <= self._tick:
-            pose = motion.pose(float((self._next_ping - begin) / self._tick_rate))
-            self._measure(pose)
+            self._measure(pose_at(float((self._next_ping - begin) / self._tick_rate)))
             self._next_ping += self._ping_ticks
         time_ns, delivered = self.time_ns, []
         while self._in_transit and self._in_transit[0].stamp_ns <= time_ns:
             delivered.append(self._in_transit.popleft())
-        vehicle = self._vehicle
         return SimulationStep(
             time_ns, vehicle.pose, vehicle.speed, vehicle.direction, vehicle.turn_rate,
             tuple(delivered),
@@ -285,7 +266,7 @@ class Simulation:
         which, how = self._faults.uniform(size=2)
         infinite = math.inf if how < 0.5 else -math.inf
         echo = measured * (1.5 + 1.5 * how)
-        faulty = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
+        faulty = (None, self.settings.max_range * (1.1 + how), math.nan, infinite, echo)
         for name, value in zip(FAULTS, faulty, strict=True):
             which -= getattr(self.settings, name)
             if which < 0:

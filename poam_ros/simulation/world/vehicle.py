@@ -7,7 +7,7 @@ paths. Metres, seconds, radians, ENU.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,15 @@ from ...core.geometry import Extent
 
 # Paths keep this far inside the border, so that rounding never puts a pose outside.
 BORDER_MARGIN = 1e-9
+# A goal within this distance is reached, in m (the goal radius of the published experiment).
+ARRIVAL_RADIUS = 0.1
+# Turns are driven at the first of these shares of the maximum speed with a path that stays inside:
+# at a given turn rate the radius is proportional to the speed.
+TURN_SPEEDS = (1.0, 0.75, 0.5, 0.25, 0.1)
+# Two turns end at most four radii from their start; the fifth is for rounding.
+CLEARANCE_RADII = 5.0
+# Time steps in which the speed over ground on an arc is integrated, in s.
+MAX_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -166,23 +175,9 @@ def dubins_paths(
 def _turn(angle: float, side: float) -> float:
     """How far to turn to the side of the sign of ``side`` to change the heading by ``angle``."""
     turn = math.fmod(math.copysign(1.0, side) * angle, 2 * math.pi)
-    if turn < 0:
-        turn += 2 * math.pi
+    turn += 2 * math.pi if turn < 0 else 0.0
     # Rounding must not turn zero into a full circle.
     return 0.0 if turn > 2 * math.pi - 1e-9 else turn
-
-
-# A goal within this distance is reached, in m (the goal radius of the published experiment).
-ARRIVAL_RADIUS = 0.1
-# Turns are driven at the first of these shares of the maximum speed with a path that stays inside:
-# at a given turn rate the radius is proportional to the speed.
-TURN_SPEEDS = (1.0, 0.75, 0.5, 0.25, 0.1)
-# Two turns end at most four radii from their start; the fifth is for rounding.
-CLEARANCE_RADII = 5.0
-
-
-# Time steps in which the speed over ground on an arc is integrated, in s.
-MAX_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -246,19 +241,6 @@ class PathInCurrent:
         return begin
 
 
-@dataclass(frozen=True)
-class Motion:
-    """One control period: the pose at any time in it, in seconds from its beginning."""
-
-    driven: PathInCurrent
-    begin: float
-    moving: bool
-
-    def pose(self, time: float) -> Pose:
-        """The pose ``time`` seconds after the period began."""
-        return self.driven.pose(self.driven.after(self.begin, time) if self.moving else self.begin)
-
-
 class DubinsVehicle:
     """A vehicle that drives from goal to goal and holds station in between.
 
@@ -300,9 +282,8 @@ class DubinsVehicle:
             if not 0 < value < math.inf:
                 raise InputError(f"{name}: expected a positive number, got {value}")
         self.environment = environment
-        self.max_speed = float(max_speed)
-        self._current = Current(float(current[0]), float(current[1]), self.max_speed)
-        self.max_turn_rate = float(max_turn_rate)
+        self.max_speed, self.max_turn_rate = float(max_speed), float(max_turn_rate)
+        self._current = Current(*map(float, current), self.max_speed)
         self.interior = _interior(environment, TURN_SPEEDS[-1] * max_speed / max_turn_rate)
         numbers = (start.x, start.y, start.yaw)
         if not np.all(np.isfinite(numbers)) or not self.interior.contains(np.array(numbers[:2])):
@@ -311,12 +292,9 @@ class DubinsVehicle:
                 f"margin for the smallest turn), got {numbers}"
             )
         self.goal: tuple[float, float] | None = None
-        self.at_goal = False
-        self.speed = 0.0
-        self.turn_rate = 0.0
+        self.at_goal, self.speed, self.turn_rate = False, 0.0, 0.0
         self._path = Path(Pose(float(start.x), float(start.y), wrap(start.yaw)))
-        self._time = 0.0  # since the path's start
-        self._moving = False
+        self._time, self._moving = 0.0, False  # since the path's start
         self._planned = False  # the path leads to the present goal, not to an earlier one
 
     @property
@@ -353,15 +331,16 @@ class DubinsVehicle:
         if not self.at_goal:
             self._plan((x, y))
 
-    def advance(self, duration: float) -> Motion:
-        """Drive (or hold station) for one control period of ``duration`` seconds."""
-        self.speed, self.turn_rate = 0.0, 0.0
+    def advance(self, duration: float) -> Callable[[float], Pose]:
+        """Drive (or hold station) for one control period of ``duration`` seconds; returns the pose
+        at any time in it, in seconds from its beginning."""
+        self.speed, self.turn_rate, before = 0.0, 0.0, self.pose
         if self.goal is None or not self._moving:
-            return Motion(self._driven, self._time, moving=False)
+            return lambda seconds: before
         if not self._planned:
             self._plan(self.goal)
-        motion, before = Motion(self._driven, self._time, moving=True), self.pose
-        end = self._driven.after(self._time, duration)
+        driven, begin, before = self._driven, self._time, self.pose
+        end = driven.after(begin, duration)
         self.speed, self.turn_rate = self._path.rates(end)
         self._time = min(end, self._path.duration)
         if not self._current.still:
@@ -369,7 +348,7 @@ class DubinsVehicle:
             self.speed = math.dist((pose.x, pose.y), (before.x, before.y)) / duration
             self.turn_rate = wrap(pose.yaw - before.yaw) / duration
         self._check_arrival(self.goal)
-        return motion
+        return lambda seconds: driven.pose(driven.after(begin, seconds))
 
     def _plan(self, goal: tuple[float, float]) -> None:
         """Take the shortest path that stays inside; keep the present one if there is none yet."""

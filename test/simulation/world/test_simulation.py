@@ -13,14 +13,13 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.simulation.world.simulator import Simulation, SonarSettings
-from poam_ros.simulation.world.terrain import SonarDefaults, load_terrain
+from poam_ros.simulation.world.terrain import load_terrain
 from poam_ros.simulation.world.vehicle import Pose
 
 SECOND = 1_000_000_000
 
 
 ENVIRONMENT = Extent(-31, 31, -31, 31)
-SUITS = SonarDefaults(noise_std=1.0, clearance=5.0)
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Slope:
     extent: Extent = ENVIRONMENT
     highest: float = 100.0
     lowest: float = 0.0
-    sonar_defaults: SonarDefaults = SUITS
+    sonar_defaults: tuple[float, float] = (1.0, 5.0)
 
     def elevation_at(self, xy: np.ndarray) -> np.ndarray:
         return 50.0 + 0.7 * xy[:, 0] + 0.3 * xy[:, 1]
@@ -47,7 +46,7 @@ def drive(sim: Simulation, steps: int, goals_seed: int = 11) -> list:
     rng, taken = np.random.default_rng(goals_seed), []
     sim.set_goal(rng.uniform(-30, 30, 2))
     for _ in range(steps):
-        if sim.at_goal:
+        if sim.vehicle.at_goal:
             sim.set_goal(rng.uniform(-30, 30, 2))
         taken.append(sim.step())
     return taken
@@ -151,7 +150,7 @@ def test_fault_shares():
     ranges = np.array([ping.range for ping in pings(drive(sim, 2000))])
     assert len(ranges) / 10_000 == pytest.approx(0.8, abs=0.016)
     finite = ranges[np.isfinite(ranges)]
-    assert np.sum(finite > sim.max_range) / 10_000 == pytest.approx(0.05, abs=0.009)
+    assert np.sum(finite > sim.settings.max_range) / 10_000 == pytest.approx(0.05, abs=0.009)
     assert np.isnan(ranges).sum() / 10_000 == pytest.approx(0.1, abs=0.012)
     assert (ranges == np.inf).sum() / 10_000 == pytest.approx(0.075, abs=0.011)
     assert (ranges == -np.inf).sum() / 10_000 == pytest.approx(0.075, abs=0.011)
@@ -182,12 +181,11 @@ def test_latency_delays_delivery_and_stamp_alike():
 def test_range_limits_fit_the_terrain():
     """No correct ping exceeds max_range; a given limit stays."""
     sim = simulation()
-    assert sim.max_range > sim.sonar_z - Slope().lowest + 5
-    assert sim.settings.max_range == sim.max_range
-    assert simulation(max_range=200.0).max_range == 200.0
+    assert sim.settings.max_range > sim.sonar_z - Slope().lowest + 5
+    assert simulation(max_range=200.0).settings.max_range == 200.0
     flat = Slope(highest=0.0, lowest=0.0)
     tall = SonarSettings(clearance=5.0, min_range=50.0)
-    assert Simulation(flat, start=Pose(0, 0, 0), sonar=tall).max_range > 50.0
+    assert Simulation(flat, start=Pose(0, 0, 0), sonar=tall).settings.max_range > 50.0
 
 
 def test_pings_continue_while_it_holds_station():
@@ -202,7 +200,7 @@ def test_step_reports_the_motion():
     sim = simulation()
     assert sim.step().speed == 0.0
     sim.set_goal((0, 0))
-    assert sim.goal == (0.0, 0.0)
+    assert sim.vehicle.goal == (0.0, 0.0)
     step = sim.step()
     assert (step.speed, abs(step.turn_rate)) == (1.0, 1.5)
     assert step.pose == sim.pose
@@ -219,8 +217,8 @@ def test_reset_repeats_everything_at_later_times():
     sim.reset()
     assert sim.pose == Pose(30.0, -30.0, math.pi)
     assert sim.time_ns == first[-1].time_ns
-    assert sim.goal is None
-    assert not sim.at_goal
+    assert sim.vehicle.goal is None
+    assert not sim.vehicle.at_goal
     second = drive(sim, 157)
     shift = first[-1].time_ns
     for a, b in zip(first, second, strict=True):
@@ -234,7 +232,7 @@ def test_the_sonar_of_a_lake_is_under_water_with_less_noise():
     lake, hills = load_terrain("lake"), load_terrain("lake", elevation_range=(0.0, 255.0))
     found = Simulation(lake, start=Pose(0, 0, 0))
     assert found.sonar_z == pytest.approx(-0.5) and found.settings.noise_std == 0.1
-    assert 29.5 < found.max_range < 33
+    assert 29.5 < found.settings.max_range < 33
     # What is given holds; and a shape on another scale is another terrain.
     given = SonarSettings(noise_std=0.0, clearance=1.0, max_range=20.0)
     assert given.over(lake) == given

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from poam_ros.core.errors import InputError, TerrainError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.rasters import resampled
-from poam_ros.simulation.world.terrain import ENVIRONMENT, Terrain, load_terrain
+from poam_ros.simulation.world.terrain import ENVIRONMENT, Terrain, load_terrain, resampled
 
 UNIT = Extent(0, 1, 0, 1)
 # Where the corners of UNIT are, and what they hold in every tile made here.

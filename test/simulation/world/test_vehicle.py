@@ -56,7 +56,7 @@ def some_goal(rng: np.random.Generator) -> np.ndarray:
 
 def check_period(motion, before: Pose, after: DubinsVehicle) -> None:
     """What holds in every control period, wherever the goal."""
-    poses = [motion.pose(t) for t in np.linspace(0, PERIOD, 6)]
+    poses = [motion(t) for t in np.linspace(0, PERIOD, 6)]
     assert poses[0] == before
     assert poses[-1] == after.pose
     for pose in poses:
@@ -259,7 +259,7 @@ def test_repeating_the_goal_changes_nothing():
         once.set_goal(goal)
         while not once.at_goal:
             often.set_goal(goal)
-            assert once.advance(PERIOD).pose(PERIOD) == often.advance(PERIOD).pose(PERIOD)
+            assert once.advance(PERIOD)(PERIOD) == often.advance(PERIOD)(PERIOD)
 
 
 def test_waypoints_are_passed_at_full_speed():
@@ -322,7 +322,7 @@ def test_in_a_current_it_holds_its_track_at_its_speed_through_water(current):
         car.set_goal(goal)
         while not car.at_goal:
             before, motion = car.pose, car.advance(0.02)
-            after, middle = car.pose, motion.pose(0.01)
+            after, middle = car.pose, motion(0.01)
             moved = np.array([after.x - before.x, after.y - before.y])
             assert car.speed == pytest.approx(np.hypot(*moved) / 0.02)
             if car.at_goal:
