@@ -14,7 +14,7 @@ from poam_ros.app.cli import COMMANDS
 from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat
-from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.research.configuration import read_sweep
 from poam_ros.ros.common.parameters import NODES
 
 

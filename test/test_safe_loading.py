@@ -30,7 +30,7 @@ PARTIAL = {
     "journal/database.py": "copies into a folder that is renamed",
     "journal/tables.py": "a temporary copy",
     "journal/transactions.py": "appends to the journal",
-    "research/sweeps/sweep.py": "into a folder that is renamed",
+    "research/sweep.py": "into a folder that is renamed",
 }
 SAVERS = {"savefig", "savez", "savez_compressed", "save", "savetxt", "tofile", "ZipFile"}
 

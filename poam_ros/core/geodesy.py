@@ -124,7 +124,7 @@ class GeoReference:
         """That of the settings ``origin`` and ``heading``; None where no origin is given: 0, 0."""
         if origin is None or not any(origin):
             return None
-        return cls(*map(float, origin), float(heading or 0.0))
+        return cls(float(origin[0]), float(origin[1]), float(heading or 0.0))
 
     @classmethod
     def about(cls, latitude: np.ndarray, longitude: np.ndarray) -> GeoReference:

@@ -277,8 +277,8 @@ class Land:
 
     def _afloat(self, xy: np.ndarray) -> np.ndarray:
         """Places [N, 2], those on land moved to the nearest water."""
-        cells = self._cells(xy)
-        row, column = self.nearest_water[(slice(None), *cells)]
+        rows, columns = cells = self._cells(xy)
+        row, column = self.nearest_water[:, rows, columns]
         there = np.column_stack((self.grid.x[column], self.grid.y[row]))
         return np.where(self.water[cells][:, None], xy, there)
 

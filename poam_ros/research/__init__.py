@@ -1,1 +1,1 @@
-"""The paper's experiments and the benchmarks. Nothing on a vehicle imports it."""
+"""The paper's experiments: sweeps of missions in lock-step. Nothing on a vehicle imports it."""

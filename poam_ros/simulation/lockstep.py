@@ -85,13 +85,13 @@ class LockstepMission:
             workspace=workspace, range_time_offset=-settings.sonar.latency,
             max_jump=0.0,  # random initial samples are far apart
         )  # fmt: skip
-        batches, grid, self._choose = WaypointBatches(), None, self._plan_paper
-        if settings.policy == "deployed":
-            batches, grid = settings.batches, map_grid(workspace, MAP_RESOLUTION)
-            self._choose = self._plan_deployed
+        deployed = settings.policy == "deployed"
         self.session = SurveySession(
-            self.mapper, front_end, batches, grid, screening=settings.screening
-        )
+            self.mapper, front_end, settings.batches if deployed else WaypointBatches(),
+            map_grid(workspace, MAP_RESOLUTION) if deployed else None,
+            screening=settings.screening,
+        )  # fmt: skip
+        self._choose = self._plan_deployed if deployed else self._plan_paper
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # deadline of the first map
         self._scorer = GridScorer(workspace, terrain.elevation_at)

@@ -6,7 +6,7 @@ import pytest
 
 from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
-from poam_ros.research.sweeps.configuration import find_sweep, read_sweep
+from poam_ros.research.configuration import find_sweep, read_sweep
 
 OTHERS = {
     "run": [], "map": ["log.csv"], "diff": ["a", "b"], "drive": [], "waypoints": ["a.plan"],

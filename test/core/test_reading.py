@@ -28,7 +28,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
-from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.research.configuration import read_sweep
 from poam_ros.simulation.world.terrain import read_raster
 
 MIB = 2**20

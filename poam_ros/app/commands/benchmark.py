@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...research.sweeps.configuration import SHIPPED, shared_settings
+from ...research.configuration import SHIPPED, shared_settings
 from ..command import INTERRUPTED, Parser, exit_on_interrupt, figures
 
 if TYPE_CHECKING:
-    from ...research.sweeps.configuration import Run
-    from ...research.sweeps.sweep import SweepStatus
+    from ...research.configuration import Run
+    from ...research.sweep import SweepStatus
 
 
 def add_arguments(parser: Parser) -> None:
@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     if (finished := Path(args.config).expanduser()).is_dir():
         return _report(finished)
     with exit_on_interrupt("poam benchmark"):
-        from ...research.sweeps.configuration import find_sweep, read_sweep
-        from ...research.sweeps.sweep import run_sweep
+        from ...research.configuration import find_sweep, read_sweep
+        from ...research.sweep import run_sweep
         from ..progress import work_progress
 
     config = find_sweep(args.config)
@@ -80,7 +80,7 @@ def _tell(report: Callable[..., None], status: SweepStatus, run: Run | None) -> 
 
 
 def _report(folder: Path) -> int:
-    from ...research.sweeps.report import write_report
+    from ...research.report import write_report
 
     with figures("benchmark"):
         for path in write_report(folder):

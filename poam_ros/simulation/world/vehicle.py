@@ -283,7 +283,7 @@ class DubinsVehicle:
                 raise InputError(f"{name}: expected a positive number, got {value}")
         self.environment = environment
         self.max_speed, self.max_turn_rate = float(max_speed), float(max_turn_rate)
-        self._current = Current(*map(float, current), self.max_speed)
+        self._current = Current(float(current[0]), float(current[1]), self.max_speed)
         self.interior = _interior(environment, TURN_SPEEDS[-1] * max_speed / max_turn_rate)
         numbers = (start.x, start.y, start.yaw)
         if not np.all(np.isfinite(numbers)) or not self.interior.contains(np.array(numbers[:2])):

@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...core.errors import InputError, TerrainError
-from ...core.files import shipped
-from ...core.reading import read_yaml
-from ...core.settings import Setting, at, declared, flat, instance, rows, unknown
-from ...models.registry import MODELS, ModelSettings, option_rows
-from ...planning.planners import PLANNERS, planner_rows
-from ...simulation.settings import MissionSettings
-from ...simulation.world.simulator import SonarSettings
-from ...simulation.world.terrain import BUILT_IN, FORMATS, IMAGES, TILE_NAME, Terrain, load_terrain
+from ..core.errors import InputError, TerrainError
+from ..core.files import shipped
+from ..core.reading import read_yaml
+from ..core.settings import Setting, at, declared, flat, instance, rows, unknown
+from ..models.registry import MODELS, ModelSettings, option_rows
+from ..planning.planners import PLANNERS, planner_rows
+from ..simulation.settings import MissionSettings
+from ..simulation.world.simulator import SonarSettings
+from ..simulation.world.terrain import BUILT_IN, FORMATS, IMAGES, TILE_NAME, Terrain, load_terrain
 
 #: Names that are also names of folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")

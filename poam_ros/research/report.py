@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.files import atomic_write
-from ...core.geometry import Grid
-from ...outputs.figures import blank_figure, draw_layer, no_lengthscale, plain
-from ...outputs.folder import make_folder, read_table, read_truth, write_table
+from ..core.files import atomic_write
+from ..core.geometry import Grid
+from ..outputs.figures import blank_figure, draw_layer, no_lengthscale, plain
+from ..outputs.folder import make_folder, read_table, read_truth, write_table
 from .comparison import METRICS, Comparison, FinishedRun, Statistic, method_label, read_comparisons
 
 _DPI = 150

@@ -18,11 +18,11 @@ from distributed import LocalCluster
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError, PoamError
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map
-from poam_ros.research.sweeps.configuration import load_environments, read_sweep
-from poam_ros.research.sweeps.sweep import SweepFolder, TaskResult, locked, run_sweep
+from poam_ros.research.configuration import load_environments, read_sweep
+from poam_ros.research.sweep import SweepFolder, TaskResult, locked, run_sweep
 from poam_ros.simulation.world.terrain import load_terrain
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "environments": {"sea": "seamounts"},
     "methods": ["poam", "ovc++"],

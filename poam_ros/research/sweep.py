@@ -20,14 +20,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ... import __version__
-from ...core.errors import InputError, PoamError
-from ...core.files import atomic_write, lock, rename_folder
-from ...core.process import configure_process
-from ...mapping.parallel import cluster
-from ...outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
-from ...simulation.lockstep import LockstepMission, run_mission
-from ...simulation.world.terrain import Terrain
+from .. import __version__
+from ..core.errors import InputError, PoamError
+from ..core.files import atomic_write, lock, rename_folder
+from ..core.process import configure_process
+from ..mapping.parallel import cluster
+from ..outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
+from ..simulation.lockstep import LockstepMission, run_mission
+from ..simulation.world.terrain import Terrain
 from .configuration import (
     LAYOUT,
     LISTS,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError
-from ...core.files import within
-from ...core.maps import ElevationMap
-from ...models.registry import MODELS
-from ...outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
-from ...outputs.scoring import average_over_samples
+from ..core.errors import InputError
+from ..core.files import within
+from ..core.maps import ElevationMap
+from ..models.registry import MODELS
+from ..outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
+from ..outputs.scoring import average_over_samples
 from .configuration import read_metadata
 
 #: Columns of epochs.csv that are averaged.

@@ -14,8 +14,8 @@ from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
 from poam_ros.outputs.folder import read_map, write_map
-from poam_ros.research.sweeps.comparison import read_comparisons
-from poam_ros.research.sweeps.report import draw_lengthscales, write_report
+from poam_ros.research.comparison import read_comparisons
+from poam_ros.research.report import draw_lengthscales, write_report
 
 STEMS = ("curves", "maps", "lengthscales")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sweep_folders import write_sweep
 
-from poam_ros.research.sweeps.comparison import Statistic, method_label, read_comparisons
-from poam_ros.research.sweeps.report import (
+from poam_ros.research.comparison import Statistic, method_label, read_comparisons
+from poam_ros.research.report import (
     average_rows,
     caption,
     format_statistic,

@@ -11,7 +11,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import setting
 from poam_ros.models.registry import MODELS, ModelEntry, ModelSettings, SparseOptions
-from poam_ros.research.sweeps.configuration import SHIPPED, find_sweep, read_sweep
+from poam_ros.research.configuration import SHIPPED, find_sweep, read_sweep
 
 GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 

@@ -1,1 +1,0 @@
-"""Sweeps of missions in lock-step: configuration, runs, tables, figures."""
