@@ -43,17 +43,27 @@ _ANGLE = re.compile(
     r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEWO]?)",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?![\d.])")
-_CLOCK = re.compile(
-    r"(\d{1,2}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?",
+#: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
+_TIME = re.compile(
+    r"(?:(?:(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?=[T, ]))[T, ]*)?"
+    r"(?:(\d{1,2}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?|"
+    r"([01]\d|2[0-3])([0-5]\d)([0-5]\d(?:\.\d+)?)Z?)?",
     re.IGNORECASE,
 )
-#: hhmmss, as receivers write times of day.
-_PACKED = re.compile(r"([01]\d|2[0-3])([0-5]\d)([0-5]\d(?:\.\d+)?)")
 #: Seconds in a day; 1970 in days of a spreadsheet.
 DAY_S, EPOCH_DAY = 86_400.0, 25_569.0
 NAN = float("nan")
 FLAGS = {"true": 1.0, "false": 0.0}
+#: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
+O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
+SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
+#: Degrees times this are integers of receivers and autopilots.
+INTEGER = 1e7
+
+
+def cell_of(row: Sequence[str], at: int) -> str:
+    """A cell, empty where a row omits its last ones."""
+    return row[at] if at < len(row) else ""
 
 
 def is_nothing(cell: str) -> bool:
@@ -101,24 +111,43 @@ def angle(cell: str, comma: bool = False) -> float:
     return -size if degrees.startswith("-") or side in ("S", "W") else size
 
 
+def is_date(cell: str) -> bool:
+    """Whether a cell is a date, with or without a time."""
+    found = _TIME.match(cell.strip())
+    return bool(found and found[2])
+
+
+def is_clock(cell: str) -> bool:
+    """Whether a cell is a time of day alone."""
+    found = _TIME.fullmatch(cell.strip())
+    return bool(found and found[8] and not (found[2] or found[5]))
+
+
 class Times:
     """Parser of times, by the order of day and month that all texts of a table allow."""
 
     def __init__(self, sample: Iterable[str]) -> None:
         texts = [text.strip() for text in sample if not is_nothing(text)]
         self._first = texts[0] if texts else ""
-        #: Whether plain numbers are a spreadsheet's: days since 1899-12-30.
-        self.days = _are_days([number(text, "," in text) for text in texts])
-        packed = [_PACKED.fullmatch(text) for text in texts]
+        #: Whether plain numbers are a spreadsheet's days since 1899-12-30: of the years 1982 to
+        #: 2064, and less than 90 s apart, where as seconds they would be a thousand in each.
+        known = np.array([value for text in texts if (value := number(text, "," in text)) == value])
+        steps = np.abs(np.diff(known))
+        steps = steps[steps > 0]
+        self.days = bool(
+            len(known) > 2 and len(steps) and known.min() >= 30_000 and known.max() <= 60_000
+            and np.median(steps) < 90 / DAY_S
+        )  # fmt: skip
+        found = [_TIME.fullmatch(text) for text in texts]
         #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
-        self.packed = len(texts) >= 20 and all(packed) and len({p[3] for p in packed if p}) > 1
-        first = [int(date[1]) for text in texts if (date := _DATE.match(text)) and date[2] == "/"]
-        second = [int(date[3]) for text in texts if (date := _DATE.match(text)) and date[2] == "/"]
-        years_first = any(value > 31 for value in first)
-        day_first, month_first = (any(v > 12 for v in values) for values in (first, second))
+        self.packed = len(texts) >= 20 and len({each and each[15] for each in found}) > 1 and all(
+            each and each[13] and not each[5] and not each[2] for each in found
+        )  # fmt: skip
+        dates = [(int(d[1]), int(d[3])) for text in texts
+                 if (d := _TIME.match(text)) and d[2] == "/"]  # fmt: skip
         #: Whether both day/month and month/day fit.
-        self.ambiguous = bool(first) and not (years_first or day_first or month_first)
-        self._day_first = day_first
+        self.ambiguous = bool(dates) and max(map(max, dates)) <= 12
+        self._day_first = any(first > 12 for first, _ in dates)
 
     def decided(self, where: str) -> Times:
         """These, if they are of one order.
@@ -143,85 +172,37 @@ class Times:
         """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
         own begin; of a time without a date, since midnight; NaN if it is no time."""
         text = cell.strip()
-        if self.packed and (parts := _PACKED.fullmatch(text)):
-            return 3600 * float(parts[1]) + 60 * float(parts[2]) + float(parts[3])
-        date = _DATE.match(text)
-        if date is None or (date[5] and not {" ", ":", "T"} & {*text}):
+        found = _TIME.fullmatch(text)
+        dated = found and (found[2] or found[5])
+        if not found or not (dated or found[8] or (found[13] and self.packed)):
             try:
                 plain = float(text.replace(",", ".") if self.days else text)
             except ValueError:
-                return _clock(text)
+                return NAN
             if self.days:
                 return DAY_S * (plain - EPOCH_DAY)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        rest = text[date.end() :].lstrip("T, ")
-        if parts := _PACKED.fullmatch(rest.removesuffix("Z")):
-            rest = ":".join(parts.groups())
-        return self._day(date) + (_clock(rest) if rest else 0.0)
-
-    def _day(self, date: re.Match[str]) -> float:
-        """Seconds of a date since 1970; NaN if there is no such day."""
-        if date[5]:
-            year, month, day = int(date[5]), int(date[6]), int(date[7])
-        else:
-            first, mark, second, third = int(date[1]), date[2], int(date[3]), int(date[4])
-            year, month, day = first, second, third
-            if len(date[1]) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
-                swapped = mark != "/" or self._day_first
-                year, month, day = third, *((second, first) if swapped else (first, second))
-                year += 2000 if len(date[4]) == 2 else 0
-        if not (1 <= month <= 12 and 1 <= day <= 31 and 1800 <= year <= 2200):
+        hours, minutes = int(found[8] or found[13] or 0), int(found[9] or found[14] or 0)
+        seconds = float((found[10] or found[15] or "0").replace(",", "."))
+        if found[11]:
+            hours = hours % 12 + 12 * (found[11].upper() == "PM")
+        if hours > 24 or minutes > 59 or seconds >= 61:
             return NAN
-        return float(timegm((year, month, day, 0, 0, 0)))
-
-
-def _clock(text: str) -> float:
-    """Seconds since midnight (UTC, if the text says its zone); NaN if a text is no time of day."""
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None:
-        return NAN
-    hours, minutes = int(found[1]), int(found[2])
-    seconds = float((found[3] or "0").replace(",", "."))
-    if half := (found[4] or "").upper():
-        hours = hours % 12 + 12 * (half == "PM")
-    if hours > 24 or minutes > 59 or seconds >= 61:
-        return NAN
-    zone = found[5] or "Z"
-    east = 0.0
-    if zone[0] in "+-":
-        digits = zone[1:].replace(":", "")
-        east = float(zone[0] + "1") * (3600 * int(digits[:2]) + 60 * int(digits[2:]))
-    return 3600 * hours + 60 * minutes + seconds - east
-
-
-def _are_days(values: Sequence[float]) -> bool:
-    """Whether times are days of a spreadsheet: of the years 1982 to 2064, and less than 90 s apart
-    as days, where as seconds they would be a thousand or more in each second."""
-    known = np.array([value for value in values if value == value])
-    if len(known) < 3 or known.min() < 30_000 or known.max() > 60_000:
-        return False
-    steps = np.abs(np.diff(known))
-    return bool(steps.any()) and float(np.median(steps[steps > 0])) < 90 / DAY_S
-
-
-def is_date(cell: str) -> bool:
-    """Whether a cell is a date, with or without a time."""
-    date = _DATE.match(cell.strip())
-    return date is not None and not date[5]
-
-
-def is_clock(cell: str) -> bool:
-    """Whether a cell is a time of day alone."""
-    return bool(_CLOCK.fullmatch(cell.strip()))
-
-
-#: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
-O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
-SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
-#: Words in a header or a unit by which latitudes are south, or longitudes west.
-OPPOSITE = ({"s", "south"}, {"w", "west"})
-INTEGER = 1e7
+        day = east = 0.0
+        if found[12] and found[12][0] in "+-":
+            zone = found[12].replace(":", "")
+            east = float(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[3:]))
+        if dated:
+            year, month, date = (int(found[i]) for i in ((1, 3, 4) if found[2] else (5, 6, 7)))
+            if found[2] and len(found[1]) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
+                first, second, year = year, month, date + 2000 * (len(found[4]) == 2)
+                swapped = found[2] != "/" or self._day_first
+                month, date = (second, first) if swapped else (first, second)
+            if not (1 <= month <= 12 and 1 <= date <= 31 and 1800 <= year <= 2200):
+                return NAN
+            day = float(timegm((year, month, date, 0, 0, 0)))
+        return day + 3600 * hours + 60 * minutes + seconds - east
 
 
 @dataclass(frozen=True)
@@ -230,18 +211,17 @@ class Angles:
 
     Attributes:
         scale: of the values, per degree.
-        columns: by index, of N or S and of E or W; None without one.
-        opposite: whether the header says that latitudes are south, and longitudes west.
+        sides: of latitude and of longitude: the index of the column that has it beside the value;
+            or S or W, where the header says so; None: signs.
     """
 
     scale: float = 1.0
-    columns: tuple[int | None, int | None] = (None, None)
-    opposite: tuple[bool, bool] = (False, False)
+    sides: tuple[int | str | None, ...] = (None, None)
 
     @classmethod
     def of(
         cls, header: Sequence[str], at: Sequence[int], rows: Sequence[Sequence[str]], comma: bool,
-        where: str, units: Sequence[str] = (),
+        where: str, units: Sequence[str],
     ) -> Angles:  # fmt: skip
         """Find out from the header and the first rows.
 
@@ -256,78 +236,59 @@ class Angles:
         Raises:
             InputError: the unit is another one, or an O may be east or west.
         """
-        width = max((len(row) for row in rows), default=0)
-        texts = [
-            [row[i].strip() for row in rows if i < len(row) and not is_nothing(row[i])]
-            for i in range(width)
-        ]
-        sides = [_sides_beside(texts, k, n) for k, n in zip(at, ("NS", "EWO"), strict=True)]
-        longitude = [text for i in (at[1], sides[1]) if i is not None and i < width
-                     for text in texts[i]]  # fmt: skip
-        if any(map(O_SIDE.fullmatch, longitude)):
-            raise InputError(
-                f"{where}: column {shown(header[at[1]])}: O is east in German (Ost), and west in "
-                "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"
-            )
-        names = [f"{header[k]} {units[k] if k < len(units) else ''}".lower() for k in at]
-        written = [set(re.findall(r"[a-z]+", name)) for name in names]
-        if any(words & {"rad", "radians"} for words in written):
-            raise InputError(
-                f"{where}: columns {shown(header[at[0]])}, {shown(header[at[1]])} are in radians; "
-                "expected degrees"
-            )
-        south, west = (
-            column is None and bool(words & opposite)
-            for column, words, opposite in zip(sides, written, OPPOSITE, strict=True)
-        )
-        values = [[angle(text, comma) for text in texts[k]] if k < width else [] for k in at]
-        columns = sides[0], sides[1]
-        return cls(_scale(values, names, where), columns, (south, west))
+        sides, most, whole = list[int | str | None](), list[float](), True
+        names = [f"{header[k]} {' '.join(units[k : k + 1])}".lower() for k in at]
+        for k, name, letters, word in zip(at, names, ("NS", "EWO"), ("south", "west"), strict=True):
+            texts = {i: [row[i].strip() for row in rows if i < len(row) and not is_nothing(row[i])]
+                     for i in (k, k + 1, k - 1) if i >= 0}  # fmt: skip
+            words = {*re.findall(r"[a-z]+", name)}
+            if words & {"rad", "radians"}:
+                raise InputError(f"{where}: column {shown(header[k])} is in radians; expected "
+                                 "degrees")  # fmt: skip
+            beside = [i for i, every in texts.items() if i != k and every
+                      and {text[:1].upper() for text in every} <= {*letters}
+                      and max(map(len, every)) <= 5]  # fmt: skip
+            opposite = letters[1] if words & {letters[1].lower(), word} else None
+            sides.append(beside[0] if beside else opposite)
+            if "O" in letters and any(map(O_SIDE.fullmatch, texts[k] + texts.get(sides[-1], []))):
+                raise InputError(
+                    f"{where}: column {shown(header[k])}: O is east in German (Ost), and west in "
+                    "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"
+                )
+            values = np.abs([angle(text, comma) for text in texts[k]])
+            values = values[np.isfinite(values)]
+            most.append(float(values.max(initial=0)))
+            whole &= len(values) > 0 and bool((values % 1 == 0).all())
+        return cls(_scale(most, names, where) if whole else 1.0, tuple(sides))
 
     @property
     def description(self) -> str:
         """How the values are understood, as text; empty for plain degrees."""
         said = ["degrees times 10,000,000"] if self.scale != 1 else []
-        said += [f"{sides} beside them" for sides, its in zip(("N, S", "E, W"), self.columns,
-                 strict=True) if its is not None]  # fmt: skip
-        said += [f"{word} by the header" for word, its in zip(("south", "west"), self.opposite,
-                 strict=True) if its]  # fmt: skip
+        for side, both, word in zip(self.sides, ("N, S", "E, W"), ("south", "west"), strict=True):
+            if side is not None:
+                said.append(f"{word} by the header" if side in SIGNS else f"{both} beside them")
         return f", places: {', '.join(said)}" if said else ""
 
     def degrees(self, values: np.ndarray, rows: Sequence[Sequence[str]]) -> np.ndarray:
         """Latitude and longitude [N, 2] from the values of these rows; NaN without a side."""
         values = values / self.scale
-        for axis, at in enumerate(self.columns):
-            if at is not None:
-                side = [row[at].strip()[:1].upper() if at < len(row) else "" for row in rows]
-                sign = np.array([SIGNS.get(one, np.nan) for one in side])
-                sign[values[:, axis] == 0] = 1.0  # of no position
-                values[:, axis] = sign * np.abs(values[:, axis])
-            elif self.opposite[axis]:
-                values[:, axis] = -np.abs(values[:, axis])
+        for axis, side in enumerate(self.sides):
+            if side is not None:
+                letters = (side if isinstance(side, str) else cell_of(row, side) for row in rows)
+                sign = [SIGNS.get(text.strip()[:1].upper(), NAN) for text in letters]
+                size = np.abs(values[:, axis])
+                values[:, axis] = np.where(size == 0, 0.0, sign * size)  # 0: no position
         return values
 
 
-def _sides_beside(texts: Sequence[Sequence[str]], of: int, names: str) -> int | None:
-    """The column beside column ``of`` whose cells begin with one of these letters; None: none."""
-    for i in (of + 1, of - 1):
-        cells = texts[i] if 0 <= i < len(texts) else ()
-        initials = {cell[:1].upper() for cell in cells}
-        if cells and initials <= set(names) and max(map(len, cells)) <= 5:
-            return i
-    return None
-
-
-def _scale(values: Sequence[Sequence[float]], names: Sequence[str], where: str) -> float:
-    """The values per degree: 1, or 10,000,000 where all are integers beyond any angle.
+def _scale(most: Sequence[float], names: Sequence[str], where: str) -> float:
+    """The values per degree, of integers with these largest ones: 1, or 10,000,000.
 
     Raises:
         InputError: they may be degrees times another number.
     """
-    known = [np.abs([v for v in each if v == v]) for each in values]
-    most = [float(each.max(initial=0)) for each in known]
-    whole = all(len(each) and (each % 1 == 0).all() for each in known)
-    if not whole or most[0] > 90 * INTEGER or most[1] > 180 * INTEGER or min(most) < 1e4:
+    if most[0] > 90 * INTEGER or most[1] > 180 * INTEGER or min(most) < 1e4:
         return 1.0
     if most[0] > 90e6 or most[1] > 180e6 or any("e7" in name for name in names):
         return INTEGER

@@ -85,9 +85,9 @@ class Columns:
         height: column of elevations or depths.
         degrees: whether the place is latitude, longitude.
         down: whether ``height`` is a depth, positive down.
-        place_unit: of x and y, a key of ``UNITS``; empty: nothing says it, which means m.
         time, date: columns of the times; empty if there are none.
         unit: of ``height``, a key of ``UNITS``; ``unit_said``: the file or an option says so.
+        place_unit: of x and y, a key of ``UNITS``; empty: nothing says it, which means m.
         altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
         altitude_unit: of ``altitude``, a key of ``UNITS``.
         confidence: a column by which readings are left out; empty without one.
@@ -104,25 +104,20 @@ class Columns:
     date: str = ""
     unit: str = "m"
     place_unit: str = ""
-    unit_said: bool = field(default=False, compare=False, kw_only=True)
-    altitude: str = field(default="", compare=False)
-    altitude_unit: str = field(default="m", compare=False)
-    confidence: str = field(default="", compare=False)
-    given: tuple[str, ...] = field(default=(), compare=False)
-    note: str = field(default="", compare=False)
+    unit_said: bool = field(default=False, kw_only=True)
+    altitude: str = ""
+    altitude_unit: str = "m"
+    confidence: str = ""
+    given: tuple[str, ...] = ()
+    note: str = ""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of numbers: of the place, the height, altitude and confidence if there are
-        any."""
-        every = self.first, self.second, self.height, self.altitude, self.confidence
-        return tuple(filter(None, every))
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Of the columns after those of the place."""
-        altitude = (self.altitude_unit,) * bool(self.altitude)
-        return (self.unit, *altitude, *[""] * bool(self.confidence))
+    def numbers(self) -> list[tuple[str, str]]:
+        """The columns of numbers, with units: of the place, the height, altitude and confidence if
+        there are any."""
+        every = (self.first, ""), (self.second, ""), (self.height, self.unit)
+        more = (self.altitude, self.altitude_unit), (self.confidence, "")
+        return [each for each in (*every, *more) if each[0]]
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -133,17 +128,14 @@ class Columns:
     @property
     def description(self) -> str:
         """The columns with their meanings and unit, as text."""
-        place = "latitude = {}, longitude = {}"
-        if not self.degrees:
-            place = f"x = {{}}, y = {{}} ({self.place_unit or 'm'})"
-        height = "depth" if self.down else "elevation"
-        when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
-        where = place.format(self.first, self.second)
-        column = self.height
+        place = f"x = {self.first}, y = {self.second} ({self.place_unit or 'm'})"
+        if self.degrees:
+            place = f"latitude = {self.first}, longitude = {self.second}"
+        height = f"{'depth' if self.down else 'elevation'} = {self.height}"
         if self.altitude:
-            height = "ground"
-            column += f" {'+' if self.down else '-'} {self.altitude}"
-        return f"{where}, {height} = {column} ({self.unit}){when}{self.note}"
+            height = f"ground = {self.height} {'+' if self.down else '-'} {self.altitude}"
+        when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
+        return f"{place}, {height} ({self.unit}){when}{self.note}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,7 @@ class Names:
     """
 
     header: tuple[str, ...]
-    found: Mapping[str, tuple[str, ...]]
+    found: Mapping[str, Sequence[str]]
     units: Mapping[str, str]
     given: Mapping[str, str]
 
@@ -185,23 +177,18 @@ class Names:
             if name not in header:
                 raise InputError(f"{where}: --columns: expected a column '{name}', got "
                                  f"{shown(','.join(header), 120)}")  # fmt: skip
-        found: dict[str, list[str]] = {meaning: [] for meaning in MEANINGS}
-        for name in header:
-            for meaning in _meanings(name):
-                found[meaning].append(name)
-        for name in given.values():
-            found = {m: [n for n in names if n != name] for m, names in found.items()}
+        free = {name: _meanings(name) for name in header if name not in given.values()}
+        found = {meaning: [name for name, its in free.items() if meaning in its]
+                 for meaning in MEANINGS}  # fmt: skip
         found |= {meaning: [name] for meaning, name in given.items()}
-        for pair in (PLACES, (("z",), ("depth",))):  # an option of one kind decides against others
-            if said := [kind for kind in pair if any(m in given for m in kind)]:
-                for meaning in {m for kind in pair if kind != said[0] for m in kind}:
-                    found[meaning] = []
-        beside = [SPELLINGS.get(unit, "") for unit in units] or [""] * len(header)
-        own = {
-            name: unit_of(name) or (unit if unit in UNITS else "")
-            for name, unit in zip(header, beside, strict=False)
-        }
-        return cls(tuple(header), {m: tuple(n) for m, n in found.items()}, own, given)
+        for kinds in (PLACES, (("z",), ("depth",))):  # a kind that is given goes before the others
+            said = [kind for kind in kinds if {*kind} & {*given}]
+            for meaning in {m for kind in kinds for m in kind if said and kind != said[0]}:
+                found[meaning] = []
+        beside = dict(zip(header, (SPELLINGS.get(unit, "") for unit in units), strict=False))
+        own = {name: unit_of(name) or beside.get(name, "") for name in header}
+        own = {name: unit if unit in UNITS else "" for name, unit in own.items()}
+        return cls(tuple(header), found, own, given)
 
     @property
     def plain(self) -> bool:
@@ -211,11 +198,8 @@ class Names:
     @property
     def places(self) -> list[tuple[str, str, bool]]:
         """Pairs of columns that may be the place, and whether they are degrees."""
-        return [
-            (self.found[a][0], self.found[b][0], a == "latitude")
-            for a, b in PLACES
-            if self.found[a] and self.found[b]
-        ]
+        pairs = [(self.found[a][:1], self.found[b][:1], a == "latitude") for a, b in PLACES]
+        return [(a[0], b[0], degrees) for a, b, degrees in pairs if a and b]
 
     @property
     def heights(self) -> list[tuple[str, bool]]:
@@ -234,46 +218,44 @@ class Names:
             InputError: x and y are in different units.
         """
         first, second, degrees = place
-        of_place = {self.units.get(name) or "" for name in (first, second)}
-        if not degrees and len(of_place) > 1:
+        units = sorted({self.units[name] for name in (first, second)})
+        if not degrees and len(units) > 1:
             raise InputError(
                 f"{where}: columns {shown(first)} and {shown(second)} are in different units "
-                f"({' and '.join(sorted(unit or 'none' for unit in of_place))}): write both in one"
+                f"({' and '.join(unit or 'none' for unit in units)}): write both in one"
             )
-        once = {m: (self.found[m] or ("",))[0] for m in ("time", "date", "altitude", "confidence")}
-        altitude = "" if set(self.given) & set(HEIGHTS) and "altitude" not in self.given else (
-            once["altitude"]
-        )  # fmt: skip
-        unit = self.units.get(height[0]) or "m"
+        once = {meaning: (*names, "")[0] for meaning, names in self.found.items()}
+        if {*self.given} & {*HEIGHTS} and "altitude" not in self.given:
+            once["altitude"] = ""
+        unit = self.units[height[0]] or "m"
         return Columns(
             first, second, height[0], degrees, height[1], once["time"], once["date"], unit,
-            "" if degrees else of_place.pop(), altitude, self.units.get(altitude) or unit,
-            once["confidence"], tuple(self.given),
+            "" if degrees else units[0], altitude=once["altitude"],
+            altitude_unit=self.units.get(once["altitude"]) or unit,
+            confidence=once["confidence"], given=tuple(self.given),
         )  # fmt: skip
 
 
 def _meanings(name: str) -> list[str]:
     """What a column's name can mean, of ``MEANINGS``."""
     words, plain = words_of(name), plain_column_name(name)
+    if ABOVE_GROUND.search(plain):
+        return ["altitude"]
+    if plain in VEHICLE_DEPTHS:
+        return ["depth"]
     found = []
     for meaning, names in MEANINGS.items():
-        rest = [word for word in words if word not in WORDS[meaning]] or words
-        joined = {"".join(rest), "".join(words), plain}
-        if meaning in ("x", "y", "latitude", "longitude"):
+        beside = WORDS[meaning]
+        joined = {"".join([word for word in words if word not in beside] or words), plain}
+        if beside is OF_PLACES:
             joined |= {_BESIDE.sub("", text) for text in joined if len(text) > 3}
-        elif meaning in ("depth", "z", "time", "altitude"):
-            joined |= {n for n in names for j in joined if _compound(j, n, WORDS[meaning])}
-        if joined & set(names):
+        elif meaning not in ("date", "confidence"):  # as in waterdepth, gpstime
+            joined |= {n for n in names for w in beside if {w + n, n + w} & joined}
+        if joined & {*names}:
             found.append(meaning)
-    if ABOVE_GROUND.search(plain):
-        found = ["altitude"]
-    if plain in VEHICLE_DEPTHS:
-        found = ["depth"]
-    if "altitude" in found and {"gps", "gnss"} & set(words):
+    if {"gps", "gnss"} & {*words} and "altitude" in found:
         found.remove("altitude")  # an antenna's
-    if "time" in found and "date" in found:
-        found.remove("date")
-    return found
+    return [meaning for meaning in found if meaning != "date" or "time" not in found]
 
 
 def northern(name: str) -> int:
@@ -281,11 +263,6 @@ def northern(name: str) -> int:
     longitudes, 0 for others."""
     words = words_of(name)
     return any(map(NORTHERN.match, words)) - any(map(EASTERN.match, words))
-
-
-def _compound(text: str, name: str, words: set[str]) -> bool:
-    """Whether a text is ``name`` and one of these words joined, as in waterdepth, gpstime."""
-    return any(text in (word + name, name + word) for word in words)
 
 
 def words_of(name: str) -> list[str]:
@@ -313,10 +290,9 @@ def counts_from(name: str) -> int:
 
 def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``, ``depthFt``."""
-    cut = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:LONGEST_NAME])
-    lower = cut.lower()
+    lower = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:LONGEST_NAME]).lower()
     bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
-    parts = re.split(r"[\s_.:/-]+", bracket.group(1) if bracket else lower)[0 if bracket else 1 :]
+    parts = re.split(r"[\s_.:/-]+", bracket[1] if bracket else lower)[0 if bracket else 1 :]
     return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
 
 
@@ -329,21 +305,20 @@ def unit_in_column(
     Raises:
         InputError: there are several, or another one than the header of ``height`` says.
     """
-    plain = [plain_column_name(name) for name in header]
-    at = next((plain.index(name) for name in UNIT_NAMES if name in plain), None)
-    found = {SPELLINGS.get(row[at].strip().lower(), "") for row in rows if at is not None
-             and at < len(row)}  # fmt: skip
-    its = list(header).index(height)
-    texts = [row[its] for row in rows if its < len(row) and row[its].strip()]
-    beside = [value_with_unit(text) for text in texts]
-    if texts and all(beside):
-        at, found = its, {each[1] for each in beside if each}
-    if not found or not found <= set(UNITS):
+    name, its = height, list(header).index(height)
+    beside = [value_with_unit(row[its]) for row in rows if its < len(row) and row[its].strip()]
+    found = {each[1] if each else "" for each in beside}
+    if "" in found or not found:
+        plain = {plain_column_name(each): each for each in reversed(header)}
+        name = next((plain[each] for each in UNIT_NAMES if each in plain), "")
+        at = list(header).index(name) if name else len(header)
+        found = {SPELLINGS.get(row[at].strip().lower(), "") for row in rows if at < len(row)}
+    if not found or not found <= {*UNITS}:
         return ""
     own = unit_of(height)
-    if len(found | ({own} if own else set())) > 1:
+    if len(found | {own or next(iter(found))}) > 1:
         raise InputError(
-            f"{where}: column {shown(header[at or 0])} has {' and '.join(sorted(found))} for depths"
+            f"{where}: column {shown(name)} has {' and '.join(sorted(found))} for depths"
             + (f" in {own} by their header" if own else "")
             + "; write all of them in one unit"
         )

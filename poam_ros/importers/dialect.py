@@ -8,22 +8,21 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
 
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
 from .cells import SPELLINGS, is_clock, is_date, is_nothing, matched_angle, value_with_unit
 
-#: Separators; the first is preferred if two fit equally. None: any run of blanks.
-SEPARATORS = (";", "\t", ",", "|", None)
-#: Weights of separators: no text has these for anything else, while blanks also stand between a
-#: date and its time.
-SURE = {";": 2.0, "\t": 2.0, "|": 2.0, None: 0.99}
+#: Separators by name, with weights; the first is preferred if two fit equally. No text has ; | and
+#: tabs for anything else, while blanks (None: any run of them) stand between a date and its time.
+SEPARATORS = {
+    ";": ("semicolons", 2.0), "\t": ("tabs", 2.0), ",": ("commas", 1.0), "|": ("bars", 2.0),
+    None: ("blanks", 0.99),
+}  # fmt: skip
 COMMENTS = ("#", "%", "//", "!")
 #: Lines, and about so many characters, that the layout is detected from.
 HEAD, HEAD_CHARACTERS = 200, 500_000
@@ -31,6 +30,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 #: What a spreadsheet reads the separator from; it is detected anyway.
 _EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
+_UNIT = re.compile(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?")
 
 
 @dataclass(frozen=True)
@@ -38,45 +38,21 @@ class Dialect:
     """The layout of a table.
 
     Attributes:
-        encoding: of its text.
-        separator: between cells; None: blanks.
-        comma: whether numbers, or some of them, have a decimal comma.
-        skipped: lines, without comments and blank ones, before the first row of data.
         header: names of the columns; 1, 2, 3 ... if the table has none.
+        rows: gives the rows of data from the first, as texts; raises ``InputError`` where a line is
+            too long for a table.
+        description: of the layout, as text.
+        comma: whether numbers, or some of them, have a decimal comma.
         named: whether the table has a header.
         units: of each column, from a row of units below the header; empty without one.
-        kind: of file, in words; empty: a text.
     """
 
-    encoding: str
-    separator: str | None
-    comma: bool
-    skipped: int
     header: tuple[str, ...]
-    named: bool
+    rows: Callable[[], Iterator[list[str]]]
+    description: str
+    comma: bool = False
+    named: bool = True
     units: tuple[str, ...] = ()
-    kind: str = ""
-
-    def rows(self, path: Path) -> Iterator[list[str]]:
-        """The rows of data, as text.
-
-        Raises:
-            InputError: a line is too long for a table.
-        """
-        with path.open(newline="", encoding=self.encoding, errors="replace") as file:
-            rows = _split(islice(_useful(file, path), self.skipped, None), self.separator)
-            yield from filter(None, rows)  # a blank line is no row
-
-    @property
-    def description(self) -> str:
-        """The layout, as text."""
-        if self.kind:
-            return self.kind
-        names = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", None: "blanks"}
-        comma = ", decimal commas" if self.comma else ""
-        header = "" if self.named else ", no header"
-        columns = shown(",".join(self.header), 200)
-        return f"separated by {names[self.separator]}{comma}{header}: {columns}"
 
 
 def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
@@ -86,25 +62,40 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
         InputError: this is not a table.
         OSError: the file cannot be read.
     """
-    encoding = _encoding(path)
-    lines, comments = _head(path, encoding)
-    fits = {each: _fit(list(_split(lines, each))) for each in SEPARATORS}
-    separator = max(SEPARATORS, key=lambda each: SURE.get(each, 1.0) * fits[each])
-    rows = list(_split(lines, separator))
+    encoding, comments, head = _encoding(path), list[str](), list[str]()
+    for line in islice(_useful(path, encoding, comments), HEAD):
+        head.append(line)
+        if sum(map(len, head)) > HEAD_CHARACTERS:
+            break
+    if not head:
+        raise InputError(f"{path}: expected a table of soundings, got no rows")
+    found = {each: list(_split(head, each)) for each in SEPARATORS}
+    separator = max(SEPARATORS, key=lambda each: SEPARATORS[each][1] * _fit(found[each]))
+    rows = found[separator]
     width = Counter(map(len, rows)).most_common(1)[0][0]
     first = _first_row(rows, width)
-    above = [row for row in rows[:first] if len(row) >= max(2, width - 1)]
-    units: tuple[str, ...] = ()
+    above, units = rows[:first], tuple[str, ...]()
+    if separator is None:  # a name may be followed by its unit; what has other cells is a remark
+        joined = (re.sub(r"\s+(?=[\[(])", "", " ".join(row)) for row in above)
+        above = [row for row in _split(joined, None) if len(row) == width]
+    above = [row for row in above if len(row) >= max(2, width - 1)]
     if len(above) > 1 and _are_units(above[-1]):
         units = tuple(_unit(cell) for cell in above.pop())
     header = above[-1] if above else _commented(comments, separator, width)
-    names = tuple(name.strip().strip('"') for name in header) or tuple(
-        str(i + 1) for i in range(width)
+    names = tuple(name.strip().strip('"') for name in header)
+    names = names or tuple(str(i + 1) for i in range(width))
+    plain = (cell.strip() for row in rows[first:] for cell in row)
+    comma = separator != "," and any("," in cell for cell in plain if _NUMBER.fullmatch(cell))
+    description = (
+        f"separated by {SEPARATORS[separator][0]}{', decimal commas' * comma}"
+        f"{', no header' * (not header)}: {shown(','.join(names), 200)}"
     )
-    data = rows[first:]
-    plain = [cell.strip() for row in data for cell in row if _NUMBER.fullmatch(cell.strip())]
-    comma = separator != "," and any("," in cell for cell in plain)
-    return Dialect(encoding, separator, comma, first, names, bool(header), units), data
+
+    def data() -> Iterator[list[str]]:
+        below = islice(_useful(path, encoding), first, None)
+        yield from filter(None, _split(below, separator))  # a blank line is no row
+
+    return Dialect(names, data, description, comma, bool(header), units), rows[first:]
 
 
 def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
@@ -113,30 +104,12 @@ def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
     usual = [[_is_value(cell) for cell in row] for row in rows if len(row) == width]
     counts = [sum(column) for column in zip(*usual, strict=True)]
     numeric = [i for i, count in enumerate(counts) if count > 0.1 * len(usual)]
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         cells = [row[i] for i in numeric if i < len(row)]
         values = sum(map(_is_value, cells))
         if values and values + sum(map(is_nothing, cells)) >= len(cells) - (values > 2):
-            return number
+            return index
     return len(rows)
-
-
-def _head(path: Path, encoding: str) -> tuple[list[str], list[str]]:
-    """The first lines, and the comments among them.
-
-    Raises:
-        InputError: there are no lines.
-    """
-    comments, found, characters = list[str](), list[str](), 0
-    with path.open(newline="", encoding=encoding, errors="replace") as file:
-        for line in islice(_useful(file, path, comments), HEAD):
-            found.append(line)
-            characters += len(line)
-            if characters > HEAD_CHARACTERS:
-                break
-    if not found:
-        raise InputError(f"{path}: expected a table of soundings, got no rows")
-    return found, comments
 
 
 def _encoding(path: Path) -> str:
@@ -152,25 +125,26 @@ def _encoding(path: Path) -> str:
     return "utf-8-sig"
 
 
-def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
-    """Lines other than blank lines and comments."""
-    for count, line in enumerate(lines(file, f"{path}: "), 1):
-        if "\0" in line:
-            raise InputError(f"{path}: line {count}: expected text, got binary data")
-        if line.lstrip().startswith(COMMENTS):
-            if comments is not None:
-                comments.append(line.strip().lstrip("#%/! "))
-        elif count == 1 and _EXCEL.fullmatch(line):
-            continue
-        elif line.strip(" \t\r\n,;|"):
-            yield line if line.isascii() else _MINUS.sub("-", line)
+def _useful(path: Path, encoding: str, comments: list[str] | None = None) -> Iterator[str]:
+    """Lines other than blank lines and comments, which are appended."""
+    with path.open(newline="", encoding=encoding, errors="replace") as file:
+        for count, line in enumerate(lines(file, f"{path}: "), 1):
+            if "\0" in line:
+                raise InputError(f"{path}: line {count}: expected text, got binary data")
+            if line.lstrip().startswith(COMMENTS):
+                if comments is not None:
+                    comments.append(line.strip().lstrip("#%/! "))
+            elif line.strip(" \t\r\n,;|") and not (count == 1 and _EXCEL.fullmatch(line)):
+                yield line if line.isascii() else _MINUS.sub("-", line)
 
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
-    if separator is None:
-        blanks = partial(csv.reader, delimiter=" ", skipinitialspace=True)
-        return (next(blanks([line.strip()])) if '"' in line else line.split() for line in lines)
-    return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    if separator is not None:
+        return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    return (
+        next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
+        if '"' in line else line.split() for line in lines
+    )  # fmt: skip
 
 
 def _is_value(cell: str) -> bool:
@@ -191,8 +165,8 @@ def _fit(rows: list[list[str]]) -> float:
 
 def _unit(cell: str) -> str:
     """A unit as written in a row of units; empty if it is none."""
-    found = re.fullmatch(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?", cell.strip())
-    return found.group(1).lower() if found else ""
+    found = _UNIT.fullmatch(cell.strip())
+    return found[1].lower() if found else ""
 
 
 def _are_units(row: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from .cells import NO_READING as WRITTEN
 from .cells import UNITS, Times, is_clock, is_date, number
 from .columns import plain_column_name, unit_of, words_of
 from .dialect import Dialect, sniff
-from .tables import sampled
+from .questions import Sample
 
 log = logging.getLogger(__name__)
 
@@ -71,14 +71,14 @@ class WaterLevels:
         try:
             refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
             dialect, head = sniff(path)
-            rows = list(dialect.rows(path))
+            rows = list(dialect.rows())
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{path}: cannot be read ({reason})") from None
         if not head:
             raise InputError(f"{expected}, got none")
         unknown = InputError(f"{expected}, got {shown(','.join(head[0]))}")
-        sample, header = sampled(dialect, head), list(dialect.header)
+        sample, header = Sample.of(dialect, head), list(dialect.header)
         when = [header.index(name) for name in reversed(list(sample.times.values()))] or [0]
         others = [i for i, name in enumerate(header)
                   if i not in when and np.isfinite(sample.values[name]).mean() > 0.5]  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_column_of_sides_may_stand_alone(read):
 
 def test_places_in_radians_are_refused_by_name(read):
     places = np.radians(LATITUDE), np.radians(LONGITUDE)
-    with pytest.raises(InputError, match="are in radians; expected degrees"):
+    with pytest.raises(InputError, match="in radians; expected degrees"):
         read(table("Latitude (rad),Longitude (rad),depth", *places, DEPTH))
 
 

@@ -163,3 +163,35 @@ def test_each_kind_becomes_the_lake(kind, write):
     assert np.abs(np.median(off, axis=0)).max() < 1 or kind in NO_PLACE
     assert np.median(np.abs(-found.z - DEPTH[found.row])) < 0.03
     assert np.abs(-found.z - DEPTH[found.row]).max() < 0.06
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        # Altitudes, speeds and satellites are functions of time; a depth is one of the place.
+        (lambda i: (*at(i), f"{np.sin(i / 31):.2f}", i % 13, f"{DEPTH[i]:.2f}"),
+         "latitude=1 longitude=2 depth=5"),
+        (lambda i: (f"{1759744830 + i}.5", f"12{i // 60:02d}{i % 60:02d}.500",
+                    f"{619_487 + X[i]:.2f}", f"{5_806_174 + Y[i]:.2f}", f"{DEPTH[i]:.2f}"),
+         "x=3 y=4 depth=5 time=1"),
+    ],
+)  # fmt: skip
+def test_the_first_answer_of_a_table_without_a_header_is_the_right_one(row, answer, write):
+    path = write(table("", row))
+    try:
+        columns = read_soundings(path).source["columns"]
+        assert columns["first"] == "3" and columns["second"] == "4" and columns["height"] == "5"
+    except Question as asked:
+        assert next(iter(asked.answers.values())).startswith(f"--columns {answer}")
+
+
+def test_a_remark_above_the_rows_is_no_header(write):
+    path = write("Node Number = 400\n" + table("", lambda i: (*at(i), f"{DEPTH[i]:.2f}"), " "))
+    assert read_soundings(path).source["columns"]["height"] == "3"
+
+
+def test_without_a_position_no_column_is_offered_for_one(write):
+    path = write(table("ID,lake,depth_feet,area_acres", lambda i: (1138400 + i % 7, "a", i, 2 * i)))
+    with pytest.raises(Question, match=r"\(no column looks like a position\)$") as asked:
+        read_soundings(path)
+    assert not asked.value.answers
