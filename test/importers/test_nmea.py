@@ -83,7 +83,7 @@ def check(found, begin=BEGIN, offset=0.0, dated=True):
     which = np.abs(depth[:, None] - DEPTH).argmin(1)
     np.testing.assert_allclose(depth, DEPTH[which], atol=0.006)
     origin = found.projection
-    true = origin.metres(LATITUDE, LONGITUDE)[which]
+    true = origin.local_metres(LATITUDE, LONGITUDE)[which]
     assert np.hypot(*(found.xy - true).T).max() < 4.5  # at 2.2 m/s
     since = found.stamp_ns / 1e9 - which
     assert np.ptp(since) < 2.1
