@@ -320,11 +320,7 @@ def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission)
     then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
     soundings, agreed = placed_as_recorded(past, recorded, round((now - then) * SECOND))
     _print_mission(past)
-    print(
-        f"{agreed.shared} of these pings are also in the recording, at most "
-        f"{agreed.farthest:.3g} m apart; {agreed.missing} are only in the journal, "
-        f"{agreed.beyond} only in the recording"
-    )
+    print(agreed)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 

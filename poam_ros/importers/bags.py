@@ -14,7 +14,7 @@ import shlex
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -127,9 +127,20 @@ class Replay:
         return Samples.joined(self.batches), RefusedPings.of(self._refused)
 
 
-def read_bag(
-    path: Path, settings: BagSettings, placing: FrontEndSettings
-) -> tuple[Soundings, ReadProgress]:
+def read_recording(path: Path, options: ReadOptions) -> Soundings:
+    """As ``read_bag``, by the options' settings: of ``FrontEndSettings``, ``BagSettings``, and
+    ``workspace`` (xmin xmax ymin ymax, in m)."""
+    given, bounds = options.settings, options.settings.get("workspace")
+    placing = instance(
+        FrontEndSettings,
+        {name: value for name, value in given.items() if name != "sonar.base_frame"},
+        workspace=Extent.of(bounds) if bounds else None,
+    )
+    crop = {"start": options.start, "stop": options.stop}
+    return read_bag(path, instance(BagSettings, {**given, **crop}), placing)
+
+
+def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> Soundings:
     """Place the pings of a recording as the front end of a live mapper would, in order.
 
     Args:
@@ -139,7 +150,7 @@ def read_bag(
 
     Returns:
         The accepted pings in order, with the batches of a mapper with default settings that keeps
-        up; and how much of the recording could be read.
+        up. ``source`` says how much of the recording could be read.
 
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
@@ -152,7 +163,7 @@ def read_bag(
     front_end, batches = replay.front_end, replay.batches
     refused = +(front_end.ledger.rejected + events.refused)
     if not len(samples):
-        if any(topic not in events.heard for topic in (settings.odom_topic, settings.range_topic)):
+        if not {settings.odom_topic, settings.range_topic} <= events.heard.keys():
             raise _topics_asked(path, settings, reach.topics)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
@@ -160,10 +171,11 @@ def read_bag(
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
         )
-    remark = ""
+    words = [f"{name} is cut short ({why}): read up to there" for name, why in reach.torn.items()]
+    words.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
     above = front_end.ledger.suspect[ABOVE_WATER]
     if 2 * above > front_end.buffer.added:
-        remark = (
+        words.append(
             f"z of {quantity(above, 'position')} is more than {MAX_ABOVE:g} m above the water: an "
             "altitude of GNSS (odometry.surface=true where the vehicle floats), or a height above "
             "the map's datum (odometry.vertical=datum)"
@@ -171,7 +183,7 @@ def read_bag(
     gate = {name: list(value) if isinstance(value, tuple) else value
             for name, value in values_of(placing).items()}  # fmt: skip
     source = {
-        "remark": remark,
+        "understood": "; ".join(words),
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
         "gate": nested(gate),
         **(events.frame.values if events.frame is not None else {}),
@@ -180,7 +192,7 @@ def read_bag(
     return Soundings.of(
         samples, refused=refused, refused_pings=front_end.ledger.refused, source=source,
         batch=batch, left_out=LeftOut.of(left_out),
-    ), reach  # fmt: skip
+    )  # fmt: skip
 
 
 def _topics_asked(path: Path, settings: BagSettings, topics: dict[str, str]) -> InputError:
@@ -200,26 +212,6 @@ def _topics_asked(path: Path, settings: BagSettings, topics: dict[str, str]) -> 
         f"{settings.range_topic}; the recording has {there or 'no topic'}. Name them, as in "
         f"--odom-topic TOPIC --range-topic TOPIC{ask}"
     )
-
-
-def read_recording(path: Path, options: ReadOptions) -> Soundings:
-    """As ``read_bag``, by the options' settings: of ``FrontEndSettings``, ``BagSettings``, and
-    ``workspace`` (xmin xmax ymin ymax, in m). ``source`` says how far the file could be read."""
-    given = options.settings
-    bounds = given.get("workspace")
-    placing = instance(
-        FrontEndSettings,
-        {name: value for name, value in given.items() if name != "sonar.base_frame"},
-        workspace=Extent.of(bounds) if bounds else None,
-    )
-    crop = {"start": options.start, "stop": options.stop}
-    found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), placing)
-    parts = [
-        f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
-    ]
-    parts.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
-    parts += [found.source["remark"]] if found.source["remark"] else []
-    return replace(found, source={**found.source, "understood": "; ".join(parts)})
 
 
 class _Events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,27 +59,11 @@ def soundings_of_mission(
     return _soundings(past, pings, refused)
 
 
-@dataclass(frozen=True)
-class RecordingMatch:
-    """How a mission's log and a recording of it go together.
-
-    Attributes:
-        shared: pings in both.
-        missing: pings of the log that the recording has not; they are as the log has them.
-        beyond: pings of the recording that the mission's map has not.
-        farthest: the largest difference of a coordinate of those in both, in m.
-    """
-
-    shared: int
-    missing: int
-    beyond: int
-    farthest: float
-
-
 def placed_as_recorded(
     past: RecordedMission, recorded: Soundings, later_ns: int = 0
-) -> tuple[Soundings, RecordingMatch]:
-    """The pings that the mission accepted, placed as in a recording of it.
+) -> tuple[Soundings, str]:
+    """The pings that the mission accepted, placed as in a recording of it; those that the recording
+    has not are as the log has them. And how the two go together, as text.
 
     Args:
         past: of the mission.
@@ -101,16 +85,19 @@ def placed_as_recorded(
         )
     index = np.where(found < 0, np.arange(len(pings)), len(pings) + found)
     placed = Samples.joined([pings, taken])[index]
-    numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
-    agreement = RecordingMatch(*numbers, float(np.abs(placed.xyz - pings.xyz)[shared].max()))
     beyond = recorded.left(~np.isin(np.arange(len(taken)), found), NOT_IN_MISSION)
     beyond = beyond._replace(row=np.full(len(beyond.row), -1))  # rows are those of the log
     aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, beyond.xyz)
+    more = len(taken) - len(shared)
     return replace(
         _soundings(past, placed, aside), source={**recorded.source, **_source(past)},
-        refused=+(recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})),
+        refused=+(recorded.refused + Counter({NOT_IN_MISSION: more})),
         left_out=(*recorded.left_out, beyond),
-    ), agreement  # fmt: skip
+    ), (
+        f"{len(shared)} of these pings are also in the recording, at most "
+        f"{np.abs(placed.xyz - pings.xyz)[shared].max():.3g} m apart; {len(pings) - len(shared)} "
+        f"are only in the journal, {more} only in the recording"
+    )  # fmt: skip
 
 
 def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> Soundings:

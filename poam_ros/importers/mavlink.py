@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,14 +80,6 @@ ABSENT = (
 Fields = Mapping[str, Any]
 
 
-@dataclass
-class Heard:
-    """How many messages a log has, by kind, and how many cannot be read, by reason."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-
-
 class LogMessage(SimpleNamespace):
     """A message of a log with its fields.
 
@@ -135,9 +127,9 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, a library is not installed, there are no positions or
             no depths, or sonars contradict each other.
     """
-    heard = Heard()
+    heard, refused = Counter[str](), Counter[str]()
     vehicles: dict[Any, list[LogMessage]] = defaultdict(list)
-    for message in log_messages(path, heard):
+    for message in log_messages(path, heard, refused):
         own = vehicles[message.system]
         if own and own[-1].kind == message.kind == "ATTITUDE":
             own.pop()  # nothing can need it any more
@@ -146,18 +138,18 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     counts = {system: _count(sonars) for system, (sonars, _) in found.items()}
     most = max(counts, key=lambda system: counts[system], default=None)
     (sonars, lost), messages = found.get(most, ({}, Counter())), _of_autopilot(vehicles[most])
-    heard.refused["other_vehicle"] += sum(counts.values()) - counts.get(most, 0)
+    refused["other_vehicle"] += sum(counts.values()) - counts.get(most, 0)
     fixes = [each for each in messages if _place(each)]
     if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == 0 for m in messages):
         raise InputError(f"{path}: {NO_FIX}")
     if not fixes or not sonars:
         kinds = "DPTH", "RFND", *RANGES
         wanted = {"positions": (("POS", "GPS", *POSITIONS[:2]), fixes), "depths": (kinds, sonars)}
-        raise nothing_found(path, wanted, heard.kinds, heard.refused + lost)
+        raise nothing_found(path, wanted, heard, refused + lost)
     kind = min((each.kind for each in fixes), key=POSITIONS.index)
     fixes = [each for each in fixes if each.kind == kind]
     number, ranges, name = _sonar(path, sonars, options.columns.get("depth", ""))
-    heard.refused["other_sonar"] += counts[most] - _count({number: sonars[number]})
+    refused["other_sonar"] += counts[most] - _count({number: sonars[number]})
     words = [f"positions {fixes[0].own_kind}", f"depths {name} (m below the sonar)"]
     if any(each.kind == "ATTITUDE" for each in messages):
         words.append("roll and pitch applied")
@@ -173,7 +165,10 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     frame = LocalFrame(*np.median(places[:, 1:], axis=0).tolist())
     replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
     _replay(replay, _as_live(messages, kind, number, ranges), frame, surface)
-    return _soundings(replay, frame, heard, ", ".join(words), options.sound_scale)
+    found_ones = _soundings(replay, frame, ", ".join(words), options.sound_scale)
+    layout = quantity(sum(heard.values()), "message")
+    refused += replay.front_end.ledger.odometry_rejected
+    return replace(found_ones, layout=layout, refused=+refused)
 
 
 #: Time (s) and range (m) of valid readings, by number of the sonar, and kind of message.
@@ -219,11 +214,7 @@ def _place(message: LogMessage) -> tuple[float, float] | None:
 
 def _sonar(path: Path, sonars: Sonars, wanted: str) -> tuple[int, Sequence[str], str]:
     """The number of the sonar whose depths are mapped, the kinds of its messages that are read, and
-    its name: the best kind that is frequent, and the number.
-
-    Raises:
-        InputError: ``wanted`` is none of them, or they contradict each other.
-    """
+    its name: the best kind that is frequent, and the number. Raises as ``read_mavlink``."""
     live: dict[str, tuple[int, str]] = {}
     for number, kinds in sonars.items():
         frequent = [k for k in kinds if 2 * len(kinds[k]) >= max(map(len, kinds.values()))]
@@ -295,30 +286,29 @@ def _replay(
             replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
 
 
-def _soundings(
-    replay: Replay, frame: LocalFrame, heard: Heard, words: str, sound_scale: float
-) -> RawSoundings:
+def _soundings(replay: Replay, frame: LocalFrame, words: str, sound_scale: float) -> RawSoundings:
     """As a reader returns them, by their times. Depths are divided by ``sound_scale``, since the
     front end has applied it, to the range alone, and whoever places soundings applies it to depths.
     """
-    pings, refused = replay.ended(1e9)
-    stamps = np.append(pings.stamp_ns, refused.stamp_ns)
+    pings, others = replay.ended(1e9)
+    stamps = np.append(pings.stamp_ns, others.stamp_ns)
     order = np.argsort(stamps, kind="stable")
-    stamps, xyz = stamps[order], np.concatenate((pings.xyz, refused.xyz))[order]
-    reason = np.array([""] * len(pings) + refused.reason.tolist(), dtype=object)[order]
+    stamps, xyz = stamps[order], np.concatenate((pings.xyz, others.xyz))[order]
+    reason = np.array([""] * len(pings) + others.reason.tolist(), dtype=object)[order]
     known = (stamps >= 0) & (stamps < LAST * SECOND)
     reason[~known & (reason == "")] = "no_time"
     place = frame.place.degrees(frame.place.to_projected(xyz[:, :2]))[:, ::-1]
     return RawSoundings(
         place, -xyz[:, 2] / sound_scale, stamp_ns=np.where(known, stamps, 0), reason=reason,
         fixed=True, understood=f"{words}, time UTC where the log knows it",
-        layout=quantity(sum(heard.kinds.values()), "message"),
-        refused=+(heard.refused + replay.front_end.ledger.odometry_rejected),
     )  # fmt: skip
 
 
-def log_messages(path: Path, heard: Heard) -> Iterator[LogMessage]:
-    """The messages of a log that are needed, in its order, up to where it is torn.
+def log_messages(
+    path: Path, heard: Counter[str], refused: Counter[str]
+) -> Iterator[LogMessage]:
+    """The messages of a log that are needed, in its order, up to where it is torn. ``heard``: how
+    many it has, by kind; ``refused``: how many cannot be read, by reason.
 
     Raises:
         InputError: it cannot be read at all, takes too much memory, or a library is missing.
@@ -329,7 +319,7 @@ def log_messages(path: Path, heard: Heard) -> Iterator[LogMessage]:
         with path.open("rb") as file:
             if is_dataflash(path, file.read(20_000)):
                 read = _dataflash
-        for message in read(path, heard):
+        for message in read(path, heard, refused):
             memory.add(MESSAGE_BYTES)
             yield message
     except OSError as error:
@@ -337,8 +327,8 @@ def log_messages(path: Path, heard: Heard) -> Iterator[LogMessage]:
     except (InputError, GeneratorExit):
         raise
     except Exception as error:  # each version of a library raises another
-        heard.refused["unreadable_rest"] += 1
-        heard.kinds["nothing further: " + type(error).__name__] += 1
+        refused["unreadable_rest"] += 1
+        heard["nothing further: " + type(error).__name__] += 1
 
 
 def _made(
@@ -366,16 +356,18 @@ def _plain(value: Any) -> Any:
         return getattr(mavutil.mavlink, str(value["type"]), -1)
 
 
-def _frames(path: Path, heard: Heard) -> Iterator[LogMessage]:
+def _frames(path: Path, *counts: Counter[str]) -> Iterator[LogMessage]:
     """Of a .tlog."""
     with library() as mavutil:
-        for message in _heard(mavutil.mavlogfile, path, heard):
+        for message in _heard(mavutil.mavlogfile, path, *counts):
             if (kind := message.get_type()) in FIELDS:
                 who = message.get_srcSystem(), message.get_srcComponent()
                 yield _made(kind, vars(message), float(message._timestamp), *who)
 
 
-def _heard(reader: Callable[[str], Any], path: Path, heard: Heard) -> Iterator[Any]:
+def _heard(
+    reader: Callable[[str], Any], path: Path, heard: Counter[str], refused: Counter[str]
+) -> Iterator[Any]:
     """The messages of a file by a reader of pymavlink, counted."""
     with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
 
@@ -386,13 +378,13 @@ def _heard(reader: Callable[[str], Any], path: Path, heard: Heard) -> Iterator[A
         log = quietly(reader, str(path))
         while (message := quietly(log.recv_msg)) is not None:
             if (kind := message.get_type()) == "BAD_DATA":
-                heard.refused["bad_message"] += 1
+                refused["bad_message"] += 1
             else:
-                heard.kinds[kind] += 1
+                heard[kind] += 1
                 yield message
 
 
-def _json(path: Path, heard: Heard) -> Iterator[LogMessage]:
+def _json(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
     """Of a recording of BlueOS."""
     with requires_extra(f"{path}: recordings", "mcap", "bags"), path.open("rb") as file:
         for _, channel, message in mcap_messages(file):
@@ -403,17 +395,17 @@ def _json(path: Path, heard: Heard) -> Iterator[LogMessage]:
                 tree = json.loads(message.data)
                 header, fields = tree.get("header", {}), tree.get("message", tree)
                 kind = str(fields.get("type", "without a type"))
-                heard.kinds[kind] += 1
+                heard[kind] += 1
                 if kind in FIELDS:
                     fields = {**fields, "type": fields.get("mavtype", 0)}
                     component = header.get("component_id", AUTOPILOT_COMPONENT)
                     who = header.get("system_id", 1), component
                     yield _made(kind, fields, message.log_time / SECOND, *who)
             except (ValueError, AttributeError, RecursionError, TypeError, KeyError):
-                heard.refused["bad_message"] += 1
+                refused["bad_message"] += 1
 
 
-def _dataflash(path: Path, heard: Heard) -> Iterator[LogMessage]:
+def _dataflash(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
     """Of a .bin, or of its text."""
     refuse_larger(f"{path}: the list of its messages", path.stat().st_size, LIST_FACTOR)
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
@@ -423,7 +415,7 @@ def _dataflash(path: Path, heard: Heard) -> Iterator[LogMessage]:
         binary = file.read(3) == DATAFLASH
     first: float | None = None
     reader = DFReader.DFReader_binary if binary else DFReader.DFReader_text
-    for message in _heard(reader, path, heard):
+    for message in _heard(reader, path, heard, refused):
         own, seconds = message.get_type(), float(message._timestamp)
         if own not in ("POS", "GPS", "ATT", "PARM", "MSG", *OWN):
             continue
@@ -434,7 +426,7 @@ def _dataflash(path: Path, heard: Heard) -> Iterator[LogMessage]:
             for kind, fields in _as_mavlink(own, message.to_dict()):
                 yield _made(kind, {**since, **fields}, seconds, 1, AUTOPILOT_COMPONENT, own)
         except (KeyError, TypeError, ValueError):
-            heard.refused["bad_message"] += 1
+            refused["bad_message"] += 1
 
 
 #: ArduPilot's own names of ranges.

@@ -6,7 +6,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from functools import reduce
 from itertools import pairwise
@@ -51,17 +51,6 @@ class Fix(NamedTuple):
     longitude: float
 
 
-@dataclass
-class _Log:
-    """What the sentences of a file say: positions and dates; depths (m) with number and name, 0
-    where the sounder lost the bottom; how many there are by kind, and are left out by reason."""
-
-    fixes: list[Fix] = field(default_factory=list)
-    depths: list[tuple[int, str, float]] = field(default_factory=list)
-    heard: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-
-
 def is_nmea(path: Path, head: bytes) -> bool:
     """Whether most of a file's first lines have an NMEA sentence, or some of these are whole."""
     lines = [line for line in head.splitlines()[:200] if line.strip()]
@@ -81,16 +70,20 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, pynmeagps is not installed, there are no positions or
             depths, or receivers or sounders contradict each other.
     """
-    log = _read(path)
-    placed = [fix for fix in log.fixes if np.isfinite(fix.latitude)]
-    if not placed or not log.depths:
-        wanted = {"positions": (POSITIONS, placed), "depths": (DEPTHS, log.depths)}
-        raise nothing_found(path, wanted, log.heard, log.refused)
+    heard, refused = Counter[str](), Counter[str]()
+    every, depths = _read(path, heard, refused)
+    placed = [fix for fix in every if np.isfinite(fix.latitude)]
+    if not placed or not depths:
+        wanted = {"positions": (POSITIONS, placed), "depths": (DEPTHS, depths)}
+        raise nothing_found(path, wanted, heard, refused)
     columns = dict(options.columns)
-    fixes = _one_receiver(path, placed, columns.pop("latitude", ""), log.refused)
+    fixes = _one_receiver(path, placed, columns.pop("latitude", ""), refused)
     receivers = ", ".join(dict.fromkeys(fix.name for fix in fixes))
-    times, dated = _times(log.fixes)
-    depths = _once(log, placed, fixes)
+    times, dated = _times(every)
+    if max(Counter(fix.name[2:] for fix in placed).values()) >= 1.8 * len(fixes):
+        kept = _once(fixes, depths)
+        refused["repeated"] += len(depths) - len(kept)
+        depths = kept
     names = list(dict.fromkeys(name for _, name, _ in depths))
     if named := columns.get("depth", ""):
         same = [n for n in names if named.upper() in (n, n[2:], *n.split(" "))]
@@ -105,12 +98,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
              for number, name, depth in depths]  # fmt: skip
     rows.sort(key=lambda row: row[0])
     kind = (
-        f"{quantity(sum(log.heard.values()), 'sentence')} of NMEA 0183, positions {receivers}, "
+        f"{quantity(sum(heard.values()), 'sentence')} of NMEA 0183, positions {receivers}, "
         f"times UTC{'' if dated else ' of day without a date'}"
     )
     found = of_rows(
         path, replace(options, columns=columns), ("time", "latitude", "longitude", *names),
-        [row for _, row in rows], kind, refused=log.refused,
+        [row for _, row in rows], kind, refused=refused,
     )  # fmt: skip
     chosen, counts = found.columns["depth"], Counter(name for _, name, _ in depths)
     others = sum(count for name, count in counts.items() if name[:2] != chosen[:2])
@@ -128,34 +121,38 @@ def _is_whole(sentence: re.Match[bytes]) -> bool:
     return bool(sentence[2]) and reduce(operator.xor, sentence[1]) == int(sentence[2], 16)
 
 
-def _read(path: Path) -> _Log:
+def _read(
+    path: Path, heard: Counter[str], refused: Counter[str]
+) -> tuple[list[Fix], list[tuple[int, str, float]]]:
+    """The positions and dates of a file, and the depths (m) with number and name, 0 where the
+    sounder lost the bottom; counts the sentences by kind, and those left out by reason."""
     with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
         from pynmeagps import VALNONE, NMEAReader
     try:
         data = read_whole(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    log, memory = _Log(), MemoryMeter(f"{path}: its content")
+    fixes, depths, memory = list[Fix](), [], MemoryMeter(f"{path}: its content")
     for number, (name, sentence) in enumerate(_sentences(data)):
         kind = name[2:]
-        log.heard[kind] += 1
+        heard[kind] += 1
         if kind not in WANTED:
             continue
         memory.add(ROW_BYTES)
         if not _is_whole(sentence):
-            log.refused["bad_checksum"] += 1
+            refused["bad_checksum"] += 1
             continue
         try:
             if kind in DEPTHS:
                 fields = sentence[1].decode().split(",")[1:]
-                log.depths.append((number, *(_dpt if kind == "DPT" else _with_unit)(name, fields)))
+                depths.append((number, *(_dpt if kind == "DPT" else _with_unit)(name, fields)))
             elif fix := _fix(number, name, NMEAReader.parse(sentence[0], validate=VALNONE)):
-                log.fixes.append(fix)
+                fixes.append(fix)
             else:
-                log.refused["no_fix"] += kind in POSITIONS
+                refused["no_fix"] += kind in POSITIONS
         except Exception:  # of the library, and what malformed fields make it raise
-            log.refused["bad_sentence"] += 1
-    return log
+            refused["bad_sentence"] += 1
+    return fixes, depths
 
 
 def _fix(number: int, name: str, message: Any) -> Fix | None:
@@ -208,12 +205,7 @@ def _with_unit(name: str, fields: list[str]) -> tuple[str, float]:
 def _one_receiver(path: Path, fixes: list[Fix], wanted: str, refused: Counter[str]) -> list[Fix]:
     """The positions of one receiver, each time once, in the order of the file: those of the talker
     with the most, or of several satellite systems; others are counted. ``wanted``: a talker, a kind
-    of sentence, or both joined.
-
-    Raises:
-        Unclear: positions at the same times are at different places.
-        InputError: ``wanted`` is not there.
-    """
+    of sentence, or both joined."""
     if wanted:
         names = dict.fromkeys(fix.name for fix in fixes)
         fixes = [fix for fix in fixes if wanted.upper() in (fix.name, fix.name[:2], fix.name[2:])]
@@ -260,15 +252,8 @@ def _times(fixes: list[Fix]) -> tuple[dict[int, float], bool]:
     return dict(zip(numbers, going.tolist(), strict=True)), bool(len(known))
 
 
-def _once(log: _Log, placed: list[Fix], fixes: list[Fix]) -> list[tuple[int, str, float]]:
-    """The depths, of a log that has every sentence twice without the second of each."""
-    if max(Counter(fix.name[2:] for fix in placed).values()) < 1.8 * len(fixes):
-        return log.depths
-    epochs = np.searchsorted([fix.number for fix in fixes], [n for n, *_ in log.depths]).tolist()
-    seen, kept = set[tuple[int, str, float]](), []
-    for epoch, (number, name, depth) in zip(epochs, log.depths, strict=True):
-        if (epoch, name, depth) not in seen:
-            kept.append((number, name, depth))
-        seen.add((epoch, name, depth))
-    log.refused["repeated"] += len(log.depths) - len(kept)
-    return kept
+def _once(fixes: list[Fix], depths: list[tuple[int, str, float]]) -> list[tuple[int, str, float]]:
+    """The depths of a log that has every sentence twice, without the second of each."""
+    epochs = np.searchsorted([fix.number for fix in fixes], [n for n, *_ in depths]).tolist()
+    pairs = reversed([*zip(epochs, depths, strict=True)])
+    return sorted({(epoch, *each[1:]): each for epoch, each in pairs}.values())

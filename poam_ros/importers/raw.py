@@ -276,12 +276,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
 def _in_metres(
     checked: Mapping[Path, RawSoundings], options: ReadOptions
 ) -> tuple[list[np.ndarray], GeoReference | None]:
-    """The places of each file in m [N, 2], and the projection; None: they are in m in the files.
-
-    Raises:
-        InputError: only some files are in degrees, or places do not fit a coordinate system, or the
-            other files.
-    """
+    """The places of each file in m [N, 2], and the projection; None: they are in m in the files."""
     raws = list(checked.values())
     degrees = [raw.on_earth(options.crs) for raw in raws]
     known = [each for each in degrees if each is not None]
@@ -324,15 +319,9 @@ def nothing_found(
     path: Path, wanted: Mapping[str, tuple[Sequence[str], Any]], heard: Counter[str],
     refused: Counter[str],
 ) -> InputError:  # fmt: skip
-    """The error for a log without positions or depths.
-
-    Args:
-        path: of the log.
-        wanted: of each of the two, by its name, the kinds of messages that have it, and what was
-            found.
-        heard: how many messages the log has, by kind.
-        refused: how many are left out, by reason.
-    """
+    """The error for a log without positions or depths: of each of the two, by its name, the kinds
+    of messages that have it, and what was found; how many messages the log has, by kind, and how
+    many are left out, by reason."""
     missing = " and ".join(f"{what} ({' or '.join(kinds)})"
                            for what, (kinds, found) in wanted.items() if not found)  # fmt: skip
     there = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in heard.most_common(12))

@@ -49,25 +49,26 @@ def only_file(folder):
 @pytest.mark.parametrize("whole_folder", [True, False])
 def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
     path = bag if whole_folder else only_file(bag)
-    found, reach = read_bag(path, BagSettings(), FrontEndSettings())
+    found = read_bag(path, BagSettings(), FrontEndSettings())
     assert len(found) == 121 and not found.refused
     expected = np.array([place(0.5 * k) for k in range(121)])
     np.testing.assert_allclose(found.xy, expected, atol=1e-9)
     np.testing.assert_allclose(found.z, ground(*expected.T), atol=1e-5)  # ranges are float32
     np.testing.assert_allclose(found.pings.range, -1 - found.z)
-    assert reach.share == 1.0 and not reach.torn
+    assert found.source["understood"].startswith("100 % of 0.")
 
 
 def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path):
     folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)  # of more than one chunk
-    whole, file = read_bag(folder, BagSettings(), FrontEndSettings())[0], only_file(folder)
+    whole, file = read_bag(folder, BagSettings(), FrontEndSettings()), only_file(folder)
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
     (folder / "metadata.yaml").unlink()  # it is written when the recording ends
-    found, reach = read_bag(folder, BagSettings(), FrontEndSettings())
+    found = read_bag(folder, BagSettings(), FrontEndSettings())
     assert 100 < len(found) < 2300
     np.testing.assert_array_equal(found.z, whole.z[: len(found)])
-    assert list(reach.torn) == [file.name] and 0.1 < reach.share <= 1.0
+    assert found.source["understood"].startswith(f"{file.name} is cut short (")
+    assert 0.1 < found.source["recording"]["bytes_read"] / (len(data) // 2) <= 1.0
 
 
 def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
@@ -76,8 +77,9 @@ def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
     data = file.read_bytes()
     kept = data[: 2 * len(data) // 3]
     file.write_bytes(kept + bytes(len(data) - len(kept)))
-    found, reach = read_bag(file, BagSettings(), FrontEndSettings())
-    assert 50 < len(found) < 601 and list(reach.torn) == [file.name]
+    found = read_bag(file, BagSettings(), FrontEndSettings())
+    assert 50 < len(found) < 601
+    assert found.source["understood"].startswith(f"{file.name} is cut short (")
 
 
 def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
@@ -85,11 +87,11 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
     folder = write_bag(tmp_path / "dive", "sqlite3", seconds=30)
     with closing(sqlite3.connect(only_file(folder))) as db:
         assert db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
-    whole, _ = read_bag(folder, BagSettings(), FrontEndSettings())
+    whole = read_bag(folder, BagSettings(), FrontEndSettings())
     for file in folder.glob("*.db3-*"):  # of that reading; a disk that is read-only has none
         file.unlink()
     with read_only(folder) as there:
-        found, _ = read_bag(there, BagSettings(), FrontEndSettings())
+        found = read_bag(there, BagSettings(), FrontEndSettings())
     np.testing.assert_array_equal(found.z, whole.z)
 
 
@@ -99,7 +101,7 @@ def test_topics_and_times_are_chosen(tmp_path):
     with pytest.raises(InputError, match=words + "/auv/odometry --range-topic /ping"):
         read_bag(folder, BagSettings(), FrontEndSettings())
     settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)
-    found, _ = read_bag(folder, settings, FrontEndSettings())
+    found = read_bag(folder, settings, FrontEndSettings())
     assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
     with pytest.raises(InputError, match=r"expected nav_msgs/msg/Odometry or .* on /ping"):
         read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), FrontEndSettings())
@@ -114,7 +116,7 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
     options = shlex.split(str(asked.value).partition(": poam map ")[2])[1:]
     assert options == ["--odom-topic", "/where", "--range-topic", "/sonar/depth"]
     settings = BagSettings(odom_topic="/where", range_topic="/sonar/depth")
-    found, _ = read_bag(folder, settings, FrontEndSettings())
+    found = read_bag(folder, settings, FrontEndSettings())
     expected = np.array([place(0.5 * k) for k in range(121)])
     moved = found.xy - expected[: len(found)]
     np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=0.01)
@@ -126,13 +128,13 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
 
 def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
     settings = FrontEndSettings(workspace=Extent(0, 30, 0, 10), max_outside=0.0)
-    found, _ = read_bag(bag, BagSettings(), settings)
+    found = read_bag(bag, BagSettings(), settings)
     assert found.xy[:, 0].max() <= 30 and found.refused == {"outside_workspace": 60}
     beyond = found.refused_pings
     assert len(beyond) == 60 and set(beyond.reason) == {"outside_workspace"}
     assert beyond.xyz[:, 0].min() > 30 and np.isfinite(beyond.xyz).all()
-    plain, _ = read_bag(bag, BagSettings(), FrontEndSettings())
-    other, _ = read_bag(bag, BagSettings(), FrontEndSettings(sound_speed=1530.0, water_level=2.0))
+    plain = read_bag(bag, BagSettings(), FrontEndSettings())
+    other = read_bag(bag, BagSettings(), FrontEndSettings(sound_speed=1530.0, water_level=2.0))
     np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.pings.range, atol=1e-9)
 
 
@@ -155,7 +157,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     list(mission.epochs())
     front_end = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
-    found, _ = read_bag(folder, BagSettings(), front_end.settings)
+    found = read_bag(folder, BagSettings(), front_end.settings)
     lived = mission.session.all_samples()
     assert len(found) == len(lived) == 300
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
@@ -186,7 +188,7 @@ def test_pings_of_a_take_over_are_read_and_those_of_a_pause_refused(tmp_path):
     rest = [each for each in record[half:] if each[1] != "mission"]
     for name, events, all_mapped in (("pause", pause, False), ("taken", taken + pause, True)):
         folder = write_events(tmp_path / name, [*record[:half], *events, *rest])
-        found, _ = read_bag(folder, BagSettings(), mission.session.front_end.settings)
+        found = read_bag(folder, BagSettings(), mission.session.front_end.settings)
         assert (len(found) == 60) == all_mapped and ("paused" in found.refused) != all_mapped
 
 
@@ -208,7 +210,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     record = recorded(mission.session)
     list(mission.epochs())
     lived, front_end = mission.session.all_samples(), mission.session.front_end
-    found, _ = read_bag(
+    found = read_bag(
         write_events(tmp_path / "mission", record), BagSettings(), front_end.settings
     )
     how = SoundingMapSettings(model=model, seed=1, screening=screening)

@@ -23,17 +23,16 @@ LATITUDE, LONGITUDE = 53.1 + 1e-5 * np.arange(COUNT), -8.6 + 2e-5 * np.sin(np.ar
 DEPTH = np.round(4 + np.sin(np.arange(COUNT) / 7), 2)
 
 
-def nmea(path, depth="DPT", offset=""):
+def nmea(path):
     lines = []
     for i in range(COUNT):
         when = BEGIN + timedelta(seconds=i)
         place = f"{spelt(LATITUDE[i], 'NS')},{spelt(LONGITUDE[i], 'EW')}"
         lines += [
             sentence(f"GPGGA,{when:%H%M%S}.00,{place},1,08,0.9,5.4,M,46.9,M,,"),
-            sentence({"DPT": f"SDDPT,{DEPTH[i]},{offset}", "DBT": f"SDDBT,,f,{DEPTH[i]},M,,F",
-                      "DBS": f"SDDBS,,f,{DEPTH[i]},M,,F"}[depth]),
+            sentence(f"SDDPT,{DEPTH[i]},"),
             sentence(f"GPRMC,{when:%H%M%S}.00,A,{place},2.0,84.4,{when:%d%m%y},3.1,W"),
-        ]  # fmt: skip
+        ]
     path.write_text("".join(lines), newline="")
     return path
 
@@ -238,23 +237,6 @@ def test_positions_that_are_0_0_throughout_are_refused_by_that_reason(name, tmp_
     monkeypatch.setattr(sys.modules[__name__], "LONGITUDE", 0 * LONGITUDE)
     with pytest.raises(InputError, match="the positions are 0, 0 throughout: the receiver had no"):
         read_soundings(write(tmp_path / name))
-
-
-def test_nmea_times_checksums_and_offsets(tmp_path):
-    pytest.importorskip("pynmeagps")
-    whole = read_soundings(nmea(tmp_path / "a.nmea"))
-    begin = BEGIN.timestamp()
-    since = whole.stamp_ns / 1e9 - begin
-    np.testing.assert_allclose(since, np.arange(len(since)) + 0.5, atol=0.51)  # over midnight
-    text = nmea(tmp_path / "b.nmea", offset="0.5").read_text()
-    damaged = text.replace(f"SDDPT,{DEPTH[7]}", f"SDDPT,9{DEPTH[7]}", 1)
-    (tmp_path / "b.nmea").write_text("2025-06-01T00:00:00 " + damaged.replace("\n$", "\nA: $"))
-    found = read_soundings(tmp_path / "b.nmea")
-    assert found.refused == {"bad_checksum": 1, "after_last_fix": 1}
-    np.testing.assert_allclose(-found.z, np.delete(DEPTH, 7)[:-1] + 0.5)
-    for kind in ("DBT", "DBS"):
-        found = read_soundings(nmea(tmp_path / f"{kind}.nmea", kind))
-        assert kind in found.source["understood"] and np.abs(found.z + DEPTH[:-1]).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 179.9995), (65.0, -179.9999), (0.
 
 
 @pytest.mark.parametrize("origin", PLACES, ids=str)
-@pytest.mark.parametrize("azimuth", [0, 37, 90, 180, 233, 301])
-@pytest.mark.parametrize("heading", [0.0, 25.0])
+@pytest.mark.parametrize(("azimuth", "heading"), [(0, 0.0), (37, 25.0), (233, 0.0), (301, 25.0)])
 def test_places_over_two_kilometres(origin, azimuth, heading):
     geod = pytest.importorskip("pyproj").Geod(ellps="WGS84")
     frame = LocalFrame(*origin, heading)
@@ -72,12 +71,11 @@ FILES = ["geojson", "kml", "plan", "gpkg", "shp"]
 WAYS = ["polygon", "keep_outs", *FILES, "goals", "home", *(f"goals.{one}" for one in FILES)]
 
 
-@pytest.mark.parametrize("origin", PLACES, ids=str)
-@pytest.mark.parametrize("heading", [25.0, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("origin", PLACES[:3], ids=str)
 @pytest.mark.parametrize("way", WAYS)
-def test_places_by_every_conversion_agree_with_geodesics(tmp_path, origin, heading, way):
+def test_places_by_every_conversion_agree_with_geodesics(tmp_path, origin, way):
     """Wherever places in degrees are taken, also with longitudes beyond the antimeridian."""
-    geod, places = pytest.importorskip("pyproj").Geod(ellps="WGS84"), []
+    geod, places, heading = pytest.importorskip("pyproj").Geod(ellps="WGS84"), [], 25.0
     for bearing in BEARINGS:
         longitude, latitude, _ = geod.fwd(origin[1], origin[0], bearing, 2000.0)
         places.append((latitude, longitude))
@@ -114,31 +112,31 @@ def test_places_by_every_conversion_agree_with_geodesics(tmp_path, origin, headi
 def _goals_file(folder, ending, places):
     """A file with a home, goals and (if the format can have both) an area, which is no goal."""
     file, line = folder / f"goals.{ending}", [place[::-1] for place in places]
-    if ending == "plan":
-        file.write_text(FORMATS[file.suffix](Plan("goals", places, places)))
-    elif ending == "kml":
+    if ending in ("plan", "kml"):
         text = FORMATS[file.suffix](Plan("goals", places, places))
         home = f"<Placemark><name>Home</name><Point><coordinates>{line[0][0]},{line[0][1]},0"
-        file.write_text(
-            text.replace("</Document>", f"{home}</coordinates></Point></Placemark></Document>")
-        )
+        home += "</coordinates></Point></Placemark></Document>"
+        file.write_text(text.replace("</Document>", home))
     elif ending == "geojson":
-        area = {"type": "Polygon", "coordinates": [[*line, line[0]]]}
-        home = {"type": "Point", "coordinates": [*line[0], 0.0]}
-        properties = [{"kind": "workspace"}, {"kind": "home"}, {}]
-        goals = {"type": "LineString", "coordinates": line}
+        shapes = (("Polygon", [[*line, line[0]]], "workspace"), ("Point", [*line[0], 0.0], "home"),
+                  ("LineString", line, None))  # fmt: skip
         features = [
-            {"type": "Feature", "properties": own, "geometry": one}
-            for own, one in zip(properties, (area, home, goals), strict=True)
-        ]
+            {"type": "Feature", "properties": {"kind": kind} if kind else {},
+             "geometry": {"type": shape, "coordinates": where}}
+            for shape, where, kind in shapes
+        ]  # fmt: skip
         file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     else:
-        pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
-        geometry = np.array([shapely.to_wkb(shapely.Point(place)) for place in (line[0], *line)])
-        kinds = np.array(["home", *["goal"] * len(line)], dtype=object)
-        options = {"crs": "EPSG:4326", "geometry_type": "Point", "fields": ["kind"]}
-        pyogrio.raw.write(file, geometry, [kinds], **options)
+        shapes = [("Point", place) for place in (line[0], *line)]
+        _write_gis(file, shapes, ["home", *["goal"] * len(line)])
     return file
+
+
+def _write_gis(file, shapes, kinds):
+    pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
+    geometry = np.array([shapely.to_wkb(getattr(shapely, kind)(where)) for kind, where in shapes])
+    options = {"crs": "EPSG:4326", "geometry_type": shapes[0][0], "fields": ["kind"]}
+    pyogrio.raw.write(file, geometry, [np.array(kinds, dtype=object)], **options)
 
 
 def test_surveys_of_a_plan_are_goals_and_other_commands_are_not(tmp_path):
@@ -158,28 +156,22 @@ def test_surveys_of_a_plan_are_goals_and_other_commands_are_not(tmp_path):
     assert mission.home is None
 
 
+BUOY = (
+    '{"type": "Feature", "properties": {"kind": "buoy"}, '
+    '"geometry": {"type": "Point", "coordinates": [8.5, 47.3]}}'
+)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
-    [
-        ("a.plan", '{"mission": {"items": []}}', "expected points or lines in .*, got none"),
-        ("a.plan", '{"geoFence": {}}', "expected a QGroundControl plan with points or lines"),
-        ("a.kml", "<kml/>", "expected points or lines in .*, got none"),
-        ("a.json", '{"type": "Point", "coordinates": ["x", 1]}', "expected GeoJSON with points"),
-        ("a.json", '{"type": "Point", "coordinates": [NaN, 1]}', "expected GeoJSON with points"),
-        (
-            "a.json",
-            '{"type": "Point", "coordinates": [400.0, 91.0]}',
-            "expected latitude longitude",
-        ),
-        (
-            "a.json",
-            '{"type": "Feature", "properties": {"kind": "buoy"}, '
-            '"geometry": {"type": "Point", "coordinates": [8.5, 47.3]}}',
-            "expected kind goal or home in .*, got buoy",
-        ),
-        ("none.json", None, "cannot read .*: No such file"),
-    ],
-)
+    [("a.plan", '{"mission": {"items": []}}', "expected points or lines in .*, got none"),
+     ("a.plan", '{"geoFence": {}}', "expected a QGroundControl plan with points or lines"),
+     ("a.kml", "<kml/>", "expected points or lines in .*, got none"),
+     ("a.json", '{"type": "Point", "coordinates": [NaN, 1]}', "expected GeoJSON with points"),
+     ("a.json", '{"type": "Point", "coordinates": [400.0, 91.0]}', "expected latitude longitude"),
+     ("a.json", BUOY, "expected kind goal or home in .*, got buoy"),
+     ("none.json", None, "cannot read .*: No such file")],
+)  # fmt: skip
 def test_wrong_files_of_goals_are_refused(tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_text(content)
@@ -198,8 +190,5 @@ def _file(folder, ending, places):
     elif ending == "geojson":
         file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
     else:
-        pyogrio, shapely = pytest.importorskip("pyogrio"), pytest.importorskip("shapely")
-        geometry = np.array([shapely.to_wkb(shapely.Polygon(ring))])
-        options = {"crs": "EPSG:4326", "geometry_type": "Polygon", "fields": ["kind"]}
-        pyogrio.raw.write(file, geometry, [np.array(["keep_out"], dtype=object)], **options)
+        _write_gis(file, [("Polygon", ring)], ["keep_out"])
     return file

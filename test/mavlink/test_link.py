@@ -51,13 +51,6 @@ def test_a_missing_key_is_refused(tmp_path, content):
         Link(LinkSettings(key_file=str(tmp_path / "key")))
 
 
-def test_a_signed_mission(voyage, tmp_path):
-    (tmp_path / "key").write_text("secret")
-    key = hashlib.sha256(b"secret").digest()
-    v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).start()
-    assert v.boat.targets and v.drive.link.lost_share == 0
-
-
 @pytest.mark.parametrize("key", [None, hashlib.sha256(b"other").digest()], ids=["none", "other"])
 def test_messages_not_signed_with_our_key_are_ignored(voyage, tmp_path, key):
     (tmp_path / "key").write_text("secret")
@@ -205,21 +198,14 @@ def test_streams_at_1_hz_are_requested_at_their_rate(voyage):
     assert v.boat._periods["GLOBAL_POSITION_INT"] < 1 and asked[-len(STREAMS) :].count(33) == 1
 
 
-def test_missing_streams_are_requested(voyage):
-    v = voyage()
-    v.boat.muted.add("ATTITUDE")
-    v.run(25)
-    asked = v.boat.intervals
-    assert {30, 11038} <= set(asked) and 33 not in asked[-7:]
-
-
-def test_a_submarine_gets_no_requests_for_messages_of_boats(voyage, monkeypatch):
-    """ArduSub writes a text on every ground station for each message that it does not know."""
-    monkeypatch.setattr("poam_ros.mavlink.simulated_boat.ROVER", 12)  # MAV_TYPE_SUBMARINE
+@pytest.mark.parametrize(("vehicle", "asked"), [(10, {30, 11038, 87}), (12, {30})])
+def test_missing_streams_are_requested(voyage, monkeypatch, vehicle, asked):
+    """A submarine writes a text on every ground station for each message that it does not know."""
+    monkeypatch.setattr("poam_ros.mavlink.simulated_boat.ROVER", vehicle)
     v = voyage()
     v.boat.muted.update(("ATTITUDE", "WATER_DEPTH", "POSITION_TARGET_GLOBAL_INT"))
     v.run(25)
-    assert 30 in v.boat.intervals and not {11038, 87} & set(v.boat.intervals)
+    assert asked == {30, 11038, 87} & set(v.boat.intervals) and 33 not in v.boat.intervals[-5:]
 
 
 def test_a_flood_ends_no_poll_and_sends_no_target(voyage, monkeypatch):

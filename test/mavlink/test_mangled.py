@@ -23,7 +23,7 @@ def mangled(boat, mavlink, kind, rng):
     """A message of a kind with values that a field can hold, and few vehicles send."""
     cls = getattr(mavlink, f"MAVLink_{kind}_message")
     values = []
-    for name, form, count in zip(cls.fieldnames, cls.fieldtypes, cls.array_lengths, strict=True):
+    for form, count in zip(cls.fieldtypes, cls.array_lengths, strict=True):
         if form == "char":
             values.append(rng.bytes(count or 1))
         elif form in ("float", "double"):
@@ -31,18 +31,15 @@ def mangled(boat, mavlink, kind, rng):
             values.append(numbers if count else numbers[0])
         else:
             bits = int(form.removeprefix("u").removesuffix("_t").removeprefix("int"))
-            low, high = (
-                (0, 2**bits - 1) if form[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-            )
+            low = 0 if form[0] == "u" else -(2 ** (bits - 1))
+            high = low + 2**bits - 1
             number = [low, high, 0, 1, 25][rng.integers(5)]
             values.append([number] * count if count else number)
-        assert name
     return cls(*values).pack(boat._out)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_messages_with_impossible_values(voyage, seed):
-    v, rng = voyage().start(), np.random.default_rng(seed)
+def test_messages_with_impossible_values(voyage):
+    v, rng = voyage().start(), np.random.default_rng(0)
     with library() as mavutil:
         mavlink = mavutil.mavlink
     for number in range(600):
@@ -61,20 +58,6 @@ def test_messages_with_impossible_values(voyage, seed):
     v.drive.command("resume" if v.state == "paused" else "start")
     v.run(10)
     assert v.state in ("pilot", "exploring"), v.said[-5:]
-
-
-def test_bytes_that_are_not_messages(voyage):
-    v, rng = voyage().explore(), np.random.default_rng(0)
-    for _ in range(300):
-        v.boat._transmit(rng.bytes(int(rng.integers(1, 300))))
-        v.boat._transmit(b"\xfd" + rng.bytes(20))
-        v.step()
-    v.run(15)
-    assert v.state in ("exploring", "paused")
-    if v.state == "paused":  # half messages may take the bytes of heartbeats with them
-        v.resume()
-    assert v.run(5).state == "exploring"
-    assert v.drive.link.left_out["unreadable or wrongly signed"]
 
 
 def frame_faults(v, rng):
@@ -133,4 +116,3 @@ def test_frames_that_are_cut_doubled_joined_or_foreign(voyage, steps):
     sent, mapped = len(v.boat.targets), v.drive.session.samples
     v.until(lambda: len(v.boat.targets) > sent and v.drive.session.samples > mapped, 120)
     assert v.state in ("pilot", "exploring"), v.said[-5:]
-    print(f"{steps} faults: {dict(v.drive.link.left_out)}, {counts}")

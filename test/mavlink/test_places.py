@@ -78,18 +78,15 @@ def test_areas_and_goals_in_degrees(voyage):
     assert Extent(-1.02, 1.02, -9.02, -2.98).contains(keep_out).all()
 
 
-def test_an_areas_file_without_a_workspace_is_refused(voyage, tmp_path):
+def test_without_a_workspace_or_with_one_elsewhere_it_is_refused(voyage, tmp_path):
     file = polygons(tmp_path / "lake.geojson", LocalFrame(47.3, 8.55), keep_out=(2, 5, 2, 5))
-    values = {"workspace": (0.0,) * 4, "areas.file": file, "areas.coordinates": "degrees"}
-    v = voyage(values)
-    with pytest.raises(InputError, match="expected a polygon of kind workspace"):
-        v.run(10)
-
-
-def test_a_workspace_elsewhere_is_refused(voyage):
-    v = voyage({"workspace_degrees": (8.5, 47.2, 8.6, 47.3)})
-    with pytest.raises(InputError, match="within 200 km of the origin"):
-        v.run(10)
+    areas = {"workspace": (0.0,) * 4, "areas.file": file, "areas.coordinates": "degrees"}
+    for values, words in (
+        (areas, "expected a polygon of kind workspace"),
+        ({"workspace_degrees": (8.5, 47.2, 8.6, 47.3)}, "within 200 km of the origin"),
+    ):
+        with pytest.raises(InputError, match=words):
+            voyage(values).run(10)
 
 
 def test_a_polygon_whose_corner_is_nearest(voyage):

@@ -107,15 +107,6 @@ def test_at_its_end_the_boat_holds_station(voyage):
     v.closed = True
 
 
-def test_a_process_that_ends_after_a_take_over_sends_nothing(voyage):
-    v = voyage().explore()
-    v.boat.mode = "MANUAL"
-    v.heartbeat()
-    sent = v.drive.steering.sent
-    v.close()  # which reads the heartbeat
-    assert v.drive.steering.sent == sent
-
-
 def test_a_pause_by_a_watchdog_needs_a_person_after_a_restart(voyage, tmp_path):
     values = {"mission_dir": str(tmp_path / "m")}
     v = voyage(values).explore()

@@ -1,51 +1,9 @@
-"""Take-overs of `poam drive` beside those of ``test_scenarios``: resuming, and stalls."""
+"""Of `poam drive`, beside ``test_scenarios``: starts, checks, late messages and stalls."""
 
 import pytest
 
+from poam_ros.frontend.events import PositionsShifted
 from poam_ros.mavlink.simulated_boat import PARAMETERS
-
-
-def manual(boat):
-    boat.mode = "MANUAL"
-
-
-def hold(boat):
-    boat.mode = "HOLD"
-
-
-def disarm(boat):
-    boat.armed = False
-
-
-def failsafe(boat):
-    boat.fail("Radio Failsafe")
-
-
-#: How the vehicle is taken, and what the reason says.
-TAKEN = [
-    (manual, "the mode is MANUAL, not GUIDED"),
-    (hold, "the mode is HOLD, not GUIDED"),
-    (disarm, "the vehicle is disarmed"),
-    (failsafe, "a failsafe (CRITICAL): Radio Failsafe"),
-]
-
-
-def give_back(voyage):
-    voyage.boat.mode, voyage.boat.armed, voyage.boat.failsafe = "GUIDED", True, False
-
-
-def test_a_person_cannot_resume_in_another_mode(voyage):
-    v = voyage().start()
-    for take, words in TAKEN:
-        take(v.boat)
-        v.heartbeat().run(1)
-        v.resume()
-        assert words.partition(":")[0] in v.said[-1] and "refused" in v.said[-1]
-        assert v.state == "paused" and v.sent_within(3) == 0
-        give_back(v)
-        v.heartbeat().run(1)
-        v.resume()
-        assert v.state == "pilot"
 
 
 def test_nothing_starts_before_the_map_has_an_origin(voyage):
@@ -113,11 +71,44 @@ def test_a_paused_boat_may_be_sent_elsewhere_in_guided(voyage):
     assert abs(v.boat.position - (0, 9)).max() < 1
 
 
+def test_late_messages_do_not_steer(voyage):
+    v = voyage().explore()
+    v.boat.delay_s = 20.0
+    v.until(lambda: v.state == "paused", 40)
+    assert "no odometry" in v.mission.reason
+    v.run(30)
+    assert "positions arrive 20 s late" in v.mission.reason
+    v.boat.delay_s = 0.0
+    v.until(lambda: v.state == "exploring", 60)
+    # What was measured at its own time is mapped at its own place.
+    assert not v.drive.session.ledger.rejected["no_odometry"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_shift_of_positions_that_crossings_show_pauses_if_asked(voyage, asked):
+    v = voyage({"watchdog.pause_on_shift": asked}).explore()
+    text = "positions may have shifted: crossings differ by 2 m"
+    v.drive._learn(PositionsShifted(text), v.drive._now)
+    v.run(1)
+    if not asked:
+        assert v.state == "exploring"
+        return
+    assert v.state == "paused" and v.mission.reason == text
+    accepted = v.drive.session.samples
+    v.run(20)
+    assert v.state == "paused" and v.drive.session.samples == accepted
+
+
+def stalled(v):
+    """Nobody has read the boat's messages for a while."""
+    for _ in range(45):
+        v.boat.step()
+    return v
+
+
 def test_after_a_stall_heartbeats_of_the_queue_do_not_count(voyage):
     """The queue was full: it has the heartbeats before the take-over, but not the one of it."""
-    v = voyage({"goal_period": 0.5}).explore()
-    for _ in range(45):  # nobody reads them yet
-        v.boat.step()
+    v = stalled(voyage({"goal_period": 0.5}).explore())
     v.boat.muted.add("HEARTBEAT")
     v.boat.mode = "MANUAL"
     for _ in range(20):
@@ -129,18 +120,20 @@ def test_after_a_stall_heartbeats_of_the_queue_do_not_count(voyage):
 
 
 def test_after_a_stall_the_mission_continues_with_the_next_heartbeat(voyage):
-    v = voyage().explore()
-    for _ in range(45):
-        v.boat.step()
+    v = stalled(voyage().explore())
     v.drive.command("pause")
     v.heartbeat()
     assert v.sent_within(1) and v.mission.reason == "requested"
 
 
-def test_a_process_that_ends_after_a_stall_sends_nothing(voyage):
-    v = voyage().explore()
-    for _ in range(45):
-        v.boat.step()
+def taken(v):
+    v.boat.mode = "MANUAL"
+    return v.heartbeat()
+
+
+@pytest.mark.parametrize("happened", [stalled, taken])
+def test_a_process_that_ends_after_a_stall_or_a_take_over_sends_nothing(voyage, happened):
+    v = happened(voyage().explore())
     sent = v.drive.steering.sent
-    v.close()
+    v.close()  # which reads what has arrived
     assert v.drive.steering.sent == sent

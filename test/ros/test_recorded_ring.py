@@ -88,7 +88,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     assert len(session.withdrawn) > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
-    placed = read_bag(bag, BagSettings(), front_end.settings)[0].pings
+    placed = read_bag(bag, BagSettings(), front_end.settings).pings
     assert len(placed) == session.stored == len(lived) + len(session.withdrawn)
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)
