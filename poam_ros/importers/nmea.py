@@ -25,7 +25,7 @@ from .tables import of_rows
 from .track import DAY, over_midnight
 
 #: Kinds of sentences with positions and with depths; ZDA has a date, as has RMC.
-POSITIONS, DEPTHS = ("GGA", "RMC", "GLL"), ("DBS", "DPT", "DBT", "DBK")
+POSITIONS, DEPTHS = ("GGA", "GNS", "RMC", "GLL"), ("DBS", "DPT", "DBT", "DBK")
 WANTED = frozenset((*POSITIONS, "ZDA", *DEPTHS))
 #: A receiver's quality or mode: no position, dead reckoning, typed in by hand.
 NO_FIX = {0, 6, 7, "0", "6", "7", "N", "E", "M", ""}
@@ -35,7 +35,7 @@ SATELLITES = ("GN", "GP", "GL", "GA", "GB", "BD", "GQ", "GI")
 APART, OFTEN = 20.0, 0.05
 #: Bytes of memory that a sentence takes.
 ROW_BYTES = 300
-#: A sentence, wherever it stands, and its checksum, which a torn one lacks.
+#: A sentence, wherever it stands, and its checksum, which a torn one lacks, or all of a file.
 _SENTENCE = re.compile(rb"\$([A-Z][A-Z0-9][A-Z]{3},[ -#%-)+-~]*)(?:\*([0-9A-Fa-f]{2}))?")
 
 
@@ -60,9 +60,10 @@ def is_nmea(path: Path, head: bytes) -> bool:
 
 
 def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
-    """Read a log of NMEA 0183 sentences: GGA, RMC, GLL, ZDA; DBS, DPT, DBT, DBK of any talker.
+    """Read a log of NMEA 0183 sentences: GGA, GNS, RMC, GLL, ZDA; DBS, DPT, DBT, DBK of any talker.
 
-    Only sentences with a right checksum are read, wherever they stand in the file. A depth has no
+    Only sentences with a right checksum are read, wherever they stand in the file; in one without
+    any checksum, which is optional, those without are. A depth has no
     time of its own: time and position are interpolated by its place among the sentences between the
     positions before and after. Positive offsets of DPT are added.
 
@@ -71,8 +72,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
             depths, or receivers or sounders contradict each other.
     """
     heard, refused = Counter[str](), Counter[str]()
-    every, depths = _read(path, heard, refused)
+    every, depths, summed = _read(path, heard, refused)
     placed = [fix for fix in every if np.isfinite(fix.latitude)]
+    timed = any(np.isfinite(fix.clock) for fix in placed)
+    if timed and not all(np.isfinite(fix.clock) for fix in placed):  # GLL may lack it
+        refused["no_time"] += sum(np.isnan(fix.clock) for fix in placed)
+        placed = [fix for fix in placed if np.isfinite(fix.clock)]
     if not placed or not depths:
         wanted = {"positions": (POSITIONS, placed), "depths": (DEPTHS, depths)}
         raise nothing_found(path, wanted, heard, refused)
@@ -92,14 +97,16 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
             raise InputError(f"{path}: --columns: expected {each}, got depth={named}")
         columns["depth"] = same[0]
     blank = [""] * len(names)
-    rows = [(fix.number, [f"{times[fix.number]:.3f}", *map(repr, fix[-2:]), *blank])
-            for fix in fixes]  # fmt: skip
+    rows = [(n, [f"{times[n]:.3f}" if timed else "", repr(latitude), repr(longitude), *blank])
+            for n, _, _, _, latitude, longitude in fixes]  # fmt: skip
     rows += [(number, ["", "", "", *(repr(depth) if name == own else "" for own in names)])
              for number, name, depth in depths]  # fmt: skip
     rows.sort(key=lambda row: row[0])
     kind = (
-        f"{quantity(sum(heard.values()), 'sentence')} of NMEA 0183, positions {receivers}, "
-        f"times UTC{'' if dated else ' of day without a date'}"
+        f"{quantity(sum(heard.values()), 'sentence')} of NMEA 0183"
+        + ", none with a checksum" * (not summed)
+        + f", positions {receivers}, {'times UTC' if timed else 'no times'}"
+        + " of day without a date" * (timed and not dated)
     )
     found = of_rows(
         path, replace(options, columns=columns), ("time", "latitude", "longitude", *names),
@@ -123,9 +130,10 @@ def _is_whole(sentence: re.Match[bytes]) -> bool:
 
 def _read(
     path: Path, heard: Counter[str], refused: Counter[str]
-) -> tuple[list[Fix], list[tuple[int, str, float]]]:
-    """The positions and dates of a file, and the depths (m) with number and name, 0 where the
-    sounder lost the bottom; counts the sentences by kind, and those left out by reason."""
+) -> tuple[list[Fix], list[tuple[int, str, float]], bool]:
+    """The positions and dates of a file; the depths (m) with number and name, 0 where the sounder
+    lost the bottom; and whether there are checksums. Counts the sentences by kind, and those left
+    out by reason."""
     with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
         from pynmeagps import VALNONE, NMEAReader
     try:
@@ -133,41 +141,46 @@ def _read(
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     fixes, depths, memory = list[Fix](), [], MemoryMeter(f"{path}: its content")
+    summed = any(sentence[2] for _, sentence in _sentences(data))
     for number, (name, sentence) in enumerate(_sentences(data)):
         kind = name[2:]
         heard[kind] += 1
         if kind not in WANTED:
             continue
         memory.add(ROW_BYTES)
-        if not _is_whole(sentence):
+        if summed and not _is_whole(sentence):
             refused["bad_checksum"] += 1
             continue
         try:
             if kind in DEPTHS:
                 fields = sentence[1].decode().split(",")[1:]
                 depths.append((number, *(_dpt if kind == "DPT" else _with_unit)(name, fields)))
-            elif fix := _fix(number, name, NMEAReader.parse(sentence[0], validate=VALNONE)):
+                continue
+            message = NMEAReader.parse(b"$" + sentence[1] + b"*00", validate=VALNONE)
+            if fix := _fix(number, name, message):
                 fixes.append(fix)
             else:
                 refused["no_fix"] += kind in POSITIONS
         except Exception:  # of the library, and what malformed fields make it raise
             refused["bad_sentence"] += 1
-    return fixes, depths
+    return fixes, depths, summed
 
 
 def _fix(number: int, name: str, message: Any) -> Fix | None:
     """The position or date of a parsed sentence; None without one."""
-    kind, time = name[2:], message.time
-    if time == "":
+    kind, time, clock = name[2:], getattr(message, "time", ""), np.nan
+    if time != "":
+        clock = time.hour * 3600 + time.minute * 60 + time.second + time.microsecond / 1e6
+    elif kind != "GLL":
         return None
-    clock = time.hour * 3600 + time.minute * 60 + time.second + time.microsecond / 1e6
     if kind == "ZDA":
         if "" in (message.day, message.month, message.year):
             return None
         day = date(message.year, message.month, message.day)
         return Fix(number, name, clock, _seconds(day), np.nan, np.nan)
     sure = message.quality if kind == "GGA" else getattr(message, "posMode", "A") or "A"
-    known = sure not in NO_FIX and (kind == "GGA" or message.status == "A")
+    modes = {*sure} if kind == "GNS" else {sure}  # of each satellite system
+    known = modes - NO_FIX and getattr(message, "status", "A") == "A"
     if not known or "" in (message.lat, message.lon):
         return None
     latitude, longitude = float(message.lat), float(message.lon)

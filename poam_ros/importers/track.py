@@ -8,6 +8,7 @@ depths are placed here: between the positions before and after.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,6 +25,8 @@ GAP = 10.0
 DAY = 86_400.0
 #: Positions of a log without times are at most so many times their usual number of rows apart.
 GAP_ROWS = 5.0
+#: A receiver leaps faster than this (m/s), and than so many times the usual speed.
+LEAP, LEAPS = 10.0, 5.0
 #: Farther than this (m) from a place, x = 0 and y = 0 are no position of the same survey.
 FAR_M = 50_000.0
 #: More than any easting or northing on the Earth, in m.
@@ -55,6 +58,20 @@ def over_midnight(seconds: np.ndarray) -> np.ndarray:
     found = seconds.copy()
     found[known] += DAY * days
     return found
+
+
+def frozen_positions(seconds: np.ndarray, xy: np.ndarray, gap: float) -> np.ndarray:
+    """Which positions [K] a receiver repeats that knows none, boolean [K]: for longer than ``gap``
+    (s), after which it leaps, faster than the vehicle is. At rest a vehicle does not leap."""
+    steps, apart = np.hypot(*np.diff(xy, axis=0).T), np.diff(seconds)
+    begins = np.flatnonzero(np.append(True, steps > 0)[: len(xy)])
+    frozen = np.zeros(len(xy), dtype=bool)
+    speed = np.divide(steps, apart, out=np.zeros(len(steps)), where=apart > 0)
+    limit = max(LEAP, LEAPS * float(np.median(speed[speed > 0]))) if speed.any() else np.inf
+    for begin, end in pairwise(begins.tolist()):
+        if seconds[end - 1] - seconds[begin] > gap and speed[end - 1] > limit:
+            frozen[begin + 1 : end] = True
+    return frozen
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,8 @@ class Track:
         if not np.isfinite(seconds).any():
             gap = GAP_ROWS * float(np.median(np.diff(at))) if len(at) > 1 else 0.0
         xy = rough_metres(place) if degrees else place
+        moves = ~frozen_positions(seconds, xy, gap)
+        at, seconds, place, xy = at[moves], seconds[moves], place[moves], xy[moves]
         return cls(at, seconds, place, degrees, impossible_positions(where, seconds, xy), gap)
 
     def __len__(self) -> int:

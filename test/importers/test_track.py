@@ -62,6 +62,17 @@ def test_depths_placed_by_a_false_position_are_refused():
     assert found["position_jump"].tolist() == [False, True, True, False]
 
 
+def test_a_receiver_that_repeats_a_position_and_then_leaps_knew_none():
+    seconds = np.arange(60.0)
+    place = np.column_stack((2 * seconds, np.sin(seconds)))
+    place[20:40] = place[20]
+    found = Track.of("log", seconds, place, degrees=False).refused(seconds + 0.5)
+    assert np.flatnonzero(found["position_gap"]).tolist() == list(range(20, 40))
+    place[40:] = place[20] + np.column_stack((seconds[40:] - 39, np.zeros(20)))  # it was at rest
+    found = Track.of("log", seconds, place, degrees=False).refused(seconds + 0.5)
+    assert not found["position_gap"].any()
+
+
 def test_clocks_go_on_after_midnight():
     clock = np.array([86_398.0, np.nan, 86_399, 0, 1, 86_399, 0, 86_399.5, 1])
     found = over_midnight(clock)
