@@ -230,9 +230,9 @@ def _sonar(path: Path, sonars: Sonars, wanted: str) -> tuple[int, Sequence[str],
         names = names[:1]
     first = series[names[0]][0]
     candidates = [
-        Candidate(name, at_times(first, *series[name], TOGETHER), UNSAID, "m", {"depth": name})
-        for name in names
-        if 20 * len(series[name][0]) > len(first)
+        Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
+        for name, (at, depth) in ((name, series[name]) for name in names)
+        if 20 * len(at) > len(first)
     ]
     name = best_of(str(path), candidates)[0].name
     number, kind = live[name]

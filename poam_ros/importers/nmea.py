@@ -168,7 +168,8 @@ def _read(
 
 def _fix(number: int, name: str, message: Any) -> Fix | None:
     """The position or date of a parsed sentence; None without one."""
-    kind, time, clock = name[2:], getattr(message, "time", ""), np.nan
+    kind, clock = name[2:], np.nan
+    time: Any = getattr(message, "time", "")
     if time != "":
         clock = time.hour * 3600 + time.minute * 60 + time.second + time.microsecond / 1e6
     elif kind != "GLL":
@@ -176,8 +177,8 @@ def _fix(number: int, name: str, message: Any) -> Fix | None:
     if kind == "ZDA":
         if "" in (message.day, message.month, message.year):
             return None
-        day = date(message.year, message.month, message.day)
-        return Fix(number, name, clock, _seconds(day), np.nan, np.nan)
+        seconds = _seconds(date(message.year, message.month, message.day))
+        return Fix(number, name, clock, seconds, np.nan, np.nan)
     sure = message.quality if kind == "GGA" else getattr(message, "posMode", "A") or "A"
     modes = {*sure} if kind == "GNS" else {sure}  # of each satellite system
     known = modes - NO_FIX and getattr(message, "status", "A") == "A"
@@ -220,10 +221,10 @@ def _one_receiver(path: Path, fixes: list[Fix], wanted: str, refused: Counter[st
     with the most, or of several satellite systems; others are counted. ``wanted``: a talker, a kind
     of sentence, or both joined."""
     if wanted:
-        names = dict.fromkeys(fix.name for fix in fixes)
+        there = dict.fromkeys(fix.name for fix in fixes)
         fixes = [fix for fix in fixes if wanted.upper() in (fix.name, fix.name[:2], fix.name[2:])]
         if not fixes:
-            each = " or ".join(f"latitude={name}" for name in names)
+            each = " or ".join(f"latitude={name}" for name in there)
             raise InputError(f"{path}: --columns: expected {each}, got latitude={wanted}")
     pairs = [(one, other) for one, other in pairwise(fixes) if one.clock == other.clock]
     places = rough_metres(np.array([fix[-2:] for pair in pairs for fix in pair]).reshape(-1, 2))
@@ -240,10 +241,10 @@ def _one_receiver(path: Path, fixes: list[Fix], wanted: str, refused: Counter[st
             [Answer(f"if {name} is the boat's", {"columns": {"latitude": name}})
              for name in names if len(names) > 1],
         )  # fmt: skip
-    talkers_of = ["GN" if fix.name[:2] in SATELLITES and not wanted else fix.name[:2]
+    by_talker = ["GN" if fix.name[:2] in SATELLITES and not wanted else fix.name[:2]
                   for fix in fixes]  # fmt: skip
-    most = Counter(talkers_of).most_common(1)[0][0]
-    own = [fix for fix, by in zip(fixes, talkers_of, strict=True) if wanted or by == most]
+    most = Counter(by_talker).most_common(1)[0][0]
+    own = [fix for fix, by in zip(fixes, by_talker, strict=True) if wanted or by == most]
     refused["other_receiver"] += len(fixes) - len(own)
     return own[:1] + [fix for before, fix in pairwise(own) if fix.clock != before.clock]
 

@@ -51,8 +51,13 @@ CONVERTED = {
     (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
     "(recordings of ROS 2: ros2 bag convert)",
 }
-#: A line of canboat: time, priority, PGN, source, destination, length, bytes.
-NMEA_2000 = re.compile(rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s")
+#: The same by the first line; of canboat: time, priority, PGN, source, destination, length, bytes.
+LINES = {
+    re.compile(rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s"):
+    "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)",
+    re.compile(rb"[^\s,]+(,[^\s=]+=[^\s=]+)* [^\s=]+=\S+ \d{10,19}\s"):
+    "InfluxDB's line protocol: export it as CSV (influx query --raw)",
+}  # fmt: skip
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
@@ -140,11 +145,9 @@ def find_reader(path: Path, name: str = "") -> str:
                 head = file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if NMEA_2000.match(head):
-        raise InputError(
-            f"{path}: cannot be read, as it is a log of NMEA 2000: convert it to NMEA 0183 "
-            "(canboat: n2kd)"
-        )
+    for line, what in LINES.items():
+        if line.match(head):
+            raise InputError(f"{path}: cannot be read, as it is {what}")
     for each in (*(own for own in READERS if own != TABLE), *READERS.others, TABLE):
         try:
             if READERS[each].recognises(path, head):

@@ -110,7 +110,7 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
         return None
     known = read_mission(folder).mapper
     if len(origin := tuple(known.get("origin", ()))) == 2 and any(origin):
-        return LocalFrame(*origin, known.get("heading", 0.0))
+        return LocalFrame(origin[0], origin[1], known.get("heading", 0.0))
     raise InputError(
         f"mission_dir: {folder} holds a mission without an origin in degrees: expected one that "
         "poam drive made, or another folder"
@@ -131,7 +131,7 @@ def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
         origin = (south + north) / 2, (middle + 180) % 360 - 180
     if not any(origin):
         origin = instance(AreaSettings, values).middle()
-    return None if origin is None else LocalFrame(*origin, values["heading"])
+    return None if origin is None else LocalFrame(origin[0], origin[1], values["heading"])
 
 
 def workspace_of(values: Mapping[str, Any], frame: LocalFrame | None) -> Extent:

@@ -214,8 +214,10 @@ class Telemetry:
             return attitude(0.0, 0.0, 0.0, frame.place.heading), 0.0
         # Body rates are rates of the angles for a vehicle that is about level.
         later_s = (boot_ms - known.time_boot_ms) / 1e3 if self._has_attitude(boot_ms) else 0.0
-        angles = [getattr(known, n) + later_s * getattr(known, f"{n}speed") for n in ANGLES[:3]]
-        return attitude(*angles, frame.place.heading), -known.yawspeed
+        roll, pitch, yaw = (
+            getattr(known, name) + later_s * getattr(known, f"{name}speed") for name in ANGLES[:3]
+        )
+        return attitude(roll, pitch, yaw, frame.place.heading), -known.yawspeed
 
     def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
         why = self._unused(kind, message, arrived_ns)
@@ -253,7 +255,8 @@ class Telemetry:
             del heard[other]
         first, *others = [np.array(each).T for each in heard.values()] or [None]
         agree = all(
-            compare(first[1], at_times(first[0], *each, TOGETHER)).kind == EQUAL for each in others
+            compare(first[1], at_times(first[0], at, distances, TOGETHER)).kind == EQUAL
+            for at, distances in others
         )
         names = " and ".join(map(str, heard))
         self._contradiction = "" if agree else (

@@ -79,13 +79,8 @@ def test_an_antennas_height_beside_depths_is_never_added(above, read):
     check(read(table(GROUND, ANTENNA[above], ("depth", "gps_altitude"))))
 
 
-def test_heights_of_zero_need_no_question(read):
-    found = read(table(GROUND, 0 * GROUND))
-    check(found)
-    assert "altitude" not in found.source["understood"]
-
-
-def test_the_grounds_elevation_is_no_altitude(read):
+def test_heights_of_zero_and_the_grounds_elevation_are_no_altitudes(read):
+    assert "altitude" not in read(table(GROUND, 0 * GROUND)).source["understood"]
     with pytest.raises(Question, match="If depth is that of the ground: --columns depth=depth"):
         read(table(GROUND, 46.9 - GROUND))
 

@@ -194,13 +194,8 @@ def test_pings_of_a_take_over_are_read_and_those_of_a_pause_refused(tmp_path):
 
 def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     """By the batches of a mapper that keeps up, the same model knows as much at each judgement."""
-    small = {
-        "method": "nngp",
-        "nngp.hidden": 8,
-        "nngp.lattice": 8,
-        "nngp.first_steps": 20,
-        "nngp.early_steps": 2,
-    }
+    small = {"method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20,
+             "nngp.early_steps": 2}  # fmt: skip
     model, screening = ModelSettings.of(small), ScreeningSettings(enabled=True)
     sonar = SonarSettings(dropout=0.1, latency=0.5, false_echo=0.1, max_range=2000.0)
     settings = MissionSettings(

@@ -138,10 +138,14 @@ def test_of_positions_that_are_0_everywhere_it_is_said(write):
         read_soundings(write(table("", lambda i: ("0.0", "0.0", f"{DEPTH[i]:.2f}"))))
 
 
-def test_a_log_of_nmea_2000_is_named(write):
-    line = "2014-08-15T19:00:00.048Z,2,128259,115,255,8,00,4e,01,ff,ff,00,00,ff\n"
-    with pytest.raises(InputError, match="a log of NMEA 2000: convert it to NMEA 0183"):
-        read_soundings(write(100 * line, "boat.log"))
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("2014-08-15T19:00:00.048Z,2,128259,115,255,8,00,4e,01,ff,ff,00,00,ff", "a log of NMEA 2000"),
+     ("navigation.position,source=gps lat=58.2,lon=11.4 1749888000000000000", "line protocol")],
+)  # fmt: skip
+def test_logs_that_must_be_converted_are_named(line, words, write):
+    with pytest.raises(InputError, match=f"cannot be read, as it is .*{words}: "):
+        read_soundings(write(100 * f"{line}\n", "boat.log"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
