@@ -21,7 +21,6 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.reader import read_mission
-from poam_ros.learning.updater import MapModel
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.mapper import BathymetricMapper
@@ -147,7 +146,7 @@ class Planted(Kept):
     def smse(self) -> float:
         return self.smse_of(self.session.mapper)
 
-    def smse_of(self, mapper: MapModel) -> float:
+    def smse_of(self, mapper: BathymetricMapper) -> float:
         axis = np.linspace(-24, 24, 25)
         at = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
         true = -depth(at, self.phase)

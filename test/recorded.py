@@ -5,7 +5,7 @@ import numpy as np
 from poam_ros.core.clock import Moment
 from poam_ros.core.samples import Samples
 from poam_ros.learning.session import SurveySession
-from poam_ros.learning.withdrawals import without
+from poam_ros.learning.updater import without
 from poam_ros.models.mapper import BathymetricMapper
 
 #: What a session takes, by itself and by its front end.

@@ -58,32 +58,25 @@ def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> 
     )
 
 
-def _prior(values: Mapping[str, Any]) -> PriorMap | None:
-    """The prior of these settings, on the Earth where they say the map lies; None: none."""
-    place = GeoReference.given(values.get("origin"), values.get("heading"))
-    return read_prior(ModelSettings.of(values).prior, Extent.of(values["workspace"]), place)
-
-
-def _prior_of_mission(folder: MissionFolder, values: Mapping[str, Any]) -> PriorMap | None:
-    """The prior that the mission began with, which is in its folder from then on.
-
-    Raises:
-        InputError: it is missing or damaged, or cannot be read or written.
-    """
-    found = PriorMap.of_folder(folder.path)
-    if found is not None or not ModelSettings.of(values).prior:
+def _prior(values: Mapping[str, Any], folder: MissionFolder | None = None) -> PriorMap | None:
+    """The prior of these settings, on the Earth where they say the map lies; None: none. Of a
+    mission, the one that it began with, which is in its folder from then on."""
+    if folder is not None and (found := PriorMap.of_folder(folder.path)) is not None:
         return found
-    if folder.journal.contents.steps:
+    name = ModelSettings.of(values).prior
+    if folder is not None and name and folder.journal.contents.steps:
         raise InputError(
             f"prior: expected the one that the mission began with, got no {PRIOR_FILE} in "
             f"{folder.path}"
         )
-    found = _prior(values)
-    assert found is not None
-    try:
-        found.write(folder.path)
-    except OSError as error:
-        raise InputError(f"mission_dir: cannot write to {folder.path} ({error.strerror})") from None
+    place = GeoReference.given(values.get("origin"), values.get("heading"))
+    found = read_prior(name, Extent.of(values["workspace"]), place)
+    if folder is not None and found is not None:
+        try:
+            found.write(folder.path)
+        except OSError as error:
+            text = f"mission_dir: cannot write to {folder.path} ({error.strerror})"
+            raise InputError(text) from None
     return found
 
 
@@ -102,7 +95,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
         return create_session(values, _prior(values)), str
     folder = MissionFolder(Path(journal.mission_dir).expanduser(), identity(values), plain(values))
     try:
-        session = create_session(values, _prior_of_mission(folder, values))
+        session = create_session(values, _prior(values, folder))
     except BaseException:
         folder.close()
         raise

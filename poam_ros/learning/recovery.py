@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +19,9 @@ from ..journal.interface import (
     UPDATE,
     WITHDRAW,
     JournalContents,
-    JournalStep,
     withdrawn_after,
 )
-from .withdrawals import Withdrawals, without
-
-if TYPE_CHECKING:
-    from .updater import ModelUpdater
+from .updater import ModelUpdater, Withdrawals, without
 
 
 class Recovery:
@@ -55,10 +50,9 @@ class Recovery:
         after_reset: bool = False,
         damage: Sequence[str] = (),
     ) -> None:
-        self._damage = damage
+        self._folder, self._truncate, self._damage = folder, truncate, damage
         self.data, self.steps, self.after_reset = logged.samples, logged.steps, after_reset
         self.refused, self.withdrawn = logged.refused, len(withdrawn_after(logged.steps))
-        self._folder, self._truncate = folder, truncate
         self.unlearned = self._after(len(self.steps))
 
     @property
@@ -74,19 +68,19 @@ class Recovery:
         """Repeat the steps on a new updater, and draw the map."""
         for text in self._damage:
             yield Problem(Message("log", text), error=False)
-        yield from self._repeat(updater)
-        stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
-        yield from updater.draw(stamps[-1] if stamps else now_ns)
-
-    def _repeat(self, updater: ModelUpdater) -> Iterator[LoopEvent]:
-        done, problem = self._begin(updater)
-        if problem is not None:
-            yield Problem(
-                Message("checkpoint", f"{problem}; the whole journal is repeated"), error=False
-            )
+        try:
+            done = self._restored(updater)
+        except InputError as error:
+            done = 0
+            updater.reset()
+            if self._folder is not None:
+                with suppress(OSError):  # before the next checkpoint replaces it
+                    set_aside(self._folder, [self._folder / NAME])
+            text = f"{error}; the whole journal is repeated"
+            yield Problem(Message("checkpoint", text), error=False)
         for number, step in enumerate(self.steps[done:], start=done):
             try:
-                outcome = updater.repeat(step, self._batch(step))
+                outcome = updater.repeat(step, self.data[step.first : step.last + 1])
             except Exception as error:  # whatever it is, no ping is lost
                 self.unlearned = self._after(number)
                 text = f"step {number + 1} of {len(self.steps)} of the journal cannot be repeated"
@@ -94,35 +88,26 @@ class Recovery:
                 failure = updater.failed(error, f"{text}: {again}")
                 self._truncate(number)
                 yield failure
-                return
+                break
             if outcome is not None:
                 yield outcome
+        stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
+        yield from updater.draw(stamps[-1] if stamps else now_ns)
 
-    def _begin(self, updater: ModelUpdater) -> tuple[int, str | None]:
-        """Restore the checkpoint; returns the steps done, and why it cannot be used."""
-        try:
-            checkpoint = None if self._folder is None else read_checkpoint(self._folder)
-            if checkpoint is None:
-                return 0, None
-            inside, withdrawals = self._in_model(checkpoint, updater.mapper.forgets)
-            updater.recover(checkpoint, inside, withdrawals, self.steps[: checkpoint.steps])
-            return checkpoint.steps, None
-        except InputError as error:
-            updater.reset()
-            if self._folder is not None:
-                with suppress(OSError):  # before the next checkpoint replaces it
-                    set_aside(self._folder, [self._folder / NAME])
-            return 0, str(error)
+    def _restored(self, updater: ModelUpdater) -> int:
+        """Restore the checkpoint, if there is one; returns the number of steps in it."""
+        checkpoint = None if self._folder is None else read_checkpoint(self._folder)
+        if checkpoint is None:
+            return 0
+        inside, withdrawals = self._in_model(checkpoint, updater.mapper.forgets)
+        updater.recover(checkpoint, inside, withdrawals, self.steps[: checkpoint.steps])
+        return checkpoint.steps
 
     def _in_model(self, checkpoint: Checkpoint, forgets: bool) -> tuple[Samples, Withdrawals]:
-        """The pings in the model at a checkpoint, and those that are withdrawn then.
-
-        Raises:
-            InputError: the checkpoint does not fit the journal.
-        """
+        """The pings in the model at a checkpoint, and those that are withdrawn then."""
         steps, parts, found = self.steps[: checkpoint.steps], [Samples.empty()], Withdrawals()
         for step in steps:
-            pings = self._batch(step)
+            pings = self.data[step.first : step.last + 1]
             if step.kind == UPDATE:
                 parts.append(found.to_learn(pings))
                 found.learned()
@@ -135,10 +120,6 @@ class Recovery:
         if len(steps) != checkpoint.steps or len(samples) != checkpoint.pings:
             raise InputError("checkpoint: it does not match the journal")
         return samples, found
-
-    def _batch(self, step: JournalStep) -> Samples:
-        """The pings of a step."""
-        return self.data[step.first : step.last + 1]
 
     def _after(self, number: int) -> Samples:
         """The pings that are in none of the first ``number`` steps."""

@@ -62,26 +62,20 @@ class ModelThread:
     def _run(self) -> None:
         while not self._stopping:
             try:
-                self._turn()
+                with self._changed:
+                    while not (self._stopping or self._session.due(self._now())):
+                        self._changed.wait(POLL_PERIOD_S)
+                for outcome in () if self._stopping else self._session.work(self._now()):
+                    if self._stopping:
+                        return
+                    try:
+                        self._take(outcome)
+                    except Exception as error:
+                        self._report_error(error)
             except Exception as error:  # whatever it is, the thread continues and reports it
                 self._report_error(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, ERROR_PAUSE_S)
-
-    def _turn(self) -> None:
-        """Wait for work and do it."""
-        with self._changed:
-            while not (self._stopping or self._session.due(self._now())):
-                self._changed.wait(POLL_PERIOD_S)
-        if self._stopping:
-            return
-        for outcome in self._session.work(self._now()):
-            if self._stopping:
-                return
-            try:
-                self._take(outcome)
-            except Exception as error:
-                self._report_error(error)
 
     def _report_error(self, error: Exception) -> None:
         if self._stopping:  # publishing fails while a node is shut down

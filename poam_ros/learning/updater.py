@@ -7,71 +7,27 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.errors import CholeskyError, InputError, quantity
 from ..core.geometry import Grid
-from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
+from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, Problem
 from ..journal.checkpoint import Checkpoint
-from ..journal.interface import (
-    DROP,
-    REINSTATE,
-    UPDATE,
-    WITHDRAW,
-    JournalStep,
-    RestorableModel,
-)
-from .withdrawals import Withdrawals
+from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
 
 MAX_DURATIONS = 500
-
-
-class MapModel(RestorableModel, Protocol):
-    """What the model loop needs of a model; see ``models.mapper.BathymetricMapper``."""
-
-    @property
-    def initialised(self) -> bool:
-        """Whether there is a map."""
-
-    @property
-    def samples(self) -> int:
-        """Number of samples in the model."""
-
-    @property
-    def data(self) -> Samples:
-        """The samples in the model."""
-
-    @property
-    def z(self) -> np.ndarray:
-        """Their elevations [N], in m."""
-
-    @property
-    def extra_jitter(self) -> float:
-        """Largest jitter added beyond the setting since the last update began."""
-
-    @property
-    def forgets(self) -> bool:
-        """Whether samples can be taken out of the model."""
-
-    def withdraw(self, numbers: np.ndarray) -> None:
-        """Take the samples with these numbers out of the model."""
-
-    def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
-        """Update the model with a batch; ``enough`` may end the training early."""
-
-    def predict(self, xy: np.ndarray) -> Predicted:
-        """Mean and variance of a ping at places [N, 2]."""
-
-    def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
-        """Predict the map on a grid."""
-
-    def reset(self) -> None:
-        """Forget everything."""
+#: Fewer pings than this have no useful standard deviation to scale by.
+MIN_FIRST_BATCH = 5
+#: Tries of a batch that fails for another reason than numerics.
+TRIES = 3
 
 
 class Durations:
@@ -94,16 +50,8 @@ class Durations:
 
     def quantile(self, share: float) -> float:
         """The smallest duration that this share of them does not exceed; NaN: none."""
-        taken = list(self._taken)
-        if not taken:
-            return float("nan")
+        taken = list(self._taken) or [float("nan")]
         return float(np.quantile(taken, share, method="inverted_cdf"))
-
-
-#: Fewer pings than this have no useful standard deviation to scale by.
-MIN_FIRST_BATCH = 5
-#: Tries of a batch that fails for another reason than numerics.
-TRIES = 3
 
 
 @dataclass
@@ -124,6 +72,47 @@ class UpdaterStatus:
     withdrawn: int = 0  # accepted pings that are withdrawn now
 
 
+class Withdrawals:
+    """The pings that are withdrawn, and those that were reinstated and are not in the model yet.
+
+    Attributes:
+        withdrawn: accepted pings that are false echoes by the judge's verdict.
+        multiple: 2 or 3 if a withdrawn ping is a double or triple echo, else 0 [n].
+    """
+
+    def __init__(self) -> None:
+        self.withdrawn = self._reinstated = Samples.empty()
+        self.multiple = np.empty(0, dtype=np.int64)
+
+    def apply(self, step: JournalStep, pings: Samples, model: Samples) -> None:
+        """Withdraw or reinstate the pings of a step; ``model``: the pings in the model."""
+        others = ~np.isin(self.withdrawn.number, pings.number)
+        self.withdrawn, self.multiple = self.withdrawn[others], self.multiple[others]
+        self._reinstated = without(self._reinstated, pings.number)
+        if step.kind == WITHDRAW:
+            self.withdrawn = Samples.joined([self.withdrawn, pings])
+            self.multiple = np.r_[self.multiple, np.full(len(pings), step.steps)]
+        else:
+            missing = without(pings, model.number)
+            self._reinstated = Samples.joined([self._reinstated, missing])
+
+    def to_learn(self, batch: Samples) -> Samples:
+        """What enters the model with a batch: reinstated pings, then those not withdrawn."""
+        if not (len(self.withdrawn) or len(self._reinstated)):
+            return batch
+        others = np.concatenate((self.withdrawn.number, self._reinstated.number))
+        return Samples.joined([self._reinstated, without(batch, others)])
+
+    def learned(self) -> None:
+        """The reinstated pings are in the model."""
+        self._reinstated = Samples.empty()
+
+
+def without(pings: Samples, numbers: np.ndarray) -> Samples:
+    """The pings that have none of the numbers."""
+    return pings[~np.isin(pings.number, numbers)]
+
+
 class ModelUpdater:
     """Updates a model and draws its maps.
 
@@ -138,40 +127,38 @@ class ModelUpdater:
 
     def __init__(
         self,
-        mapper: MapModel,
+        mapper: BathymetricMapper,
         grid: Grid | None,
         training: TrainingSettings = DEFAULT_TRAINING,
     ) -> None:
         self.mapper, self.grid, self.training = mapper, grid, training
-        self.status = UpdaterStatus()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.status, self.withdrawals = UpdaterStatus(), Withdrawals()
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
         self._tries = 0
-        self.withdrawals = Withdrawals()
         self._changed = False  # pings were withdrawn since the last map
         self._began = float("nan")  # begin of the update that is not in a map yet
 
     def reset(self) -> None:
         """Clear model, data, map and status."""
         self.mapper.reset()
-        self.status, self.map, self._learned, self._tries = UpdaterStatus(), None, None, 0
-        self._changed, self.withdrawals = False, Withdrawals()
-
-    def set_finished(self, finished: bool) -> None:
-        """Set whether the mission's last batch was processed."""
-        self.status.finished = finished
+        self._clear()
 
     def learn(self, batch: Samples) -> tuple[LoopEvent | None, bool]:
         """Update the model with a batch; returns the event, and whether to retry the batch. None:
         all of its pings are withdrawn."""
         batch = self.withdrawals.to_learn(batch)
+        count = quantity(len(batch), "ping")
         if not len(batch):
             return None, True
         if not self.mapper.initialised and (
             len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
         ):
             text = (
-                f"first batch: {quantity(len(batch), 'ping')}, too few or too similar in elevation "
+                f"first batch: {count}, too few or too similar in elevation "
                 f"to scale by (at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
             return Problem(Message("first_batch", text), error=False), True
@@ -179,10 +166,15 @@ class ModelUpdater:
         try:
             report = self.mapper.learn(batch, self.training.stop_condition())
         except CholeskyError as error:
-            outcome = f"{quantity(len(batch), 'ping')} will be retried with the next batch"
-            return self.failed(error, outcome), True
-        except Exception as error:
-            return self._drop_or_retry(error, batch)
+            return self.failed(error, f"{count} will be retried with the next batch"), True
+        except Exception as error:  # not by numerics: tried a few times, then dropped
+            self._tries += 1
+            retry = self._tries < TRIES and not isinstance(error, InputError)
+            outcome = f"{count} will be retried (try {self._tries} of {TRIES} failed)"
+            if not retry:
+                outcome, self._tries = f"{count} dropped", 0
+                self.status.dropped[type(error).__name__] += len(batch)
+            return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), retry
         return self._updated(report), False
 
     def repeat(self, step: JournalStep, batch: Samples) -> LoopEvent | None:
@@ -237,7 +229,6 @@ class ModelUpdater:
             self._learned = BatchLearned(UpdateReport({}, samples=len(data)), targets)
 
     def _account(self, step: JournalStep) -> None:
-        """Count a step of the journal that was not an update."""
         if step.kind == DROP:
             self.status.dropped["before the restart"] += step.last - step.first + 1
 
@@ -282,16 +273,3 @@ class ModelUpdater:
         self.status.failing = f"{kind}: {error}"
         self.status.errors[kind] += 1
         return Problem(Message(kind, f"{kind}: {error}; {outcome}"))
-
-    def _drop_or_retry(self, error: Exception, batch: Samples) -> tuple[LoopEvent, bool]:
-        """An update failed, but not by numerics: retry its batch a few times, then drop it."""
-        self._tries += 1
-        pings = quantity(len(batch), "ping")
-        retry = self._tries < TRIES and not isinstance(error, InputError)
-        if retry:
-            outcome = f"{pings} will be retried (try {self._tries} of {TRIES} failed)"
-        else:
-            outcome = f"{pings} dropped"
-            self.status.dropped[type(error).__name__] += len(batch)
-            self._tries = 0
-        return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), retry

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ..core.samples import Samples
@@ -47,21 +45,17 @@ class BatchVerdicts:
 
     def recover(self, recovery: Recovery) -> None:
         """Continue after the pings that were in batches before a restart."""
-        data, steps = recovery.data, recovery.steps
-        begin, changes = 0, []
+        begin, steps = 0, recovery.steps
+        if not (self.settings.enabled or any(step.kind == WITHDRAW for step in steps)):
+            return
+        self._blocks.add(recovery.data[: max((step.last + 1 for step in steps), default=0)])
         for step in steps:
             if step.kind in (UPDATE, DROP):
                 begin = step.last + 1
-            elif step.kind in (WITHDRAW, REINSTATE):
-                rows = np.arange(step.first, step.last + 1)
-                multiple = 1 if step.kind == REINSTATE else step.steps
-                changes.append((rows, np.full(len(rows), multiple), begin))
-        if not (self.settings.enabled or changes):
-            return
-        known = max([begin, *(int(rows[-1]) + 1 for rows, _, _ in changes)])
-        self._blocks.add(data[:known])
-        for change in changes:
-            self._judge.follow(*change)
+                continue
+            rows = np.arange(step.first, step.last + 1)
+            multiple = 1 if step.kind == REINSTATE else step.steps
+            self._judge.follow(rows, np.full(len(rows), multiple), begin)
         self.watch.decide(self._updater.withdrawals.withdrawn.number)
         self._find_withdrawn_lines()
 
@@ -82,21 +76,26 @@ class BatchVerdicts:
         Returns:
             The steps taken, and what changed or was found in words, or what failed.
         """
-        if not self.settings.enabled:
-            return [], []
-        updater, blocks = self._updater, self._blocks
         steps: list[JournalStep] = []
         events: list[LoopEvent] = []
+        if not self.settings.enabled:
+            return steps, events
+        updater, blocks = self._updater, self._blocks
         known = int(blocks.data.number[-1]) if len(blocks.data) else -1  # some in an earlier try
         blocks.add(batch[np.flatnonzero(batch.number > known)])
-        begin = len(blocks.data) - len(batch)
         try:
             rows, multiple = self._judge.judge(len(batch))
             pings = blocks.data[rows]
-            changes = list(_changes(pings, multiple, stamp_ns))
+            cuts = np.flatnonzero((np.diff(pings.number) != 1) | (np.diff(multiple) != 0)) + 1
+            changes = []  # a step for each run of successive numbers with one verdict
+            for part in np.split(np.arange(len(rows)), cuts) if len(rows) else ():
+                first, last = pings.number[part[[0, -1]]].tolist()
+                what = int(multiple[part[0]])
+                kind, what = (REINSTATE, 0) if what == 1 else (WITHDRAW, what)
+                changes.append((JournalStep(kind, first, last, what, stamp_ns), pings[part]))
             text = self._said(pings, multiple)  # by the pings in the model before
             updater.change(changes)
-            self._judge.follow(rows, multiple, begin)
+            self._judge.follow(rows, multiple, len(blocks.data) - len(batch))
             steps += [step for step, _ in changes]
             if text:
                 events.append(Problem(Message("crossings", text), error=False))
@@ -131,16 +130,3 @@ class BatchVerdicts:
             more = f" ({inside} stay in the map: this model cannot forget pings)" if stay else ""
             texts.append(verdict.sentence + more)
         return "; ".join(texts)
-
-
-def _changes(
-    pings: Samples, multiple: np.ndarray, stamp_ns: int
-) -> Iterator[tuple[JournalStep, Samples]]:
-    """The steps of changed verdicts with their pings, one for each run of successive numbers."""
-    cuts = (np.diff(pings.number) != 1) | (np.diff(multiple) != 0)
-    for part in np.split(np.arange(len(pings)), np.flatnonzero(cuts) + 1):
-        if len(part):
-            first, last = pings.number[part[[0, -1]]].tolist()
-            what = int(multiple[part[0]])
-            kind, what = (REINSTATE, 0) if what == 1 else (WITHDRAW, what)
-            yield JournalStep(kind, first, last, what, stamp_ns=stamp_ns), pings[part]

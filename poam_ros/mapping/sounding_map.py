@@ -25,7 +25,7 @@ from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..journal.folder import is_journal
 from ..journal.interface import JournalContents, JournalStep
-from ..learning.loop import ModelLoop
+from ..learning.session import ModelLoop
 from ..learning.recovery import Recovery
 from ..learning.updater import TRIES, ModelUpdater, UpdaterStatus
 from ..models.mapper import BathymetricMapper

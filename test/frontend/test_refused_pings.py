@@ -255,7 +255,6 @@ def test_every_reason_has_a_number_of_its_own():
             "frontend/ranges",
             "frontend/placing",
             "learning/session",
-            "learning/loop",
             "ros/common/transforms",
         )
     )
