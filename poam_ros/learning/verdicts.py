@@ -8,9 +8,15 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
 from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 from ..screening import ScreeningSettings
-from ..screening.judge import NEWEST, Judge, LineVerdict, PingBlocks, line_verdicts
+from ..screening.judge import (
+    NEWEST,
+    Judge,
+    LineVerdict,
+    PingBlocks,
+    ShiftWatch,
+    line_verdicts,
+)
 from ..screening.lines import JUMP, LEAST_STEP, STRIDE
-from ..screening.shift import ShiftWatch
 from .recovery import Recovery
 from .updater import ModelUpdater
 

@@ -21,8 +21,8 @@ from ..outputs.crossings import (
     write_lines,
 )
 from ..screening.crossings import Compared, crossing_weights, find_crossings
+from ..screening.hypotheses import MULTIPLES
 from ..screening.judge import ECHOES
-from ..screening.paths import MULTIPLES
 from .exclusions import days, files, with_lines
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 

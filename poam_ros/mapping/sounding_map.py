@@ -25,8 +25,8 @@ from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..journal.folder import is_journal
 from ..journal.interface import JournalContents, JournalStep
-from ..learning.session import ModelLoop
 from ..learning.recovery import Recovery
+from ..learning.session import ModelLoop
 from ..learning.updater import TRIES, ModelUpdater, UpdaterStatus
 from ..models.mapper import BathymetricMapper
 from ..models.prior import FILE as PRIOR
@@ -46,8 +46,7 @@ from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
-from ..screening.judge import PingBlocks
-from ..screening.shift import ShiftWatch
+from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross
 from .divisions import day_column, units

@@ -87,10 +87,9 @@ def find_crossings(
     suspicious: tuple[Suspicious, ...] = ()
     line = np.cumsum(np.r_[0, np.diff(line) != 0])[: len(z)]  # later it is another pass
     distance = np.r_[0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T))][: len(z)]
-    block = block_length(xy, ranges)
     if screened:
         multiple, suspicious = judged(xy, z, line, ranges, distance)
-    crossings = cross_lines(xy, z, line, multiple, distance, block)
+    crossings, block = cross_lines(xy, z, line, multiple, distance, ranges)
     return Compared(**vars(crossings), multiple=multiple, suspicious=suspicious, block=block)
 
 
@@ -100,44 +99,34 @@ def cross_lines(
     line: np.ndarray,
     multiple: np.ndarray,
     distance: np.ndarray,
-    block: float,
-) -> Crossings:
-    """All crossings, also of a line with itself, each once.
+    ranges: np.ndarray,
+) -> tuple[Crossings, float]:
+    """All crossings, also of a line with itself, each once; and the blocks' length, in m.
 
     Lines are polylines through the medians of blocks of soundings that are all bottom, or the same
-    multiple; elevations are interpolated along them.
-
-    Args:
-        xy: places [N, 2], in the order of the record, in m.
-        z: elevations [N], in m.
-        line: index of each sounding's line [N].
-        multiple: what the soundings are [N].
-        distance: along the record up to each [N], in m.
-        block: length of a block along a line, in m.
+    ``multiple`` [N]; elevations are interpolated along them. ``distance``: along the record up to
+    each [N], in m; the others are as of ``find_crossings``.
     """
+    block = block_length(xy, ranges)
     kept = np.flatnonzero(multiple != OTHER_ECHO)
     if not len(kept):
-        return Crossings.none()
+        return Crossings.none(), block
     kept = kept[np.lexsort((kept, multiple[kept], line[kept]))]
     part = np.cumsum(np.r_[True, (np.diff(line[kept]) != 0) | (np.diff(multiple[kept]) != 0)])
     along = np.floor(distance[kept] / block).astype(np.int64)
     node = np.cumsum(np.r_[True, (np.diff(part) != 0) | (np.diff(along) != 0)]) - 1
     n, first = np.bincount(node), np.flatnonzero(np.r_[True, np.diff(node) != 0])
-    where = np.column_stack([np.bincount(node, column[kept]) / n for column in xy.T])
-    level, passed = medians(z[kept], node, len(n)), np.bincount(node, distance[kept]) / n
-    row, stretch = kept[first], part[first]
+    *places, passed = (np.bincount(node, of[kept]) / n for of in (*xy.T, distance))
+    where, level, row = np.column_stack(places), medians(z[kept], node, len(n)), kept[first]
     length = np.hypot(*np.diff(where, axis=0).T)
-    same = np.diff(stretch) == 0
-    legs = np.flatnonzero(same & (length > 0) & (length <= 3 * block))
+    legs = np.flatnonzero((np.diff(part[first]) == 0) & (length > 0) & (length <= 3 * block))
     if len(legs) < 2:
-        return Crossings.none()
-    middle = (where[legs] + where[legs + 1]) / 2
+        return Crossings.none(), block
     k = min(NEAR_LEGS, len(legs))
-    far = float(length[legs].max())
-    _, near = cKDTree(middle).query(middle, k=k, distance_upper_bound=far)
-    i = np.repeat(np.arange(len(legs)), k)
-    j = near.reshape(-1)
-    i, j = i[j < len(legs)], j[j < len(legs)]
+    middle, far = (where[legs] + where[legs + 1]) / 2, float(length[legs].max())
+    j = cKDTree(middle).query(middle, k=k, distance_upper_bound=far)[1].reshape(-1)
+    i, near = np.repeat(np.arange(len(legs)), k), j < len(legs)
+    i, j = i[near], j[near]
     pairs = np.unique(np.stack([np.minimum(i, j), np.maximum(i, j)])[:, i != j], axis=1)
     a, b = legs[pairs]
     p, q = where[a + 1] - where[a], where[b + 1] - where[b]
@@ -149,8 +138,8 @@ def cross_lines(
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
     rise = np.stack([level[a + 1] - level[a], level[b + 1] - level[b]], axis=1)
     own, other = level[a] + t * rise[:, 0], level[b] + u * rise[:, 1]
-    slope = rise / np.stack([length[a], length[b]], axis=1)
-    return Crossings(row[a], row[b], where[a] + t[:, None] * p[hit], own - other, own, slope)
+    slope, at = rise / np.stack([length[a], length[b]], axis=1), where[a] + t[:, None] * p[hit]
+    return Crossings(row[a], row[b], at, own - other, own, slope), block
 
 
 def crossing_weights(where: np.ndarray, lines: np.ndarray, reach: float) -> np.ndarray:

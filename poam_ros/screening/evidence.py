@@ -10,7 +10,6 @@ Metres everywhere; z is up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +22,14 @@ BANK = 0.5  # slope of a bank that the others do not see
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
 
-@dataclass(frozen=True)
-class Covariance:
+class Covariance(NamedTuple):
     """Exponential covariance of the bottom (m^2; length in m), and noise between lines (m^2)."""
 
     noise: float
     sill: float
     length: float
 
-    def __call__(self, h: np.ndarray) -> np.ndarray:
+    def of(self, h: np.ndarray) -> np.ndarray:
         """Covariance of the bottom at distances h, in m."""
         return self.sill * np.exp(-h / self.length)
 
@@ -103,21 +101,15 @@ class OtherLines:
         n = np.bincount(self.of)
         *places, passed = (np.bincount(self.of, values) / n for values in (*xy.T, distance))
         self.xy = np.column_stack(places)
-        near = [
-            self._near(tree, passed, begin)
-            for tree in [cKDTree(self.xy)]
-            for begin in range(0, len(n), CHUNK)
-        ]
-        self.pool = np.concatenate(near)
-
-    def _near(self, tree: cKDTree, passed: np.ndarray, begin: int) -> np.ndarray:
-        """The pool of the nodes from ``begin`` on; ``passed``: distance along the record [M]."""
-        ask = np.arange(begin, min(begin + CHUNK, len(passed)))
-        k = min(ASKED, len(passed))
-        d, i = (each.reshape(len(ask), k) for each in tree.query(self.xy[ask], k=k))
-        other = np.abs(passed[i] - passed[ask, None]) > PASS_RATIO * np.maximum(d, self.block / 2)
-        order = np.argsort(~other, axis=1, kind="stable")[:, :POOL]
-        return np.take_along_axis(np.where(other, i, -1), order, 1)
+        tree, k, pools = cKDTree(self.xy), min(ASKED, len(n)), []
+        for begin in range(0, len(n), CHUNK):
+            ask = np.arange(begin, min(begin + CHUNK, len(n)))
+            d, i = (each.reshape(len(ask), k) for each in tree.query(self.xy[ask], k=k))
+            apart = PASS_RATIO * np.maximum(d, block / 2)
+            other = np.abs(passed[i] - passed[ask, None]) > apart
+            order = np.argsort(~other, axis=1, kind="stable")[:, :POOL]
+            pools.append(np.take_along_axis(np.where(other, i, -1), order, 1))
+        self.pool = np.concatenate(pools)
 
     def predict(self, z: np.ndarray, used: np.ndarray) -> Prediction:
         """Predict all nodes.
@@ -147,49 +139,39 @@ class OtherLines:
             delta = self.xy[pool] - self.xy[rows, None]
             h = np.where(use, np.hypot(delta[..., 0], delta[..., 1]), np.inf)
             away[rows] = h.min(1)
-            mean[rows], variance, w = self._krige(covariance, pool, use, h, values)
+            z = np.where(use, values[pool], 0.0)
+            mean[rows], variance, w = self._krige(covariance, pool, use, h, z)
             std[rows] = np.sqrt(variance)
-            # A bank shifts the mean by as much as it rises to the weighted middle of the others.
+            # A bank between two lines may lie anywhere between them: the nearest weigh most. It
+            # shifts the mean by as much as it rises to the weighted middle of the others.
             beyond = BANK * np.hypot(*np.einsum("ij,ijk->ki", np.where(use, w, 0.0), delta))
-            bank[rows] = np.hypot(self._spread(use, h, values[pool]), beyond)
+            weight = np.where(use, 1 / (h + self.block) ** 2, 0.0)
+            weight /= weight.sum(1, keepdims=True)
+            middle = (weight * z).sum(1, keepdims=True)
+            bank[rows] = np.hypot(np.sqrt((weight * (z - middle) ** 2).sum(1)), beyond)
         checked = good & np.isfinite(mean)
         if checked.any():  # a normal error's median is 0.6745; Student's with 4 degrees 0.741
             std *= max(1.0, float(np.median(np.abs(values - mean)[checked] / std[checked])) / 0.741)
         return Prediction(mean, std, bank, away)
 
     def _krige(
-        self,
-        covariance: Covariance,
-        pool: np.ndarray,
-        use: np.ndarray,
-        h: np.ndarray,
-        values: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance [n] from the nodes ``pool`` [n, k] at distances h, where used; and
-        their weights [n, k]."""
+        self, covariance: Covariance, pool: np.ndarray, use: np.ndarray, h: np.ndarray,
+        z: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """Mean and variance [n] from the nodes ``pool`` [n, k] at distances h, with elevations z,
+        where used; and their weights [n, k]."""
         level = 4 * (covariance.sill + covariance.noise)  # variance of the unknown level
-        at = self.xy[pool]
-        delta = at[:, :, None] - at[:, None]
-        k = covariance(np.hypot(delta[..., 0], delta[..., 1])) + level
+        delta = self.xy[pool][:, :, None] - self.xy[pool][:, None]
+        k = covariance.of(np.hypot(delta[..., 0], delta[..., 1])) + level
         k *= use[:, :, None] & use[:, None]
         diagonal = np.arange(pool.shape[1])
         k[:, diagonal, diagonal] += np.where(use, covariance.noise * (1 + 1e-6), 1.0)
-        c = np.where(use, covariance(h) + level, 0.0)
+        c = np.where(use, covariance.of(h) + level, 0.0)
         w = np.linalg.solve(k, c[..., None])[..., 0]
-        z = np.where(use, values[pool], 0.0)
         middle = z.sum(1) / use.sum(1)
         mean = middle + (w * np.where(use, z - middle[:, None], 0.0)).sum(1)
         q = covariance.sill + covariance.noise + level - (w * c).sum(1)
         return mean, np.maximum(q, covariance.noise), w
-
-    def _spread(self, use: np.ndarray, h: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Standard deviation of the values [n, k] around each node [n], the nearest weighing most:
-        a bank between two lines may lie anywhere between them."""
-        weight = np.where(use, 1 / (h + self.block) ** 2, 0.0)
-        weight /= weight.sum(1, keepdims=True)
-        z = np.where(use, values, 0.0)
-        middle = (weight * z).sum(1, keepdims=True)
-        return np.sqrt((weight * (z - middle) ** 2).sum(1))
 
 
 def medians(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:

@@ -11,6 +11,9 @@ And a long run is refused only if other passes contradict it: echoes are usually
 along a line alone, half of a slope looks like the other's multiple. What would be refused without
 that is suspicious. The density of false ranges is learned from the record: a sounder that hears
 itself ring, or a layer below the boat, says the same range again and again. Metres everywhere.
+
+The search is in C if that was built (``models/native/hypotheses.c``); otherwise NumPy finds the
+same, more slowly.
 """
 
 from __future__ import annotations
@@ -19,23 +22,47 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..models.native import hypotheses as native
 from .evidence import OtherLines
-from .lines import gaps, slopes_on, steps_scatter, usual_slope, usual_step
-from .paths import (
-    ECHOES,
-    FACTORS,
-    LONG,
-    LONG_DEPTHS,
-    LOST,
-    MIN_RANGE_M,
-    NO_READING,
-    RUN,
-    Path,
-    Rates,
-)  # fmt: skip
+from .lines import LEAST_STEP, gaps, slopes_on, steps_scatter, usual_slope, usual_step
 
-#: What a sounding is that is neither bottom nor a multiple.
-OTHER_ECHO = 0
+#: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
+FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
+RUN = 3
+#: Multiples that are recognised; and what a sounding is that is neither bottom nor a multiple.
+MULTIPLES, OTHER_ECHO = (2, 3), 0
+#: More soundings than this, or more depths along the track, are a long run: false ones are short,
+#: and a long one needs another pass to say so. Multiples end at the rate of one in so many.
+LONG, LONG_DEPTHS = 20, 3.0
+
+MAX_SKIPPED = 12  # nonsense between two other soundings, at most
+GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
+EXACT = 0.02  # the same where a multiple begins or ends
+WIDTH = 4.0  # ranges that are not predicted lie between 0 and this times those nearby
+BESIDE = 1.2  # nonsense differs by this ratio from the bottom
+NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
+REPEATED = 0.5  # share of nonsense after nonsense
+NONSENSE = 0.01, 0.5  # limits of the share of nonsense
+CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
+ECHOES = 1e-4, 0.03  # limits of the rate at which multiples begin
+RUNS = 1e-5  # rate at which smooth runs of something else begin
+END = 1 / LONG
+#: Log rate at which a sounding begins hypothesis [to] after [from]; and at the begin of a line. A
+#: true line that is lost is worse than a false one that stays, which a person sees.
+CHANGES = np.log([
+    [1.0, 1e-4, 1e-4, RUNS], [END, 1.0, 1e-4, RUNS], [END, 1e-4, 1.0, RUNS], [END, 1e-4, 1e-4, 1.0],
+])  # fmt: skip
+BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
+NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
+#: Share of the depth before it: what is shallower, and nearer than it is shallower, is what a
+#: sounder hears of itself when it has lost the bottom.
+LOST = 1 / 8
+NO_READINGS = 0.01  # rate at which a run of either begins
+NEVER = 1e6  # log odds of what is ruled out
+AT_ONCE = 256  # soundings that NumPy weighs steps to at a time
+MIN_RANGE_M = 0.01  # shorter ranges count as this
+BIN = 0.1  # width of the classes of ranges, in their logarithm
+PRIOR = 20  # soundings for which a uniform density of false ranges stands
 
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
@@ -45,14 +72,39 @@ CONTRADICTED = -np.log(UNSEEN)
 #: And on average for each independent prediction: along a bank all are off to one side. Without it
 #: 480 lakes (seeds 9000 to 9239, 41000 to 41239) lose twice as many true soundings.
 CLEARLY = np.log(5)
-CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
-NONSENSE = 0.01, 0.5  # limits of the share of nonsense
-FIRST_RATES = Rates(0.1, 1e-3, 1e-4, *(np.empty(0) for _ in range(3)))
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 MAX_ROUNDS = 8  # of predicting, and of searching
 LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 AS = {2: "twice the depth beside it", 3: "three times the depth beside it",
       OTHER_ECHO: "unlike the bottom beside it"}  # fmt: skip
+
+
+class Suspicious(NamedTuple):
+    """A run that stays, though it is false by its own line, as no other pass contradicts it: its
+    rows, in order [n]; 2 or 3 if they may be double or triple echoes, 0 if other false echoes; and
+    whether another pass comes near."""
+
+    rows: np.ndarray
+    multiple: int
+    crossed: bool
+
+    @property
+    def sentence(self) -> str:
+        """What is suspicious of it, in words."""
+        why = "no other pass contradicts it" if self.crossed else "nothing crosses it"
+        return f"{AS[self.multiple]}, and {why}"
+
+
+class Rates(NamedTuple):
+    """Of nonsense, cliffs and begins of multiples, per sounding; the ranges that were nonsense,
+    runs of something else, and bottom, in m."""
+
+    nonsense: float = 0.1
+    cliffs: float = 1e-3
+    multiples: float = 1e-4
+    nonsense_ranges: np.ndarray = np.empty(0)
+    run_ranges: np.ndarray = np.empty(0)
+    bottom_ranges: np.ndarray = np.empty(0)
 
 
 def block_length(xy: np.ndarray, ranges: np.ndarray) -> float:
@@ -71,66 +123,27 @@ def judged(
     distance: np.ndarray,
     quick: bool = False,
 ) -> tuple[np.ndarray, tuple[Suspicious, ...]]:
-    """What soundings are: the factor of each [N], and the runs that stay without evidence.
+    """What soundings are: 2 or 3 if double or triple echoes, 0 if other false echoes, else 1 [N];
+    and the runs that stay without evidence.
 
     Args:
         xy: places [N, 2], in the order of the record, in m.
         z: elevations [N], in m.
-        line: of each [N].
+        line: of each; the soundings of a line are in one row [N].
         ranges: from the surface, or the sounder [N], in m.
         distance: along the record up to each sounding [N], in m.
         quick: whether to predict no more than twice, and once if next to nothing changes.
     """
     if len(z) < MIN_SOUNDINGS or float(np.median(ranges)) <= NO_READING:
         return np.ones(len(z), dtype=np.int64), ()
-    found = Hypotheses(xy, z, line, np.maximum(ranges, MIN_RANGE_M), distance)
-    return found.verdicts(quick)
+    record = _Record(xy, z, line, np.maximum(ranges, MIN_RANGE_M), distance)
+    return record.verdicts(2 if quick else MAX_ROUNDS, LONG if quick else 0)
 
 
-class Suspicious(NamedTuple):
-    """A run that stays, though it is false by its own line: no other pass contradicts it.
+class _Record:
+    """The soundings of a record, with arguments as of ``judged``, and what they are.
 
-    Attributes:
-        rows: of the soundings, in order [n].
-        multiple: 2 or 3 if they may be double or triple echoes, 0 if other false echoes.
-        crossed: whether another pass comes near.
-    """
-
-    rows: np.ndarray
-    multiple: int
-    crossed: bool
-
-    @property
-    def sentence(self) -> str:
-        """What is suspicious of it, in words."""
-        why = "no other pass contradicts it" if self.crossed else "nothing crosses it"
-        return f"{AS[self.multiple]}, and {why}"
-
-
-class Evidence(NamedTuple):
-    """What other passes say of each sounding: log likelihood of the hypotheses [N, S]; the number
-    of independent predictions that it stands for [N]; and whether another pass is near [N]."""
-
-    odds: np.ndarray
-    weight: np.ndarray
-    near: np.ndarray
-
-    @classmethod
-    def none(cls, count: int) -> Evidence:
-        """Without other passes."""
-        nothing = np.zeros(count)
-        return cls(np.zeros((count, len(FACTORS))), nothing, nothing > 0)
-
-
-class Hypotheses:
-    """The soundings of a record, and what they are.
-
-    Args:
-        xy: places [N, 2], in the order of the record, in m.
-        z: elevations [N], in m.
-        line: of each; the soundings of a line are in one row [N].
-        ranges: from the surface, or the sounder; at least ``MIN_RANGE_M`` [N], in m.
-        distance: along the record up to each sounding [N], in m.
+    Each search assumes the rates of the one before.
     """
 
     def __init__(
@@ -141,97 +154,78 @@ class Hypotheses:
         ranges: np.ndarray,
         distance: np.ndarray,
     ) -> None:
-        self._xy, self._z, self._line, self._ranges = xy, z, line, ranges
-        self._block = block_length(xy, ranges)
-        self._others = OtherLines(xy, line, distance, self._block)
+        self.xy, self.z, self.line = np.asarray(xy, dtype=float), z, line
+        self.r = np.asarray(ranges, dtype=float)
+        self.block = block_length(xy, ranges)
+        self.others = OtherLines(xy, line, distance, self.block)
         step = np.hypot(*np.diff(xy, axis=0).T)
-        self._share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
-        self._travelled = np.r_[0.0, np.cumsum(step)]
-        self._on = slopes_on(xy, ranges)
-        self._gap = np.r_[True, step > gaps(ranges, usual_step(step))[1:]]
+        self.share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
+        self.travelled = np.r_[0.0, np.cumsum(step)]
+        self.on, self.usual = slopes_on(xy, ranges), usual_step(step)
+        self.reach = gaps(ranges, self.usual)
+        self.gap = np.r_[True, step > self.reach[1:]]
+        self.wide = float(np.log(WIDTH * np.median(self.r)))
+        self.rates = Rates()
 
-    def verdicts(self, quick: bool) -> tuple[np.ndarray, tuple[Suspicious, ...]]:
-        """The factor of each sounding [N], see ``Compared.multiple``; and the runs that stay
-        without evidence.
+    def verdicts(self, rounds: int, settled: int) -> tuple[np.ndarray, tuple[Suspicious, ...]]:
+        """See ``judged``; predicts at most ``rounds`` times, until no more than ``settled`` change.
 
         First runs may be of any length: what is found so is suspected, and predicts no others,
-        until nothing changes. Then long ones that no other pass contradicts are bottom. ``quick``:
-        see ``judged``.
+        until nothing changes. Then long ones that no other pass contradicts are bottom.
         """
-        nothing = np.zeros(len(self._z), dtype=bool)
-        found, rates = self._likeliest(~nothing, Evidence.none(len(nothing)), FIRST_RATES, nothing)
+        nothing, count = np.zeros(len(self.z), dtype=bool), len(self.z)
+        found = self._likeliest(~nothing, np.zeros((count, len(FACTORS))), nothing)
         predicts = found == 0
         for rows in self._long_runs(found):  # the track alone is no reason to leave these out
             predicts[rows] = True
-        for _ in range(2 if quick else MAX_ROUNDS):
-            evidence = self._evidence(predicts)
-            suspected, rates = self._likeliest(predicts, evidence, rates, nothing)
+        for _ in range(rounds):
+            odds, weight, near = self._evidence(predicts)
+            suspected = self._likeliest(predicts, odds, nothing)
             before, predicts = predicts, suspected == 0
-            if (predicts != before).sum() <= (LONG if quick else 0):
+            if (predicts != before).sum() <= settled:
                 break
-        found = self._supported(suspected, evidence, rates)
-        if (found == 0).sum() < LEAST_BOTTOM * (self._ranges > NO_READING).sum():
-            return np.ones_like(found), ()  # nothing tells what the bottom is
-        multiple = np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
-        return multiple, tuple(self._suspicious(suspected, multiple, evidence.near))
-
-    def _supported(self, found: np.ndarray, evidence: Evidence, rates: Rates) -> np.ndarray:
-        """What is likeliest if long runs that no other pass contradicts are bottom, or single
-        nonsense [N]."""
-        kept = np.zeros(len(found), dtype=bool)
+        found, kept = suspected, nothing.copy()
         for _ in range(MAX_ROUNDS):
-            runs = self._unsupported(found, evidence)
+            runs = self._unsupported(found, odds, weight)
             if all(kept[rows].all() for rows in runs):
                 break
-            for rows in runs:
+            for rows in runs:  # bottom, or single nonsense
                 kept[rows] = True
-            found, rates = self._likeliest(found == 0, evidence, rates, kept)
-        for rows in self._unsupported(found, evidence):
+            found = self._likeliest(found == 0, odds, kept)
+        found = found.copy()
+        for rows in self._unsupported(found, odds, weight):
             found[rows] = 0
-        return found
+        if (found == 0).sum() < LEAST_BOTTOM * (self.r > NO_READING).sum():
+            return np.ones_like(found), ()  # nothing tells what the bottom is
+        multiple = np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
+        runs = [(run, run[multiple[run] == 1]) for run in self._long_runs(suspected)]
+        suspicious = []
+        for rows in (kept for _, kept in runs if len(kept)):
+            kind = int(np.bincount(suspected[rows] + 1).argmax()) - 1
+            factor = OTHER_ECHO if kind in (-1, RUN) else kind + 1
+            suspicious.append(Suspicious(rows, factor, bool(near[rows].any())))
+        return multiple, tuple(suspicious)
 
-    def _evidence(self, bottom: np.ndarray) -> Evidence:
-        """What the bottom on other lines says."""
+    def _evidence(self, bottom: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the bottom on other passes says of each sounding: log likelihood of the hypotheses
+        [N, S]; the number of independent predictions that it stands for [N]; and whether another
+        pass is near [N]."""
         mean, std, bank, away = (
-            values[self._others.of] for values in self._others.predict(self._z, bottom)
+            values[self.others.of] for values in self.others.predict(self.z, bottom)
         )
         odds, known = np.zeros((len(mean), len(FACTORS))), np.flatnonzero(np.isfinite(away))
-        depth = np.maximum((self._z + self._ranges - mean)[known], MIN_RANGE_M)
-        found = across(self._ranges[known, None] / FACTORS, depth, std[known], bank[known])
-        weight = np.minimum(self._share / (2 * away + self._block), 1)
+        depth = np.maximum((self.z + self.r - mean)[known], MIN_RANGE_M)
+        found = across(self.r[known, None] / FACTORS, depth, std[known], bank[known])
+        weight = np.minimum(self.share / (2 * away + self.block), 1)
         odds[known] = weight[known, None] * found
-        return Evidence(odds, weight, away <= 2 * self._block)
-
-    def _likeliest(
-        self,
-        bottom: np.ndarray,
-        evidence: Evidence,
-        rates: Rates,
-        kept: np.ndarray,
-    ) -> tuple[np.ndarray, Rates]:
-        """The likeliest hypothesis of each sounding, index into ``FACTORS`` or -1 for nonsense [N],
-        and the rates by it.
-
-        Args:
-            bottom: which were bottom before [N].
-            evidence: of other passes.
-            rates: assumed.
-            kept: where a sounding is no part of a run [N], boolean.
-        """
-        scatter = np.hypot(steps_scatter(self._ranges, bottom), self._on / 2)
-        slope = usual_slope(self._xy, self._ranges, self._line, bottom)
-        found, jumped = Path(
-            self._xy, self._ranges, evidence.odds, kept, scatter, slope, rates
-        ).find()
-        return found, _rates(self._ranges, found, jumped)
+        return odds, weight, away <= 2 * self.block
 
     def _long_runs(self, found: np.ndarray) -> list[np.ndarray]:
-        """Rows of each long run of soundings that are not bottom.
-
-        Readings of nothing are no soundings, and no part of a run."""
-        rows = np.flatnonzero(self._ranges > NO_READING)
+        """Rows of each long run of soundings that are not bottom. Readings of nothing are no
+        soundings, and no part of a run."""
+        rows = np.flatnonzero(self.r > NO_READING)
         false = found[rows] != 0
-        gap = np.diff(np.cumsum(self._gap)[rows]) > 0
+        gap = np.diff(np.cumsum(self.gap)[rows]) > 0
         run = np.cumsum(np.r_[True, gap | (np.diff(false) != 0)])[false]
         bottom, rows = rows[~false], rows[false]
         if not (len(rows) and len(bottom)):
@@ -240,55 +234,174 @@ class Hypotheses:
         end = np.r_[first[1:], len(rows)]
         beside = np.searchsorted(bottom, rows[first])[:, None] + np.array([-1, 0])
         around = bottom[np.clip(beside, 0, len(bottom) - 1)]
-        depth = self._ranges[around]
-        ends = np.column_stack((rows[first], rows[end - 1]))
-        length = np.diff(self._travelled[ends])[:, 0]
+        depth, ends = self.r[around], np.column_stack((rows[first], rows[end - 1]))
+        length = np.diff(self.travelled[ends])[:, 0]
         # A sounder that lost the bottom: both steps are steep, and nothing below it is as shallow.
-        least = np.maximum.reduceat(self._ranges[rows], first)
-        steep = depth - least[:, None] > np.abs(self._travelled[around] - self._travelled[ends])
+        least = np.maximum.reduceat(self.r[rows], first)
+        steep = depth - least[:, None] > np.abs(self.travelled[around] - self.travelled[ends])
         lost = (least < LOST * depth.min(1)) & steep.all(1)
         long = (end - first > LONG) | (~lost & (length > LONG_DEPTHS * depth.mean(1)))
         return [rows[i:j] for i, j in zip(first[long].tolist(), end[long].tolist(), strict=True)]
 
-    def _unsupported(self, found: np.ndarray, evidence: Evidence) -> list[np.ndarray]:
+    def _unsupported(
+        self, found: np.ndarray, odds: np.ndarray, weight: np.ndarray
+    ) -> list[np.ndarray]:
         """Rows of long runs that no other pass contradicts."""
-        odds = evidence.odds
         own = np.where(found < 0, 0.0, odds[np.arange(len(found)), np.maximum(found, 0)])
         against = own - odds[:, 0]
-        return [
-            rows
-            for rows in self._long_runs(found)
-            if against[rows].sum() < max(CONTRADICTED, CLEARLY * evidence.weight[rows].sum())
-        ]
+        least = lambda rows: max(CONTRADICTED, CLEARLY * weight[rows].sum())  # noqa: E731
+        return [rows for rows in self._long_runs(found) if against[rows].sum() < least(rows)]
 
-    def _suspicious(
-        self, suspected: np.ndarray, multiple: np.ndarray, near: np.ndarray
-    ) -> list[Suspicious]:
-        """The long runs that were suspected, and stay."""
-        runs = []
-        for run in self._long_runs(suspected):
-            rows = run[multiple[run] == 1]
-            if len(rows):
-                kind = int(np.bincount(suspected[rows] + 1).argmax()) - 1
-                factor = OTHER_ECHO if kind in (-1, RUN) else kind + 1
-                runs.append(Suspicious(rows, factor, bool(near[rows].any())))
-        return runs
+    def _likeliest(self, bottom: np.ndarray, odds: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """The likeliest hypothesis of each sounding, index into ``FACTORS`` or -1 for nonsense [N];
+        remembers the rates by it.
+
+        Args:
+            bottom: which were bottom before [N].
+            odds: log likelihood of the hypotheses by other passes [N, S].
+            kept: where a sounding is no part of a run [N], boolean.
+        """
+        rates, more = self.rates, np.zeros(len(FACTORS))  # multiples beyond the least rate
+        more[1:RUN] = np.log(rates.multiples / ECHOES[0])
+        changes = CHANGES.copy()
+        changes[0] += more
+        path = _Path(
+            self,
+            usual_slope(self.xy, self.r, self.line, bottom),
+            np.log([rates.nonsense, REPEATED, rates.cliffs]),
+            np.minimum(BEGINS + more, np.maximum(BEGINS, np.log(ECHOES[1]))),
+            changes,
+            np.hypot(steps_scatter(self.r, bottom), self.on / 2),
+            odds - np.outer(kept, np.where(np.arange(len(FACTORS)) > 0, NEVER, 0)),
+            *(
+                -np.log(false_density(false, rates.bottom_ranges, self.r, np.exp(-self.wide)))
+                for false in (rates.nonsense_ranges, rates.run_ranges)
+            ),
+        )
+        found, jumped = path.in_c() if native.available() else path.in_numpy()
+        used = found[found >= 0]
+        multiple, usual = (used > 0) & (used < RUN), max(1, len(used))
+        begun = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
+        starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
+        self.rates = Rates(
+            float(np.clip((starts.sum() + 1) / (usual + 20), *NONSENSE)),
+            float(np.clip((jumped.sum() + 0.5) / (usual + 1000), *CLIFFS)),
+            float(np.clip(begun / (usual + 1000), *ECHOES)),
+            self.r[found < 0],
+            self.r[(found == RUN) & (self.r > NO_READING)],
+            self.r[found == 0],
+        )
+        return found
 
 
-def _rates(ranges: np.ndarray, found: np.ndarray, jumped: np.ndarray) -> Rates:
-    """The rates by hypotheses that were found, and by where the bottom jumped."""
-    kept = found[found >= 0]
-    used, multiple = max(1, len(kept)), (kept > 0) & (kept < RUN)
-    begun = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
-    starts = (found[1:] < 0) & (found[:-1] >= 0)  # as the share of nonsense after others
-    return Rates(
-        float(np.clip((starts.sum() + 1) / (used + 20), *NONSENSE)),
-        float(np.clip((jumped.sum() + 0.5) / (used + 1000), *CLIFFS)),
-        float(np.clip(begun / (used + 1000), *ECHOES)),
-        ranges[found < 0],
-        ranges[(found == RUN) & (ranges > NO_READING)],
-        ranges[found == 0],
-    )
+class _Path(NamedTuple):
+    """The densities of a path through a record: the bottom goes on in a turn.
+
+    Attributes:
+        slope: standard deviation of the bottom's slope.
+        logs: of the rates of nonsense, of nonsense after nonsense, and of cliffs [3].
+        begins, changes: as ``BEGINS`` [S] and ``CHANGES`` [S, S].
+        scatter: standard deviation of the steps around each sounding [N].
+        evidence: log likelihood of each hypothesis by other lines [N, S].
+        as_nonsense, as_run: negative log density of each sounding as such [N].
+    """
+
+    of: _Record
+    slope: float
+    logs: np.ndarray
+    begins: np.ndarray
+    changes: np.ndarray
+    scatter: np.ndarray
+    evidence: np.ndarray
+    as_nonsense: np.ndarray
+    as_run: np.ndarray
+
+    def in_c(self) -> tuple[np.ndarray, np.ndarray]:
+        """The best hypotheses, indices into ``FACTORS`` or -1 for nonsense [N]; and which soundings
+        the bottom, or a multiple, jumped to [N]."""
+        of = self.of
+        return native.find(
+            MAX_SKIPPED,
+            [
+                self.slope, of.usual, of.wide, *self.logs, GRAIN, EXACT, LEAST_STEP, BESIDE,
+                NO_READING, LOST, *np.log([NEAR, NO_READINGS]),
+            ],
+            [
+                self.begins, self.changes, of.xy, of.r, self.scatter, of.reach,
+                self.evidence, self.as_nonsense, self.as_run,
+            ],
+        )  # fmt: skip
+
+    def in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same."""
+        r, (count, states) = self.of.r, self.evidence.shape
+        cost = np.full((count, states), np.inf)
+        skipped = np.zeros((count, states))  # cost if all after a row are nonsense
+        origin = np.full((count, states), -1, dtype=np.int64)  # row * states + hypothesis
+        jumped = np.zeros((count, states), dtype=bool)
+        lead, which = 0.0, np.arange(states)  # cost if all so far are nonsense
+        for row in range(count):
+            if row % AT_ONCE == 0:
+                ahead = self._steps(np.arange(row, min(row + AT_ONCE, count)))
+            first = max(0, row - MAX_SKIPPED)
+            step, jumps, nonsense = (
+                each[row % AT_ONCE, MAX_SKIPPED - row + first :] for each in ahead
+            )
+            costs = (step + (cost[first:row] + skipped[first:row])[..., None]).reshape(-1, states)
+            jumps, begins = jumps.reshape(-1, states), row < MAX_SKIPPED
+            if begins:  # the record may begin here: the first of the costs
+                begin = lead - self.begins + self.of.wide
+                begin[RUN] += self.as_run[row] - self.of.wide
+                if r[row] <= NO_READING:
+                    begin[RUN] += BEGINS[RUN] - np.log(NO_READINGS)
+                costs, jumps = np.vstack((begin, costs)), np.vstack((which < 0, jumps))
+                lead += self.as_nonsense[row] - self.logs[0 if row == 0 else 1]
+            least = costs.argmin(0)
+            cost[row] = costs[least, which] - self.evidence[row]
+            origin[row] = first * states + least - begins
+            jumped[row] = jumps[least, which]
+            skipped[first:row] += nonsense
+        found, jumps, first = np.full(count, -1), np.zeros(count, bool), max(0, count - MAX_SKIPPED)
+        at = first * states + int((cost + skipped)[first:].argmin())
+        while at >= 0:
+            row, state = divmod(at, states)
+            found[row], jumps[row], at = state, jumped[row, state], int(origin[row, state])
+        return found, jumps
+
+    def _steps(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Steps to rows [A], each from the ``MAX_SKIPPED`` before it [K], between hypotheses [S]:
+        negative log density, and whether it is a jump [A, K, S, S]; the row's as nonsense, negative
+        [A, K, S]. Meaningless before the begin of the record."""
+        of, back, same = self.of, np.arange(-MAX_SKIPPED, 0), np.eye(len(FACTORS), dtype=bool)
+        near, wide = np.maximum(rows[:, None] + back, 0), of.wide  # [A, K]
+        away = np.hypot(*(of.xy[near] - of.xy[rows, None]).transpose(2, 0, 1))[..., None, None]
+        gap = away > of.reach[rows, None, None, None]
+        now, past = of.r[rows, None, None, None] / FACTORS, (of.r[near][..., None] / FACTORS)
+        past = past[..., None]
+        grain = np.where(same, GRAIN, EXACT) * np.minimum(now, past) + LEAST_STEP / FACTORS
+        cliff = self.logs[2] + np.log(np.maximum(away / of.usual, 1.0))  # a rate by distance
+        aside = np.maximum(away + (of.usual * back)[:, None, None], 0.0)
+        steps = (self.scatter[rows, None] ** 2 * -back)[..., None, None]
+        steps = steps + (self.slope * np.where(same, away, aside)) ** 2
+        variance = grain**2 + steps / FACTORS**2
+        smooth = -0.5 * ((now - past) ** 2 / variance + np.log(2 * np.pi * variance))
+        jump = np.where(gap, 0.0, np.where(same, cliff, -np.inf)) - wide
+        beside = np.where((now < BESIDE * past) & (past < BESIDE * now), np.log(NEAR), 0.0)
+        jump[..., RUN, :RUN] = (beside - wide)[..., RUN, :RUN]
+        jump[..., :RUN, RUN] = beside[..., :RUN, RUN] - self.as_run[rows, None, None]
+        jump[..., RUN, RUN] += self.changes[0, RUN] - self.logs[2]  # another run
+        smooth[..., RUN, :RUN] = smooth[..., :RUN, RUN] = -np.inf
+        # After a gap it may begin as the record does.
+        change = np.where(gap, np.maximum(self.changes, self.begins), self.changes)
+        lost = ((now < LOST * past) & (past - now > away)) | (now <= NO_READING)
+        lost[..., RUN, :] = lost[..., :RUN] = False
+        change[lost] = np.log(NO_READINGS)
+        cost = -(np.logaddexp(smooth - np.log(FACTORS), jump) + change)
+        ratio = of.r[rows, None, None] / past[..., 0]
+        kind = np.where((ratio > BESIDE) | (ratio * BESIDE < 1), 1.0, NEAR)
+        after = np.where(back == -1, self.logs[0], self.logs[1])[:, None]
+        nonsense = self.as_nonsense[rows, None, None] - np.log(kind) - after
+        return cost, (jump > smooth) & same & ~gap, nonsense
 
 
 def across(depth: np.ndarray, mean: np.ndarray, std: np.ndarray, bank: np.ndarray) -> np.ndarray:
@@ -310,9 +423,24 @@ def across(depth: np.ndarray, mean: np.ndarray, std: np.ndarray, bank: np.ndarra
         """Of Student's t with 4 degrees of freedom."""
         return -np.log(scale) - 2.5 * np.log1p((error / scale) ** 2 / 4)
 
-    found = density(depth - mean, std) - np.log(FACTORS) - density(depth[:, :1] - mean, scale)
     error = depth[:, :1] - mean
+    found = density(depth - mean, std) - np.log(FACTORS) - density(error, scale)
     on_bank = density(error, np.hypot(std, bank)) - density(error, scale)
     found, on_bank = np.logaddexp(found, np.log(UNSEEN)), np.logaddexp(on_bank, np.log(UNSEEN))
     found[:, RUN] = np.minimum(found[:, 0] - on_bank[:, 0], 0.0)
     return found
+
+
+def false_density(
+    false: np.ndarray, bottom: np.ndarray, ranges: np.ndarray, uniform: float
+) -> np.ndarray:
+    """Density of ranges that are false, per m [N]: uniform, and more where the record's own ranges
+    are false more often than bottom, by a smoothed histogram."""
+    bins = np.arange(np.log(MIN_RANGE_M) - 1.5 * BIN, np.log(ranges.max()) + 2 * BIN, BIN)
+    false, bottom = (
+        np.convolve(np.histogram(np.log(of), bins)[0], (0.25, 0.5, 0.25), mode="same")
+        for of in (false, bottom)
+    )
+    share = np.where(false > bottom, false, 0.0) / (PRIOR + false.sum())
+    found = np.interp(np.log(ranges), (bins[1:] + bins[:-1]) / 2, share)
+    return np.maximum(found / (BIN * ranges), uniform)

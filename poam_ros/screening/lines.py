@@ -34,9 +34,23 @@ def find_lines(xy: np.ndarray, stride: float | None = None) -> np.ndarray:
         xy: places [N, 2] along the track, in m.
         stride: distance over which courses are taken, in m; None: ``STRIDE`` of the longer side.
     """
-    begins = np.zeros(len(xy), dtype=np.int64)
+    begins, (x, y) = np.zeros(len(xy), dtype=np.int64), xy[0]
     stride = STRIDE * float(np.ptp(xy, axis=0).max()) if stride is None else stride
-    begins[_turns(xy, stride)] = 1
+    nodes = [0]  # the first sounding, and each that is a stride or more from the last of these
+    for i, (east, north) in enumerate(xy.tolist()):
+        if (east - x) ** 2 + (north - y) ** 2 >= stride * stride > 0:
+            nodes.append(i)
+            x, y = east, north
+    places, begin = xy[nodes].tolist(), 0
+    for i in range(2, len(nodes)):
+        if i < begin + 2:
+            continue
+        (bx, by), (px, py), (nx, ny) = (places[j] for j in (begin, i - 1, i))
+        own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
+        if abs(math.remainder(now - own, math.tau)) > TURN:
+            ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))
+            begins[nodes[i] - int(ahead[::-1].argmax())] = 1  # the last of them where it stood
+            begin = i
     return np.cumsum(begins)
 
 
@@ -100,32 +114,6 @@ def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np
         return SLOPE
     rise = np.abs(ranges[now] - ranges[past])[use] / away[use]
     return min(SLOPE, float(np.quantile(rise, STEEPEST)))
-
-
-def _turns(xy: np.ndarray, stride: float) -> list[int]:
-    """The first soundings of new lines."""
-    nodes, turns, begin = _nodes(xy, stride), [], 0
-    places = xy[nodes].tolist()
-    for i in range(2, len(nodes)):
-        if i < begin + 2:
-            continue
-        (bx, by), (px, py), (nx, ny) = (places[j] for j in (begin, i - 1, i))
-        own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
-        if abs(math.remainder(now - own, math.tau)) > TURN:
-            ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))
-            turns.append(nodes[i] - int(ahead[::-1].argmax()))  # the last of them where it stood
-            begin = i
-    return turns
-
-
-def _nodes(xy: np.ndarray, stride: float) -> list[int]:
-    """The first sounding, and each that is a stride or more from the last of these."""
-    nodes, (x, y) = [0], xy[0]
-    for i, (east, north) in enumerate(xy.tolist()):
-        if (east - x) ** 2 + (north - y) ** 2 >= stride * stride > 0:
-            nodes.append(i)
-            x, y = east, north
-    return nodes
 
 
 class Motion:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
@@ -25,8 +26,7 @@ TRIED = tuple(0.0 if k < 0 else 1e-3 * 4.0**k for k in range(-1, 14))
 LIKELIHOOD_RATIO = 2.71
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(NamedTuple):
     """By how much the positions of parts of a survey are to be moved in x and y [P, 2], in m;
     with the covariances [P, 2, 2]."""
 
@@ -34,8 +34,7 @@ class Moves:
     covariance: np.ndarray
 
 
-@dataclass(frozen=True)
-class Estimates:
+class Estimates(NamedTuple):
     """Of effects [P], with their posterior covariance; of lines [L], with their standard deviation
     [L] and number of crossings [L]; for each division of a survey, the moves of its parts; whether
     positions are off at all (likelihood ratio, 5 %); the variances of a line's constant (m^2) and,
@@ -110,31 +109,21 @@ def solve(
         spread[present] = found.scale * inverse[both[:, :, None], both[:, None]]
         moves.append(Moves(value, spread))
     without = fitted([*ratios[:2], *[0.0] * len(parts)])
-    positions_off = without.loss - found.loss > LIKELIHOOD_RATIO
+    # By leaving out each crossing in turn (MacKinnon and White 1985, their third estimator): wider
+    # than the model's where its variances are wrong.
+    influence = (whole @ inverse) / (robust * (1 + ratios[0] * steep) / weight)[:, None]
+    leverage = whole.multiply(influence) @ np.ones(whole.shape[1])
+    left = (difference - whole @ found.value) / np.maximum(1 - leverage, 0.05)
+    jackknife = np.sqrt(((influence[:, :effects] * left[:, None]) ** 2).sum(0))
     covariance = found.scale * inverse[:effects, :effects]
-    wider = np.maximum(
-        1.0,
-        _jackknife(difference, whole, found, robust * (1 + ratios[0] * steep) / weight, effects)
-        / np.sqrt(np.diag(covariance)),
-    )
-    covariance = covariance * np.outer(wider, wider)
+    wider = np.maximum(1.0, jackknife / np.sqrt(np.diag(covariance)))
     line_variance, *position_variances = (found.scale * ratio for ratio in ratios[1:])
     estimates = Estimates(
-        found.value[:effects], covariance, constants, std, counts, tuple(moves), positions_off,
-        line_variance, tuple(position_variances),
+        found.value[:effects], covariance * np.outer(wider, wider), constants, std, counts,
+        tuple(moves), without.loss - found.loss > LIKELIHOOD_RATIO, line_variance,
+        tuple(position_variances),
     )  # fmt: skip
     return estimates, ratios
-
-
-def _jackknife(
-    difference: np.ndarray, whole: csr_array, found: _Fitted, variance: np.ndarray, effects: int
-) -> np.ndarray:
-    """Standard deviations of the effects, by leaving out each crossing in turn (MacKinnon and White
-    1985, their third estimator): wider than the model's where its variances are wrong."""
-    influence = (whole @ found.inverse) / variance[:, None]
-    leverage = whole.multiply(influence) @ np.ones(whole.shape[1])
-    rest = (difference - whole @ found.value) / np.maximum(1 - leverage, 0.05)
-    return np.sqrt(((influence[:, :effects] * rest[:, None]) ** 2).sum(0))
 
 
 def _seen(parts: np.ndarray, values: np.ndarray) -> tuple[coo_array, np.ndarray]:

@@ -19,7 +19,7 @@ from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.journal.interface import WITHDRAW, JournalStep
 from poam_ros.ros.mapper.diagnostics import Lately, View, mapper_status
 from poam_ros.screening.crossings import Crossings
-from poam_ros.screening.shift import Shift
+from poam_ros.screening.judge import Shift
 
 ROOT = Path(__file__).parents[2]
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR

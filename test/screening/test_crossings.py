@@ -17,7 +17,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.held_out import split_off
-from poam_ros.screening import paths
+from poam_ros.screening import hypotheses
 from poam_ros.screening.crossings import find_crossings
 from poam_ros.screening.lines import find_lines
 
@@ -248,9 +248,9 @@ def test_numpy_finds_what_the_compiled_search_does_however_many_steps_it_weighs_
     survey = random_survey(seed)
     found = multiples_of(survey)
     assert found.any()
-    monkeypatch.setattr(paths.native, "_library", None)
-    for count in (1, 100, paths.AT_ONCE):
-        monkeypatch.setattr(paths, "AT_ONCE", count)
+    monkeypatch.setattr(hypotheses.native, "_library", None)
+    for count in (1, 100, hypotheses.AT_ONCE):
+        monkeypatch.setattr(hypotheses, "AT_ONCE", count)
         np.testing.assert_array_equal(multiples_of(survey), found)
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.judge import BLOCK, COMPARED, PingBlocks
-from poam_ros.screening.shift import ShiftWatch
+from poam_ros.screening.judge import BLOCK, COMPARED, PingBlocks, ShiftWatch
 
 NONE = np.empty(0, dtype=np.int64)
 #: The lake's lines, and once more 7 m aside: places, line of each, and the first ping of these.

@@ -1,4 +1,4 @@
-/* The likeliest hypothesis of each sounding (Viterbi 1967); as screening/paths.py, which explains
+/* The likeliest hypothesis of each sounding (Viterbi 1967); as screening/hypotheses.py, which explains
  * the densities. A sounding before another is left out where its costs alone are too high, which
  * changes nothing. */
 

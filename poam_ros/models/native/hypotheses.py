@@ -1,5 +1,5 @@
 """The likeliest hypotheses of soundings in C if it was built; otherwise NumPy finds the same, more
-slowly (see ``loader`` and ``screening/paths.py``). Imports no torch."""
+slowly (see ``loader`` and ``screening/hypotheses.py``). Imports no torch."""
 
 from __future__ import annotations
 
