@@ -127,7 +127,7 @@ def test_the_page_on_the_architecture_names_every_package():
 #: What reads the system clock, and the modules that do: for stamps, dates in names and documents.
 SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
 STAMPING = {
-    "app.commands.doctor", "app.commands.drive", "mapping.edits", "mavlink.simulated_boat",
+    "app.commands.doctor", "app.commands.drive", "mapping.exclusions", "mavlink.simulated_boat",
     "outputs.chart", "ros.simulator.node",
 }  # fmt: skip
 

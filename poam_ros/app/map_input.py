@@ -263,13 +263,13 @@ def _calibrated(
 
 def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     """The soundings without those that a person left out."""
-    from ..mapping.exclusions import described, exclude, with_lines
+    from ..mapping.exclusions import exclude, with_lines
 
     soundings = with_lines(soundings)  # what is left out does not renumber the others
     if not args.exclusions:
         return soundings
     soundings = exclude(soundings, args.exclusions, args.logs)
-    for sentence in described(soundings.excluded):
+    for sentence in soundings.excluded:
         print(sentence)
     return soundings
 

@@ -20,8 +20,7 @@ import numpy as np
 from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.lines import Motion, gradients
 from ..screening.mixed_model import Estimates, solve
-from .crossed import Crossed, cross
-from .divisions import Divisions
+from .crossed import Crossed, Divisions, cross
 from .effects import NO_SPREAD, Calibration, Effect, PositionError, Spread
 from .soundings import SoundingMapSettings, Soundings
 from .survey_errors import SurveyErrors

@@ -1,5 +1,6 @@
 """What the survey lines of a record show: false echoes, which are left out of a table's map; the
-list of crossings; and a verdict on each line and day."""
+list of crossings; and a verdict on each line and day. And the divisions of a survey whose parts
+have errors of their own: lines, days, boats, recordings."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.clock import SECOND
 from ..core.errors import quantity
 from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.crossings import (
@@ -35,6 +38,8 @@ FEW = 0.1
 #: Number of the largest offsets of lines that are reported.
 WORST = 8
 DAY = "day"
+#: A pause that ends a recording, in s.
+PAUSE = 60
 #: Columns that tell boats or recordings apart.
 BOATS = frozenset(
     spelt
@@ -97,30 +102,28 @@ class Crossed:
     def _lines(self) -> list[tuple[Bias, int, str]]:
         """Bias, number of soundings left out, and verdict of each line that has crossings, such
         soundings, or runs that stay though they may be false."""
-        found = []
+        found, code = [], self.line.code
         known = {bias.name: bias for bias in self._biases(self.table.lines)}
-        out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
+        out = np.bincount(code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
             runs = [text for line, text in self._runs if line == name]
             if not (out[number] or name in known or runs):
                 continue
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
-            factors = self.found.multiple[(self.line.code == number) & self.refused]
+            factors = self.found.multiple[(code == number) & self.refused]
             counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
             parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
-            if name not in self._spoilt:
-                parts = [_verdict(bias, LINE), *parts]
-            found.append((bias, int(out[number]), "; ".join(parts + runs)))
+            own = [] if name in self._spoilt else [_verdict(bias, LINE)]
+            found.append((bias, int(out[number]), "; ".join(own + parts + runs)))
         return found
 
-    def offsets(self, lines: bool = True) -> list[tuple[str, Bias]]:
-        """Offsets of days, files and boats, each with its kind; and of ``lines``, the largest
-        first, but of none that is left out in part."""
+    def offsets(self) -> list[tuple[str, Bias]]:
+        """Offsets of days, files and boats, each with its kind; and of lines, the largest first,
+        but of none that is left out in part."""
+        own = [b for b, *_ in self._lines if b.offset and b.name not in self._spoilt]
+        own.sort(key=lambda bias: -abs(bias.median))
         found = [part for part in self._parts() if part[1].offset]
-        if lines:
-            own = [b for b, *_ in self._lines if b.offset and b.name not in self._spoilt]
-            found += [(LINE, bias) for bias in sorted(own, key=lambda bias: -abs(bias.median))]
-        return found
+        return found + [(LINE, bias) for bias in own]
 
     @cached_property
     def _spoilt(self) -> set[str]:
@@ -132,36 +135,31 @@ class Crossed:
     def sentences(self, order: str) -> list[str]:
         """The survey's statistics, then sentences on the lines with the most soundings left out,
         on offsets of days, files and boats, on the largest offsets of lines, and on the longest
-        runs that are suspicious."""
-        if not len(self.found.row):
-            return self._suspicious()
-        spoilt = self._spoilt
-        multiples = self.line.code[self.refused & np.isin(self.found.multiple, MULTIPLES)]
-        names = [self.line.names[code] for code in multiples.tolist()]
-        said = [statistics_text(table_statistics(self.table, order), order)]
-        left = sorted(
-            (each for each in self._lines if each[0].name in spoilt), key=lambda each: -each[1]
-        )
-        said += [_sentence(LINE, bias, text, 1) for bias, _, text in left[:WORST]]
-        if len(left) > WORST:
-            more = quantity(len(left) - WORST, "more line")
-            said.append(f"{more} with soundings left out: see lines.csv")
-        if single := [name for name in names if name not in spoilt]:
-            many, of = quantity(len(single), "single multiple"), quantity(len(set(single)), "line")
-            said.append(f"{many} on {of} left out: see lines.csv")
-        offsets = self.offsets()
-        most = WORST + sum(kind != LINE for kind, _ in offsets)
-        said += [_sentence(kind, bias, _verdict(bias, kind), 2) for kind, bias in offsets[:most]]
-        if len(offsets) > most:
-            said.append(f"{len(offsets) - most} more lines with an offset: see lines.csv")
-        return said + self._suspicious()
-
-    def _suspicious(self) -> list[str]:
-        """Sentences on the longest runs that stay, though they may be false."""
-        said = [f"line {name}, {text}" for name, text in self._runs[:WORST]]
-        if len(self._runs) > WORST:
-            more = quantity(len(self._runs) - WORST, "more run")
-            said.append(f"{more} such as these, all shorter")
+        runs that stay, though they may be false."""
+        said = []
+        if len(self.found.row):
+            spoilt = self._spoilt
+            multiples = self.line.at(self.refused & np.isin(self.found.multiple, MULTIPLES))
+            said.append(statistics_text(table_statistics(self.table, order), order))
+            left = [each for each in self._lines if each[0].name in spoilt]
+            left.sort(key=lambda each: -each[1])
+            said += [_sentence(LINE, bias, text, 1) for bias, _, text in left[:WORST]]
+            if more := len(left[WORST:]):
+                lines = quantity(more, "more line")
+                said.append(f"{lines} with soundings left out: see lines.csv")
+            if single := [name for name in multiples.words if name not in spoilt]:
+                many, of = (
+                    quantity(len(single), "single multiple"), quantity(len(set(single)), "line"),
+                )  # fmt: skip
+                said.append(f"{many} on {of} left out: see lines.csv")
+            offsets = self.offsets()
+            most = WORST + sum(kind != LINE for kind, _ in offsets)
+            said += [_sentence(kind, b, _verdict(b, kind), 2) for kind, b in offsets[:most]]
+            if more := len(offsets[most:]):
+                said.append(f"{more} more lines with an offset: see lines.csv")
+        said += [f"line {name}, {text}" for name, text in self._runs[:WORST]]
+        if more := len(self._runs[WORST:]):
+            said.append(f"{quantity(more, 'more run')} such as these, all shorter")
         return said
 
     @cached_property
@@ -210,15 +208,59 @@ def parts_of(soundings: Soundings) -> dict[str, Labels]:
     return {name: part for name, part in found.items() if len(part.names) > 1}
 
 
-def _different(parts: Mapping[str, Labels]) -> dict[str, Labels]:
-    """The divisions without those that divide the soundings like an earlier one."""
-    kept: dict[str, Labels] = {}
-    for name, part in parts.items():
-        counts = [len(np.unique(other.code)) for other in (part, *kept.values())]
-        both = (np.unique(other.code * len(part.names) + part.code) for other in kept.values())
-        if not any(len(b) == c == counts[0] for b, c in zip(both, counts[1:], strict=True)):
-            kept[name] = part
-    return kept
+class Divisions(NamedTuple):
+    """The lines of a survey, the units that have a level of their own, and the recordings."""
+
+    line: Labels
+    day: Labels
+    recording: Labels
+
+    @classmethod
+    def of(cls, soundings: Soundings, line: Labels, day: Labels | None = None) -> Divisions:
+        """Those of soundings with these lines; ``day``: None: each boat or file on each day."""
+        day = units(soundings) if day is None else day
+        return cls(line, day, recordings(soundings, day))
+
+    def at(self, index: np.ndarray) -> Divisions:
+        """Those of some soundings."""
+        return Divisions(*(labels.at(index) for labels in self))
+
+
+def units(soundings: Soundings) -> Labels:
+    """The units that have a level of their own: each boat or file on each day."""
+    parts = list(parts_of(soundings).values())
+    if not parts:
+        return days(soundings)
+    known, code = np.unique(
+        np.column_stack([part.code for part in parts]), axis=0, return_inverse=True
+    )
+    names = (
+        " ".join(part.names[i] for part, i in zip(parts, row, strict=True)).strip()
+        for row in known.tolist()
+    )
+    return Labels(code.reshape(-1).astype(np.int64), tuple(names))
+
+
+def day_column(day: Labels) -> dict[str, np.ndarray]:
+    """A table's column of these units, if there are several."""
+    return {DAY: day.words} if len(day.names) > 1 else {}
+
+
+def recordings(soundings: Soundings, unit: Labels) -> Labels:
+    """The recordings: the parts of units between pauses of more than ``PAUSE``. A receiver or a
+    sounder may have been started anew there, and its positions may have another error."""
+    if soundings.stamp_ns is None:
+        return unit
+    order = np.lexsort((soundings.stamp_ns, unit.code))
+    stamp, code = soundings.stamp_ns[order], unit.code[order]
+    begin = np.r_[True, (np.diff(code) != 0) | (np.diff(stamp) > PAUSE * SECOND)]
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(begin) - 1
+    names = (
+        f"{unit.names[i]} {str(np.datetime64(int(at), 'ns'))[11:16]}".strip()
+        for i, at in zip(code[begin].tolist(), stamp[begin].tolist(), strict=True)
+    )
+    return Labels(number, tuple(names))
 
 
 def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
@@ -244,13 +286,17 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))
 
-    def named(labels: Labels) -> np.ndarray:
-        return np.array(labels.names, dtype=object)[labels.code[ends]]
-
     table = CrossingTable(
-        named(line), named(day), found.xy, found.difference, surface - elevations,
+        line.at(ends).words, day.at(ends).words, found.xy, found.difference, surface - elevations,
         refused[ends].any(1),
     )  # fmt: skip
-    parts = {name: named(part) for name, part in _different(parts_of(soundings)).items()}
+    parts: dict[str, Labels] = {}  # without those that divide the soundings like an earlier one
+    for name, part in parts_of(soundings).items():
+        count = len(np.unique(part.code))
+        both = (len(np.unique(each.code * len(part.names) + part.code)) for each in parts.values())
+        alone = (len(np.unique(each.code)) for each in parts.values())
+        if not any(b == a == count for b, a in zip(both, alone, strict=True)):
+            parts[name] = part
+    words = {name: part.at(ends).words for name, part in parts.items()}
     weight = crossing_weights(found.xy, line.code[ends], found.block)
-    return Crossed(refused, line, day, found, table, weight, parts, soundings.row)
+    return Crossed(refused, line, day, found, table, weight, words, soundings.row)

@@ -1,12 +1,15 @@
-"""Soundings that a person leaves out: by ``--exclude``, or in ``edits.csv`` beside the log."""
+"""Soundings that a person leaves out: by ``--exclude``, or in ``edits.csv`` beside the log, which
+the page of `poam view` changes."""
 
 from __future__ import annotations
 
 import csv
 import io
 import logging
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +18,11 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import TEXT_FACTOR, read_whole
-from ..outputs.folder import unquoted
+from ..core.settings import flat
+from ..outputs.folder import LEFT_OUT, read_records, read_table, unquoted, write_table
+from ..outputs.run import CONFIG, read_settings
 from ..planning.areas import inside, ring
-from .left_out import DATES, Excluded
+from .left_out import DATES
 from .soundings import LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
@@ -28,6 +33,8 @@ WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON, DEGREES = "file", "day", "row", "polygon", "polygon_degrees"
 KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
+#: The same as the option, and where it is written.
+OPTION = "--exclude"
 #: In ``source``: where the lines come from if there is no column of them.
 LINES_OF, TRACK = "lines_of", "track"
 #: The reason of these soundings.
@@ -56,6 +63,10 @@ class Exclusion:
         """The conditions as text."""
         return ", ".join(f"{column}={value}" for column, value in self.which)
 
+    def expected(self, what: str) -> InputError:
+        """The error of a condition."""
+        return InputError(f"{self.source}: expected {what}")
+
 
 def read_option(text: str) -> Exclusion:
     """The exclusion of ``--exclude COLUMN=VALUE``.
@@ -65,8 +76,8 @@ def read_option(text: str) -> Exclusion:
     """
     column, equals, value = text.partition("=")
     if not (column and equals and value):
-        raise InputError(f"--exclude: expected COLUMN=VALUE, as in line=L7, got {shown(text)}")
-    return Exclusion(((column, value),), "--exclude")
+        raise InputError(f"{OPTION}: expected COLUMN=VALUE, as in line=L7, got {shown(text)}")
+    return Exclusion(((column, value),), OPTION)
 
 
 def read_edits(path: Path) -> list[Exclusion]:
@@ -105,8 +116,7 @@ def read_edits(path: Path) -> list[Exclusion]:
                 f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
             )
         row = {name: unquoted(text.strip()) for name, text in zip(header, cells, strict=True)}
-        which = tuple((name, row[name]) for name in row if name not in WORDS)
-        which = tuple((name, value) for name, value in which if value)
+        which = tuple((name, row[name]) for name in row if name not in WORDS and row[name])
         if not which:
             raise InputError(
                 f"{path}: expected a condition in row {number} (in a column such as "
@@ -131,34 +141,96 @@ def exclude(
     Raises:
         InputError: a column or a value of an option is unknown, or nothing is left.
     """
-    kept, left_out, counts, columns = np.ones(len(soundings), dtype=bool), [], [], {}
+    kept, left_out, said = np.ones(len(soundings), dtype=bool), [], []
     for each in exclusions:
         these = np.ones(len(soundings), dtype=bool)
         # An exclusion of another file does not apply here, and its columns may be missing.
         for column, value in sorted(each.which, key=lambda pair: pair[0] != FILE):
             if not these.any():
                 break
-            if column == ROW:
-                these &= _rows(each, value, own_rows(soundings))
-            elif column == POLYGON:
-                these &= within(_corners(each, POLYGON, value), soundings.xy)
-            elif column == DEGREES:
-                these &= within(_in_metres(each, value, soundings), soundings.xy)
-            else:
-                if column not in columns:
-                    columns[column] = _values(soundings, column, each, logs)
-                these &= _equal(columns[column], column, value, each)
+            these &= _meet(soundings, column, value, each, logs)
         these &= kept
         kept &= ~these
         left_out.append(
             soundings.left(these, EXCLUDED, each.why or each.words, each.who, each.when)
         )
-        counts.append(Excluded(
-            each.words, each.source, each.who, each.when, each.why, int(these.sum())
-        ))  # fmt: skip
+        by = [Path(each.source).name]
+        if details := ", ".join(word for word in (each.why, each.who, each.when) if word):
+            by.append(details)
+        count = quantity(int(these.sum()), "sounding")
+        said.append(f"{count} excluded: {each.words} ({': '.join(by)})")
     if not kept.any():
         raise InputError(f"{logs[0]}: all soundings are excluded")
-    return replace(soundings.without(*left_out), excluded=tuple(counts))
+    return replace(soundings.without(*left_out), excluded=tuple(said))
+
+
+def _meet(
+    soundings: Soundings, column: str, value: str, by: Exclusion, logs: Sequence[Path]
+) -> np.ndarray:
+    """Which soundings meet a condition [N], boolean."""
+    if column == ROW:
+        first, dash, last = value.partition("-")
+        whole = first.isdecimal() and (last.isdecimal() if dash else not last)
+        if not whole or (dash and int(last) < int(first)):
+            raise by.expected(f"a {ROW} as 120, or rows as 120-164, got '{value}'")
+        row = own_rows(soundings)
+        return (row >= int(first)) & (row <= int(last or first))
+    if column in (POLYGON, DEGREES):
+        try:
+            values = np.array([float(word) for word in value.replace(",", " ").split()])
+            corners = ring(values.reshape(-1, 2), column)
+        except ValueError:
+            form = "x1 y1 x2 y2 x3 y3 ... in m of the map"
+            if column == DEGREES:
+                form = "latitude1 longitude1 latitude2 longitude2 ..."
+            raise by.expected(f"a {column} as {form}, got {shown(value)}") from None
+        if column == DEGREES:
+            source = soundings.source
+            place = GeoReference.given(source.get("origin"), source.get("heading"))
+            if place is None:
+                raise InputError(
+                    f"{by.source}: {DEGREES}: expected soundings whose place on the Earth is "
+                    "known, got metres"
+                )
+            corners = place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
+        return within(corners, soundings.xy)
+    if column in soundings.labels:
+        labels = soundings.labels[column]
+    elif column == LINE:
+        labels = with_lines(soundings).labels[LINE]
+    elif column == DAY and (found := days(soundings)).names != ("",):
+        labels = found
+    elif column == FILE:
+        labels = Labels(files(soundings).code, tuple(map(str, logs)))
+        value = _whole_path(labels.names, value, by)
+    else:
+        known = dict.fromkeys([*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES])
+        raise by.expected(
+            f"a column of the log ({', '.join(known)}, or {DAY} where times are known), got "
+            f"'{column}'"
+        )
+    if value in labels.names:
+        return labels.code == labels.names.index(value)
+    some = ", ".join(labels.names[:NAMED]) + (", ..." if len(labels.names) > NAMED else "")
+    error = by.expected(f"a {column} of the log ({some}), got '{value}'")
+    if by.source == OPTION:
+        raise error
+    log.warning("%s", error)  # it may belong to another log in the same folder
+    return np.zeros(len(soundings), dtype=bool)
+
+
+def _whole_path(paths: Sequence[str], value: str, by: Exclusion) -> str:
+    """The path that ends with this name or part of a path; the value itself if none does."""
+    end = Path(value).parts
+    found = [path for path in paths if Path(path).absolute().parts[-len(end) :] == end]
+    if value in paths or not found:
+        return value
+    if len(found) > 1:
+        raise by.expected(
+            f"one {FILE}, got '{value}', which may be any of {', '.join(found[:NAMED])}: give more "
+            "of its path"
+        )
+    return found[0]
 
 
 def with_lines(soundings: Soundings) -> Soundings:
@@ -179,24 +251,6 @@ def days(soundings: Soundings) -> Labels:
     known, code = np.unique(number, return_inverse=True)
     names = ("" if n < 0 else str(np.datetime64(int(n), "D")) for n in known)
     return Labels(code.astype(np.int64), tuple(names))
-
-
-def _values(
-    soundings: Soundings, column: str, exclusion: Exclusion, logs: Sequence[Path]
-) -> Labels:
-    if column in soundings.labels:
-        return soundings.labels[column]
-    if column == LINE:
-        return with_lines(soundings).labels[LINE]
-    if column == DAY and (found := days(soundings)).names != ("",):
-        return found
-    if column == FILE:
-        return Labels(files(soundings).code, tuple(map(str, logs)))
-    known = [*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES]
-    raise InputError(
-        f"{exclusion.source}: expected a column of the log ({', '.join(dict.fromkeys(known))}, or "
-        f"{DAY} where times are known), got '{column}'"
-    )
 
 
 def files(soundings: Soundings) -> Labels:
@@ -224,72 +278,9 @@ def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
     its file [N]."""
     columns = {ROW: own_rows(soundings)}
     if soundings.files:
-        paths = np.array([path for path, _ in soundings.files], dtype=object)
-        columns[FILE] = paths[files(soundings).code]
+        paths = tuple(path for path, _ in soundings.files)
+        columns[FILE] = Labels(files(soundings).code, paths).words
     return columns
-
-
-def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.ndarray:
-    if column == FILE:
-        value = _whole_path(values.names, value, exclusion)
-    if value in values.names:
-        return values.code == values.names.index(value)
-    known = ", ".join(values.names[:NAMED]) + (", ..." if len(values.names) > NAMED else "")
-    text = f"{exclusion.source}: expected a {column} of the log ({known}), got '{value}'"
-    if exclusion.source == "--exclude":
-        raise InputError(text)
-    log.warning("%s", text)  # it may belong to another log in the same folder
-    return np.zeros(len(values.code), dtype=bool)
-
-
-def _whole_path(paths: Sequence[str], value: str, exclusion: Exclusion) -> str:
-    """The path that ends with this name or part of a path; the value itself if none does."""
-    end = Path(value).parts
-    found = [path for path in paths if Path(path).absolute().parts[-len(end) :] == end]
-    if value in paths or not found:
-        return value
-    if len(found) > 1:
-        raise InputError(
-            f"{exclusion.source}: expected one {FILE}, got '{value}', which may be any of "
-            f"{', '.join(found[:NAMED])}: give more of its path"
-        )
-    return found[0]
-
-
-def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
-    """The soundings of a row, or of rows FIRST-LAST."""
-    first, dash, last = text.partition("-")
-    whole = first.isdecimal() and (last.isdecimal() if dash else not last)
-    if not whole or (dash and int(last) < int(first)):
-        raise InputError(
-            f"{exclusion.source}: expected a {ROW} as 120, or rows as 120-164, got '{text}'"
-        )
-    return (row >= int(first)) & (row <= int(last or first))
-
-
-def _corners(exclusion: Exclusion, column: str, text: str) -> np.ndarray:
-    try:
-        values = np.array([float(word) for word in text.replace(",", " ").split()])
-        return ring(values.reshape(-1, 2), column)
-    except ValueError:
-        form = {POLYGON: "x1 y1 x2 y2 x3 y3 ... in m of the map"}
-        raise InputError(
-            f"{exclusion.source}: expected a {column} as "
-            f"{form.get(column, 'latitude1 longitude1 latitude2 longitude2 ...')}, got "
-            f"{shown(text)}"
-        ) from None
-
-
-def _in_metres(exclusion: Exclusion, text: str, soundings: Soundings) -> np.ndarray:
-    """The corners of a polygon in degrees, in m of the map [K, 2]."""
-    corners = _corners(exclusion, DEGREES, text)
-    place = GeoReference.given(soundings.source.get("origin"), soundings.source.get("heading"))
-    if place is None:
-        raise InputError(
-            f"{exclusion.source}: {DEGREES}: expected soundings whose place on the Earth is known, "
-            "got metres"
-        )
-    return place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
 
 
 def within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
@@ -299,11 +290,104 @@ def within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
     return near
 
 
-def described(excluded: Iterable[Excluded]) -> list[str]:
-    """A sentence for each exclusion."""
-    sentences = []
-    for each in excluded:
-        details = ", ".join(word for word in (each.why, each.who, each.when) if word)
-        by = f"{Path(each.source).name}: {details}" if details else Path(each.source).name
-        sentences.append(f"{quantity(each.number, 'sounding')} excluded: {each.which} ({by})")
-    return sentences
+class Edits:
+    """The ``edits.csv`` of a run of `poam map`, which can be changed.
+
+    Args:
+        folder: of the run.
+
+    Attributes:
+        path: of the ``edits.csv``: beside the log, or in the run's folder if the log is gone.
+        command: the shell command for the next run.
+
+    Raises:
+        InputError: its ``config.yaml`` does not name the log.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        config = flat(read_settings(folder))
+        source = config.get("log")
+        if not isinstance(source, str):
+            raise InputError(f"{folder / CONFIG}: expected the log of `poam map`, got none")
+        log = Path(source)
+        self.path = ((log if log.is_dir() else log.parent) if log.exists() else folder) / EDITS
+        try:
+            words = shlex.split(str(config.get("command", "")))
+        except ValueError:
+            words = []
+        # Safe to paste: it is always one of `poam map`, whatever the file says.
+        self.command = shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
+        self._folder, self._name = folder, log.name
+        self._place = GeoReference.given(config.get("origin"), config.get("heading"))
+        self._lines_found = config.get(LINES_OF) == TRACK
+
+    def rows(self) -> list[Exclusion]:
+        """The exclusions in the file. Raises as ``read_edits``."""
+        return read_edits(self.path)
+
+    def leave_out(self, column: str, value: str, who: str, why: str) -> None:
+        """Add a row for each file with such soundings: those of a line, or in a polygon in m of the
+        map. The rows hold for these files, whichever others they are mapped with.
+
+        Raises:
+            InputError: as ``read_edits``, or a file of the run is damaged.
+            OSError: the file cannot be written.
+        """
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who, why = (" ".join(text.split()) for text in (who, why))
+        made = [Exclusion(which, "", who, when, why) for which in self._conditions(column, value)]
+        self._write([*self.rows(), *made])
+
+    def _conditions(self, column: str, value: str) -> Iterator[tuple[tuple[str, str], ...]]:
+        file, row, line, xy = self._soundings()
+        if column == POLYGON:
+            corners = np.array(value.split(), dtype=float).reshape(-1, 2)
+            these = within(corners, xy)
+            if self._place is not None:
+                degrees = self._place.degrees(self._place.to_projected(corners))[:, ::-1]
+                column, value = DEGREES, " ".join(f"{each:.8f}" for each in degrees.ravel())
+        else:
+            these = line == value
+        for name in dict.fromkeys(file[these].tolist()) or [self._name]:
+            own = row[these & (file == name)]
+            if column == LINE and self._lines_found and len(own) and (own >= 0).all():
+                # Its number depends on the other files.
+                yield (ROW, f"{own.min()}-{own.max()}"), (FILE, name)
+            else:
+                yield (column, value), (FILE, name)
+
+    def _soundings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """File, row (-1: unknown), line and place [N, 2] of all soundings of the run, also of those
+        that are not in the map."""
+        table = read_table(self._folder / "samples.csv", ("x", "y"))
+        count, path, others = len(table["x"]), self._folder / LEFT_OUT, []
+        if path.is_file():
+            every = read_records(path, (FILE, ROW, LINE, "x", "y"))
+            others = [each for each in every if each[ROW] and each["x"]]
+
+        def column(name: str, missing: str | float) -> np.ndarray:
+            own = table.get(name, np.full(count, missing))
+            cells = [each[name] for each in others]
+            if isinstance(missing, str):
+                return np.concatenate((own.astype(str), np.array(cells, dtype=str)))
+            return np.concatenate((own, np.array(cells, dtype=float)))
+
+        file, xy = column(FILE, self._name), np.column_stack((column("x", 0.0), column("y", 0.0)))
+        if FILE in table:
+            known, code = np.unique(file, return_inverse=True)
+            file = np.array(file_names(known.tolist()))[code.reshape(-1)]
+        else:
+            file = np.full(len(file), self._name)
+        return file, column(ROW, -1.0).astype(np.int64), column(LINE, ""), xy
+
+    def take_back(self, row: Exclusion) -> None:
+        """Remove a row, if it is still there. Raises as ``leave_out``."""
+        self._write([each for each in self.rows() if each != row])
+
+    def _write(self, rows: list[Exclusion]) -> None:
+        columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
+        cells = [
+            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
+            for each in rows
+        ]
+        write_table(self.path, [*WORDS, *columns], cells)

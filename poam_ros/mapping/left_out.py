@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,18 +27,6 @@ COLUMNS = (
 DROPPED, HELD_OUT = "dropped", "held_out"
 #: What false echoes are, by the factor that the screening of the whole record found.
 ECHOES = {2: "double echo", 3: "triple echo", 0: "neither bottom nor multiple"}
-
-
-class Excluded(NamedTuple):
-    """What a person left out: the conditions as text, the option or file that says so, who, when
-    and why, and how many soundings."""
-
-    which: str
-    source: str
-    who: str
-    when: str
-    why: str
-    number: int
 
 
 class LeftOut(NamedTuple):
@@ -119,26 +108,20 @@ def write_left_out(
         parts: the soundings left out.
         water_level: used for depths where no other level is known, in m.
     """
-    files = [(path, first) for path, first in soundings.files] or [(str(log), 0)]
-    begins = np.array([first for _, first in files])
+    files = soundings.files or ((str(log), 0),)
+    begins = [first for _, first in files]
+    every = [(row, part, i) for part in parts for i, row in enumerate(part.row.tolist())]
 
     def rows() -> Iterator[list[Any]]:
-        every = [part for part in parts if len(part.row)]
-        if not every:
-            return
-        source = np.repeat(np.arange(len(every)), [len(part.row) for part in every])
-        index = np.concatenate([np.arange(len(part.row)) for part in every])
-        row = np.concatenate([part.row for part in every])
-        for at in np.lexsort((np.arange(len(row)), row, row < 0)).tolist():  # without one: last
-            part, i = every[source[at]], int(index[at])
-            number = max(0, int(np.searchsorted(begins, row[at], side="right")) - 1)
-            own = "" if row[at] < 0 else int(row[at]) - files[number][1]
+        for row, part, i in sorted(every, key=lambda each: (each[0] < 0, each[0])):
+            path, first = files[max(0, bisect_right(begins, row) - 1)]
             x, y, z = part.xyz[i].tolist()
             depth = float(part.depth[i])
             depth = water_level - z if depth != depth else depth
             yield [
-                files[number][0], own, time_text(int(part.stamp_ns[i])), part.line[i],
-                *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who, part.when,
+                path, "" if row < 0 else row - first, time_text(int(part.stamp_ns[i])),
+                part.line[i], *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who,
+                part.when,
             ]  # fmt: skip
 
     write_table(folder / LEFT_OUT, COLUMNS, rows())

@@ -1,4 +1,9 @@
-"""Where a map ends: at an outline of polygons with islands, read from the usual formats."""
+"""Where a map ends: at an outline of polygons with islands, read from the usual formats.
+
+And what its shore says of the depth: a bay that nobody sounded is as shallow as what is as near to
+the shore elsewhere. How far this is believed, the trust, is learned from the soundings, as of any
+prior (``models.prior``).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ from ..core.geodesy import WGS84, GeoReference, is_in_feet, transformed
 from ..core.geometry import Extent, Grid, Land
 from ..core.reading import parse_json
 from ..core.vectors import MALFORMED, Rings, VectorLayer, geojson_layer, read_layer, shown_error
+from ..models.prior import PriorMap
 from ..outputs.folder import OUTLINE as FILE
 from ..outputs.folder import OUTLINE_COLUMNS as COLUMNS
 from ..outputs.folder import millimetres, write_table
@@ -23,6 +29,12 @@ from ..planning.area_files import read_areas
 
 #: Cells along the longer side of the raster of its land.
 CELLS = 1024
+#: Classes of distances, with the same number of soundings each; and the fewest soundings of one.
+CLASSES, FEWEST = 8, 16
+#: Standard deviation of the smoothing, in the median distance of soundings from land. Midway
+#: between two shores distances have ridges, which a bottom has not: unsmoothed, what dense lines
+#: predict between them gets worse.
+SMOOTH = 0.5
 
 
 @dataclass(frozen=True)
@@ -199,3 +211,27 @@ def _geojson(path: Path) -> VectorLayer | None:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except MALFORMED as error:
         raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
+
+
+def shore_prior(land: Land | None, xy: np.ndarray, z: np.ndarray) -> PriorMap | None:
+    """The median elevation by distance from land, between classes of distances by interpolation,
+    and smoothed (a Gaussian); None without land or with too few soundings.
+
+    Nothing is assumed of the edge itself: nearer than the first class its elevation is kept.
+
+    Args:
+        land: around the water; None: unknown.
+        xy: places of the soundings [N, 2], in m.
+        z: their elevations [N], in m.
+    """
+    if land is None or land.water.all() or len(z) < CLASSES * FEWEST:
+        return None
+    from scipy.ndimage import gaussian_filter
+
+    distance = land.grid.interpolate(land.to_land, xy)
+    classes = np.array_split(np.argsort(distance, kind="stable"), CLASSES)
+    middle, usual = ([np.median(of[rows]) for rows in classes] for of in (distance, z))
+    mean = np.interp(land.to_land, middle, usual)
+    width = SMOOTH * float(np.median(distance)) / land.side
+    mean = gaussian_filter(mean, width, mode="nearest")
+    return PriorMap(land.grid, mean, np.zeros_like(mean), "depth by distance from the shore")

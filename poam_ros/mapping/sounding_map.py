@@ -1,10 +1,10 @@
 """Maps placed soundings: learns them in batches in the order of the record, as a vehicle's mapper
-would, with screening and retries; then draws the grid in tiles."""
+would, with screening and retries; draws the grid in tiles; and writes the result into a folder."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,19 +44,17 @@ from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
-from ..outputs.volume import Draws, beyond, levels_of, measure, round_step, write_water
+from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
 from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
-from .crossed import Crossed, cross
-from .divisions import day_column, units
+from .crossed import Crossed, cross, day_column, units
 from .drawing import OnProgress, draw, predict
-from .exclusions import described, rows_and_files
+from .exclusions import rows_and_files
 from .joint_draws import DrawTiles, here, joint_draws
 from .left_out import DATES, left_out, time_text, write_left_out
 from .level_errors import with_level_errors
-from .outline import Outline
-from .shore import shore_prior
+from .outline import Outline, shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .survey_errors import SurveyErrors, with_other_survey
 from .surveyed import surveyed
@@ -64,6 +62,7 @@ from .surveyed import surveyed
 log = logging.getLogger(__name__)
 
 Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
+NOW = Moment(0, 0.0)  # for a loop whose batches do not close by themselves
 CELLS = 282  # maximum along a map's longer side if no resolution is given
 #: Files that an earlier run may have left in the folder.
 OLD = (
@@ -98,24 +97,22 @@ def learn(
         InputError: they do not make a map.
         PoamError: the model fails for good.
     """
-    samples = soundings.samples(settings.water_level)
-    # A mission's pings were screened.
-    steps, screening = soundings.steps, replace(settings.screening, enabled=False)
-    refused, withdrawn, out = [Samples.empty()], [Samples.empty()], None
-    if steps is None:
-        settings = settings.screened(samples, table=soundings.is_table)
-        screening = settings.screening
-        if soundings.is_table:  # screened as a whole, see ``cross``
-            out, aside = (crossed or cross(soundings, settings)).refused, refused
+    samples, table = soundings.samples(settings.water_level), soundings.is_table
+    steps, out = soundings.steps, np.zeros(len(soundings), dtype=bool)
+    if steps is not None:  # a mission's pings were screened
+        settings = replace(settings, screening=replace(settings.screening, enabled=False))
+    else:
+        settings = settings.screened(samples, table=table)
+        if table:  # screened as a whole, see ``cross``
+            out = (crossed or cross(soundings, settings)).refused
         elif soundings.multiple is not None:
-            out, aside = soundings.multiple != 1, withdrawn
-    if out is not None and out.any():
-        aside.append(samples[np.flatnonzero(out)])
+            out = soundings.multiple != 1
+    aside, before = samples[np.flatnonzero(out)], int(out.sum())
+    if before:
         soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
-    before = sum(map(len, refused + withdrawn))
     land = soundings.land if steps is None else None  # a mission's model knew no land
     prior = settings.prior
-    if prior is None and shore and soundings.is_table:
+    if prior is None and shore and table:
         prior = shore_prior(land, samples.xy, samples.z)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, prior)
     batches = soundings.batches(settings)
@@ -123,23 +120,24 @@ def learn(
     def report(done: int) -> None:
         on_progress(before + done)
 
-    if soundings.is_table:
+    refused, withdrawn = aside, Samples.empty()
+    if table:
         left, status = _learn_table(mapper, samples, batches, report)
     else:
-        loop = _learn_pings(mapper, samples, batches, steps, screening, report)
+        loop = _learn_pings(mapper, samples, batches, steps, settings.screening, report)
         left, status = loop.sample_queue.samples, loop.status
-        withdrawn.append(loop.withdrawn)
+        refused, withdrawn = Samples.empty(), Samples.joined([aside, loop.withdrawn])
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
-        return mapper, Samples.joined(refused), Samples.joined(withdrawn)
+        return mapper, refused, withdrawn
     if steps is not None:
         raise InputError("mission: its journal ends before the first map")
     if status.failing:
         raise PoamError(f"no map: {status.failing}")
     raise InputError(
         f"soundings: cannot make a map, as {len(left)} accepted elevations do not differ enough "
-        f"({sum(map(len, refused))} more were refused as {FALSE_ECHO})"
+        f"({len(refused)} more were refused as {FALSE_ECHO})"
     )
 
 
@@ -168,45 +166,34 @@ def _learn_pings(
     screening: ScreeningSettings,
     on_progress: OnProgress,
 ) -> ModelLoop:
-    """Learn a recording as a vehicle's mapper would, or repeat a mission's steps."""
+    """Learn a recording as a vehicle's mapper would, or repeat a mission's steps; what waited at
+    their end follows."""
     # The batches are those of the record: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is not None:
-        _repeat(loop, JournalContents(samples, steps), on_progress)
+
+        def give_up(number: int) -> None:
+            text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
+            raise PoamError(text)
+
+        loop.recover(loop.journal, Recovery(None, JournalContents(samples, steps), give_up))
+        for outcome in loop.work(NOW):
+            _say(outcome)
+            if isinstance(outcome, BatchLearned):
+                on_progress(outcome.report.samples)
+        blocks = PingBlocks()
+        blocks.add(samples)
+        if shift := ShiftWatch(blocks, screening.position_std).decide(loop.withdrawn.number):
+            log.warning("%s", shift.sentence)
         batches = [slice(len(samples), len(samples))]
     for batch in batches:
         loop.add_soundings(samples[batch], 0)
         if batch.stop == len(samples):
             loop.finish()
-        for _ in _work(loop):
-            pass
+        for outcome in loop.work(NOW):
+            _say(outcome)
         on_progress(batch.stop)
     return loop
-
-
-def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -> None:
-    """Repeat a mission's journal from its beginning; pings that waited at its end stay queued."""
-
-    def give_up(number: int) -> None:
-        text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
-        raise PoamError(text)
-
-    loop.recover(loop.journal, Recovery(None, logged, give_up))
-    for outcome in _work(loop):
-        if isinstance(outcome, BatchLearned):
-            on_progress(outcome.report.samples)
-    blocks = PingBlocks()
-    blocks.add(logged.samples)
-    watch = ShiftWatch(blocks, loop.verdicts.settings.position_std)
-    if shift := watch.decide(loop.withdrawn.number):
-        log.warning("%s", shift.sentence)
-
-
-def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
-    """Do the work that is due; yields its events, and logs failures."""
-    for outcome in loop.work(Moment(0, 0.0)):
-        _say(outcome)
-        yield outcome
 
 
 def _say(outcome: LoopEvent | None) -> None:
@@ -259,36 +246,6 @@ def validate_fold(
     return validate(mapper, soundings[np.flatnonzero(held)], fold, errors, level)
 
 
-@dataclass(frozen=True)
-class MappingResult:
-    """What became of a record: how many soundings are in the map, refused as false echoes, and
-    withdrawn; the held-out ones, if any; sentences on crossings; which soundings a map of all would
-    accept [N], boolean; and, in words, constant errors that crossings show, not corrected."""
-
-    samples: int
-    false_echoes: int
-    withdrawn: int
-    held_out: HeldOut | None
-    sentences: list[str]
-    accepted: np.ndarray
-    suspected: list[str]
-
-    def marked(self, held: HeldOut, soundings: Soundings) -> HeldOut:
-        """Held-out soundings of the record, marked by whether a map of all would accept them."""
-        return replace(held, accepted=self.accepted[np.searchsorted(soundings.row, held.row)])
-
-
-def _accepted(soundings: Soundings, workspace: Extent, settings: SoundingMapSettings) -> np.ndarray:
-    """Which soundings a map of all of them accepts [N], boolean."""
-    if soundings.is_table:
-        return ~cross(soundings, settings).refused
-    if soundings.multiple is not None:
-        return soundings.multiple == 1
-    if not settings.screening.enabled:
-        return np.ones(len(soundings), dtype=bool)
-    return np.isin(soundings.row, learn(soundings, workspace, settings)[0].data.number)
-
-
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
     """A cell size of 1, 2 or 5 times a power of ten, in m: at most ``CELLS`` cells along the longer
     side. It is smaller for a narrow water such as a river: half as many cells along the side of a
@@ -296,32 +253,159 @@ def cell_size(workspace: Extent, area: float = np.inf) -> float:
     return round_step(min(float(workspace.size.max()), 2 * area**0.5) / CELLS)
 
 
+@dataclass(frozen=True)
+class SoundingMap:
+    """A map of soundings, and what became of each of them.
+
+    Attributes:
+        soundings: the record [N].
+        taken: those of them that were mapped: all, or all but the held-out ones.
+        settings: those that the map was made with.
+        mapper: the model.
+        drawn: the map on its grid, NaN in cells that are not shown.
+        water: below the water's surface by level; None without a cell.
+        crossed: what the crossings of ``taken`` show.
+        echoes, withdrawn: those refused as false echoes, and withdrawn.
+        errors: of the survey, as crossings show them; None: unknown.
+        held: which were held out [N], boolean; None: none.
+        held_out: the predictions of these.
+        accepted: which of the record a map of all would accept [N], boolean.
+        outline: where the map ends, if known.
+        extrapolated: whether cells are kept about which the soundings say nothing.
+    """
+
+    soundings: Soundings
+    taken: Soundings
+    settings: SoundingMapSettings
+    mapper: BathymetricMapper
+    drawn: ElevationMap
+    water: WaterBelow | None
+    crossed: Crossed
+    echoes: Samples
+    withdrawn: Samples
+    errors: SurveyErrors | None
+    held: np.ndarray | None
+    held_out: HeldOut | None
+    accepted: np.ndarray
+    outline: Outline | None
+    extrapolated: bool
+
+    @property
+    def samples(self) -> int:
+        """How many soundings are in the map."""
+        return self.mapper.samples
+
+    def marked(self, held: HeldOut) -> HeldOut:
+        """Held-out soundings of the record, marked by whether a map of all would accept them."""
+        index = np.searchsorted(self.soundings.row, held.row)
+        return replace(held, accepted=self.accepted[index])
+
+    def sentences(self, order: str = "1a") -> list[str]:
+        """What crossings show by an S-44 order, and of priors, in words."""
+        said = self.crossed.sentences(order)
+        if self.errors is not None and self.errors.sentence:
+            said.append(self.errors.sentence)
+        return said + ([] if self.mapper.prior is None else [self.mapper.trust_said])
+
+    @property
+    def suspected(self) -> list[str]:
+        """Constant errors that crossings show, and that were not corrected, in words."""
+        if self.taken.steps is not None or KEY in self.taken.source:
+            return []
+        return [f"an offset of {kind} {bias.name}" for kind, bias in self.crossed.offsets()]
+
+    def write(self, folder: Path, log: Path, order: str = "1a") -> None:
+        """Write the folder: config.yaml, samples.csv, refused.csv, map.npz, left_out.csv,
+        volume.csv; with an outline outline.csv, and where lines cross crossings.csv and lines.csv.
+
+        Args:
+            folder: made if needed. Files of an earlier run in it are removed, but a mission's
+                folder keeps its prior.
+            log: the file of the soundings, to be recorded.
+            order: the S-44 order whose limit the differences at crossings are compared with.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        make_folder(folder)
+        mission, mapper, water_level = is_journal(folder), self.mapper, self.settings.water_level
+        for name in OLD if mission else (*OLD, PRIOR):
+            (folder / name).unlink(missing_ok=True)
+        self.crossed.write(folder, order)
+        index = np.searchsorted(self.taken.row, mapper.data.number)
+        write_samples(
+            folder / "samples.csv", mapper.xy, mapper.z, self.crossed.line.at(index).words,
+            **rows_and_files(self.taken[index]), **day_column(units(self.taken).at(index)),
+        )  # fmt: skip
+        write_map(folder / "map.npz", self.drawn)
+        if self.water is not None:
+            write_water(folder, self.water)
+        refused = self.soundings.refused_pings
+        for reason, pings in ((FALSE_ECHO, self.echoes), (WITHDRAWN, self.withdrawn)):
+            refused = refused.more(reason, pings.stamp_ns, pings.xyz)
+        write_refused(folder, refused)
+        factors = np.ones(len(self.soundings), dtype=np.int64)
+        factors[slice(None) if self.held is None else ~self.held] = self.crossed.found.multiple
+        out = left_out(
+            self.soundings, self.held, mapper.data.number, self.echoes.number,
+            self.withdrawn.number, factors,
+        )  # fmt: skip
+        write_left_out(folder, log, self.soundings, out, water_level)
+        if self.outline is not None:
+            self.outline.write(folder)
+        if self.settings.prior is not None and not mission:  # a mission's folder has its prior
+            self.settings.prior.write(folder)
+        write_config(folder / "config.yaml", self._config(log, order))
+
+    def _config(self, log: Path, order: str) -> dict[str, Any]:
+        """Everything resolved, as plain values."""
+        soundings, settings, mapper = self.soundings, self.settings, self.mapper
+        stamps, grid = soundings.stamp_ns, self.drawn.grid
+        config = {"version": __version__, "log": str(log.resolve()), **soundings.source}
+        if stamps is not None and len(stamps) and (stamps > DATES).all():
+            config["measured"] = [time_text(int(end)) for end in (stamps.min(), stamps.max())]
+        config |= {
+            "workspace": list(mapper.workspace.bounds),
+            "resolution": float(grid.x[1] - grid.x[0]),
+            **nested(
+                values_of(settings, settings.model, settings.model.options, settings.screening)
+                | {"water.level": soundings.surface(settings.water_level)}
+            ),
+        }
+        if self.outline is not None:
+            config["outline"] = self.outline.described
+        if mapper.prior is not None:
+            name = "shore_trust" if settings.prior is None else "prior_trust"
+            config[name] = round(mapper.trust, 3)
+        shown = int(np.isfinite(self.drawn.mean).sum())
+        config |= {"order": order, "shown": {"cells": shown, "extrapolate": self.extrapolated}}
+        if soundings.excluded:
+            config["excluded"] = list(soundings.excluded)
+        counts = {"mapped": self.samples, "false_echoes": len(self.echoes)}
+        if len(self.withdrawn):
+            counts[WITHDRAWN] = len(self.withdrawn)
+        return config | {"samples": {**counts, **soundings.refused}}
+
+
 def map_soundings(
-    log: Path,
     soundings: Soundings,
     grid: Grid,
     workspace: Extent,
     settings: SoundingMapSettings,
-    folder: Path,
     held: np.ndarray | None = None,
     on_progress: OnProgress = lambda done: None,
     draw: Draw = draw,
     draw_tiles: DrawTiles = here,
     outline: Outline | None = None,
     extrapolate: bool = False,
-    order: str = "1a",
-) -> MappingResult:
-    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz,
-    left_out.csv, volume.csv; with an outline outline.csv, and where lines cross crossings.csv and
-    lines.csv.
+) -> SoundingMap:
+    """Map soundings. Nothing is written.
 
     Args:
-        log: the file of the soundings, to be recorded.
         soundings: to be mapped, in order.
         grid: of the map.
         workspace: of the model.
         settings: of the map.
-        folder: for the results; files of these names in it are replaced.
         held: those held out of the map and predicted by it [N], boolean.
         on_progress: called with the number of soundings learned, then with that plus the cells
             drawn.
@@ -329,139 +413,52 @@ def map_soundings(
         draw_tiles: makes the joint draws for the volume, likewise.
         outline: where the map ends; cells outside are NaN.
         extrapolate: keep cells about which the soundings say nothing; otherwise they are NaN.
-        order: the S-44 order whose limit the differences at crossings are compared with.
 
     Raises:
-        InputError: no map can be made, or the folder cannot be written.
+        InputError: no map can be made.
         PoamError: the model fails for good.
     """
-    _prepare(folder)
-    use = np.arange(len(soundings)) if held is None else np.flatnonzero(~held)
-    taken = soundings if held is None else soundings[use]
+    taken = soundings if held is None else soundings[np.flatnonzero(~held)]
     crossed = cross(taken, settings)
-    factors = np.ones(len(soundings), dtype=np.int64)
-    factors[use] = crossed.found.multiple
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
-    crossed.write(folder, order)
-    names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
-    day = units(taken).at(index)
-    sample = with_level_errors(
-        partial(joint_draws, mapper, seed=settings.seed, draw_tiles=draw_tiles), mapper.xy, day,
-        settings.level_error, settings.seed, taken.source.get(LEVELS),
-    )  # fmt: skip
-    write_samples(
-        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]],
-        **rows_and_files(taken[index]), **day_column(day),
-    )  # fmt: skip
-    within = None if outline is None else outline.covers(grid)
     errors = known_errors(taken, crossed, settings)
+    within = None if outline is None else outline.covers(grid)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
+    level = settings.water_level
+    surface = soundings.surface(level)
     if errors is not None:
-        drawn = with_other_survey(drawn, errors, mapper, soundings.surface(settings.water_level))
-    shown = _write_drawn(
-        folder, drawn,
-        within, mapper, sample, soundings, settings, extrapolate,
-    )  # fmt: skip
-    refused = soundings.refused_pings
-    for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
-        refused = refused.more(reason, pings.stamp_ns, pings.xyz)
-    write_refused(folder, refused)
-    out = left_out(soundings, held, mapper.data.number, echoes.number, withdrawn.number, factors)
-    write_left_out(folder, log, soundings, out, settings.water_level)
-    if taken.steps is None:
-        samples = taken.samples(settings.water_level)
-        settings = settings.screened(samples, say=False, table=taken.is_table)
-    config = describe(log, soundings, grid, workspace, settings)
-    if outline is not None:
-        config["outline"] = outline.described
-        outline.write(folder)
-    sentences = crossed.sentences(order)
-    if errors is not None and errors.sentence:
-        sentences.append(errors.sentence)
-    if settings.prior is not None and not is_journal(folder):  # a mission's folder has its prior
-        settings.prior.write(folder)
-    if mapper.prior is not None:
-        config["shore_trust" if settings.prior is None else "prior_trust"] = round(mapper.trust, 3)
-        sentences.append(mapper.trust_said)
-    config["order"] = order
-    config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
-    if soundings.excluded:
-        config["excluded"] = described(soundings.excluded)
-    counts = {"mapped": mapper.samples, "false_echoes": len(echoes)}
-    if len(withdrawn):
-        counts[WITHDRAWN] = len(withdrawn)
-    config["samples"] = {**counts, **soundings.refused}
-    write_config(folder / "config.yaml", config)
-    checked, accepted = None, np.isin(soundings.row, mapper.data.number)
-    if held is not None:
-        left = soundings[np.flatnonzero(held)]
-        checked = validate(mapper, left, 0, errors, settings.water_level)
-        accepted = _accepted(soundings, workspace, settings)
-    asked = taken.steps is not None or KEY in taken.source
-    offsets = (
-        [] if asked else [f"an offset of {kind} {bias.name}" for kind, bias in crossed.offsets()]
-    )
-    return MappingResult(
-        mapper.samples, len(echoes), len(withdrawn), checked, sentences, accepted, offsets
-    )
-
-
-def _prepare(folder: Path) -> None:
-    """Make the folder, and remove an earlier run's files; a mission's folder keeps its prior."""
-    make_folder(folder)
-    for name in OLD if is_journal(folder) else (*OLD, PRIOR):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _write_drawn(
-    folder: Path, drawn: ElevationMap, within: np.ndarray | None, mapper: BathymetricMapper,
-    sample: Draws, soundings: Soundings, settings: SoundingMapSettings, extrapolate: bool,
-) -> np.ndarray:  # fmt: skip
-    """Write map.npz and volume.csv; returns the cells that the map shows.
-
-    ``within``: cells inside the outline; None: no outline. ``sample``: draws for the volume.
-    """
+        drawn = with_other_survey(drawn, errors, mapper, surface)
     shown = counted = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        surface = soundings.highest_surface(settings.water_level)
-        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, surface))
-    drawn, water = drawn.only(shown), drawn.only(counted)
-    write_map(folder / "map.npz", drawn)
+        highest = soundings.highest_surface(level)
+        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, highest))
+    water = None
     if shown.any():
-        surface = soundings.surface(settings.water_level)
+        below = drawn.only(counted)  # with draws of its shore
         levels = levels_of(drawn.mean[shown], surface)
-        banks = None if within is None else beyond(water.mean, drawn.grid, mapper.xy, surface)[1]
-        write_water(folder, measure(water, sample, levels, banks))  # with draws of its shore
-    return shown
-
-
-def _measured(soundings: Soundings) -> dict[str, list[str]]:
-    """When the first and the last of the soundings were measured (UTC), if their dates are known;
-    a mission's journal says it itself."""
-    stamps = soundings.stamp_ns
-    if stamps is None or not len(stamps) or not (stamps > DATES).all():
-        return {}
-    return {"measured": [time_text(int(end)) for end in (stamps.min(), stamps.max())]}
-
-
-def describe(
-    log: Path,
-    soundings: Soundings,
-    grid: Grid,
-    workspace: Extent,
-    settings: SoundingMapSettings,
-) -> dict[str, Any]:
-    """Everything resolved, as plain values for config.yaml."""
-    return {
-        "version": __version__,
-        "log": str(log.resolve()),
-        **soundings.source,
-        **_measured(soundings),
-        "workspace": list(workspace.bounds),
-        "resolution": float(grid.x[1] - grid.x[0]),
-        **nested(
-            values_of(settings, settings.model, settings.model.options, settings.screening)
-            | {"water.level": soundings.surface(settings.water_level)}
-        ),
-    }
+        banks = None if within is None else beyond(below.mean, grid, mapper.xy, surface)[1]
+        sample = with_level_errors(
+            partial(joint_draws, mapper, seed=settings.seed, draw_tiles=draw_tiles), mapper.xy,
+            units(taken).at(np.searchsorted(taken.row, mapper.data.number)), settings.level_error,
+            settings.seed, taken.source.get(LEVELS),
+        )  # fmt: skip
+        water = measure(below, sample, levels, banks)
+    checked, accepted = None, np.isin(soundings.row, mapper.data.number)
+    if held is not None:
+        checked = validate(mapper, soundings[np.flatnonzero(held)], 0, errors, level)
+        if soundings.is_table:
+            accepted = ~cross(soundings, settings).refused
+        elif soundings.multiple is not None:
+            accepted = soundings.multiple == 1
+        elif not settings.screening.enabled:
+            accepted = np.ones(len(soundings), dtype=bool)
+        else:
+            every = learn(soundings, workspace, settings)[0]
+            accepted = np.isin(soundings.row, every.data.number)
+    if taken.steps is None:
+        settings = settings.screened(taken.samples(level), say=False, table=taken.is_table)
+    return SoundingMap(
+        soundings, taken, settings, mapper, drawn.only(shown), water, crossed, echoes, withdrawn,
+        errors, held, checked, accepted, outline, extrapolate,
+    )  # fmt: skip

@@ -23,7 +23,7 @@ from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening import ScreeningSettings
 from ..screening.lines import find_lines
-from .left_out import Excluded, LeftOut
+from .left_out import LeftOut
 
 if TYPE_CHECKING:
     from .survey_errors import SurveyErrors
@@ -53,6 +53,10 @@ BESIDE_M = 2.0
 TRACK = 0.5
 #: Spacing of neighbours if soundings are not a track: there are no crowded lines.
 SCATTERED_SPACING = 0.2
+#: Minimum mean number of soundings per line; with fewer the record is not a track.
+LEAST_LINE = 5
+#: In ``source``: number of lines found in the track.
+FOUND = "lines_found"
 #: Ranges are not known if a larger share of soundings is above the water.
 DRY = 0.05
 
@@ -101,14 +105,25 @@ class SoundingMapSettings(Settings):
         neighbours closer together. If many soundings are above the water, so that ranges are
         unknown: no screening. The survey lines of a table are screened against each other even if
         soundings are far apart along them."""
-        share, settings = _beside(samples), self
-        options = self.model.options
+        steps = np.hypot(*np.diff(samples.xy, axis=0).T)
+        depths = np.minimum(samples.range[1:], samples.range[:-1])
+        beside = steps <= np.maximum(BESIDE_M, depths / 2)
+        share, dry = float(beside.mean()) if len(steps) else 1.0, int((samples.range < 0).sum())
+        settings, options, reason = self, self.model.options, ""
         if share < TRACK and isinstance(options, NeighbourOptions):
             spacing = min(options.neighbour_spacing, SCATTERED_SPACING)
             options = replace(options, neighbour_spacing=spacing)
             settings = replace(self, model=replace(self.model, options=options))
-        track = share >= TRACK or (table and _on_lines(find_lines(samples.xy)))
-        reason = _against_screening(samples, self.water_level, "" if track else _apart(share))
+        if dry > DRY * len(samples):
+            reason = (
+                f"{dry} of {len(samples)} soundings are above the water level of "
+                f"{self.water_level:g} m (--water-level)"
+            )
+        elif share < TRACK and not (table and _on_lines(find_lines(samples.xy))):
+            reason = (
+                f"only {100 * share:.0f} % of the soundings are next to the previous one, so the "
+                "file is not in the order of a track"
+            )
         if not (self.screening.enabled and reason):
             return settings
         if say:
@@ -116,38 +131,10 @@ class SoundingMapSettings(Settings):
         return replace(settings, screening=replace(self.screening, enabled=False))
 
 
-def _beside(samples: Samples) -> float:
-    """The share of soundings that are next to the previous one."""
-    steps = np.hypot(*np.diff(samples.xy, axis=0).T)
-    depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = steps <= np.maximum(BESIDE_M, depths / 2)
-    return float(beside.mean()) if len(steps) else 1.0
-
-
-def _apart(beside: float) -> str:
-    """The reason why a record that is not a track is not screened."""
-    return (
-        f"only {100 * beside:.0f} % of the soundings are next to the previous one, so the file is "
-        "not in the order of a track"
-    )
-
-
 def _on_lines(line: np.ndarray) -> bool:
     """Whether the lines have enough soundings to be survey lines; ``line``: of each sounding
     [N]."""
     return len(line) >= LEAST_LINE * (int(line[-1]) + 1) if len(line) else False
-
-
-def _against_screening(samples: Samples, water_level: float, no_track: str) -> str:
-    """Why samples cannot be screened; empty if they can. ``no_track``: why they are not a track;
-    empty if they are."""
-    dry = int((samples.range < 0).sum())
-    if dry > DRY * len(samples):
-        return (
-            f"{dry} of {len(samples)} soundings are above the water level of {water_level:g} m "
-            "(--water-level)"
-        )
-    return no_track
 
 
 class Labels(NamedTuple):
@@ -160,19 +147,10 @@ class Labels(NamedTuple):
         """The labels of some soundings."""
         return Labels(self.code[index], self.names)
 
-
-#: In ``source``: number of lines found in the track.
-FOUND = "lines_found"
-#: Minimum mean number of soundings per line; with fewer the record is not a track.
-LEAST_LINE = 5
-
-
-def line_names(labels: Mapping[str, Labels], index: np.ndarray) -> np.ndarray:
-    """The names of the survey lines of some soundings [M]; empty where unknown."""
-    if LINE not in labels:
-        return np.full(len(index), "", dtype=object)
-    code, names = labels[LINE].at(index)
-    return np.array(names, dtype=object)[code]
+    @property
+    def words(self) -> np.ndarray:
+        """The value of each sounding [N]."""
+        return np.array(self.names, dtype=object)[self.code]
 
 
 @dataclass(frozen=True)
@@ -201,7 +179,7 @@ class Soundings:
         files: path and first row number of each file if there are several; ``row`` continues from
             file to file.
         labels: values of columns, by column; including ``line`` if there is one.
-        excluded: what persons left out.
+        excluded: what persons left out, in sentences.
         left_out: everything left out so far, including that.
         land: soundings on one side of it say nothing about the other; None without an outline.
         errors: what is left of the errors of calibrated soundings; None: not calibrated.
@@ -224,7 +202,7 @@ class Soundings:
     depth: np.ndarray | None = None
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     land: Land | None = None
     errors: SurveyErrors | None = None
@@ -351,7 +329,8 @@ class Soundings:
         index, count = np.flatnonzero(these), int(these.sum())
         stamps = np.zeros(count, dtype=np.int64) if self.stamp_ns is None else self.stamp_ns[index]
         depth = np.full(count, np.nan) if self.depth is None else self.depth[index]
-        line = line_names(self.labels, index)
+        known = LINE in self.labels
+        line = self.labels[LINE].at(index).words if known else np.full(count, "", dtype=object)
         return LeftOut(
             reason, self.row[index], stamps, self.xyz[index], depth, line, why, who, when
         )

@@ -20,7 +20,7 @@ from scipy.special import stdtrit
 from ..core.maps import ElevationMap
 from ..outputs.held_out import OTHER_SURVEY
 from ..planning.tvu import CONFIDENCE_95
-from .divisions import Divisions
+from .crossed import Divisions
 from .effects import Calibration, Spread
 from .soundings import Soundings
 

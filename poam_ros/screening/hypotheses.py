@@ -134,6 +134,7 @@ def judged(
         distance: along the record up to each sounding [N], in m.
         quick: whether to predict no more than twice, and once if next to nothing changes.
     """
+    xy, z, ranges = (np.asarray(each, dtype=float) for each in (xy, z, ranges))
     if len(z) < MIN_SOUNDINGS or float(np.median(ranges)) <= NO_READING:
         return np.ones(len(z), dtype=np.int64), ()
     record = _Record(xy, z, line, np.maximum(ranges, MIN_RANGE_M), distance)
@@ -154,8 +155,7 @@ class _Record:
         ranges: np.ndarray,
         distance: np.ndarray,
     ) -> None:
-        self.xy, self.z, self.line = np.asarray(xy, dtype=float), z, line
-        self.r = np.asarray(ranges, dtype=float)
+        self.xy, self.z, self.line, self.r = xy, z, line, ranges
         self.block = block_length(xy, ranges)
         self.others = OtherLines(xy, line, distance, self.block)
         step = np.hypot(*np.diff(xy, axis=0).T)

@@ -138,11 +138,10 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
     workspace = s.session.mapper.workspace
     for name, soundings in (("whole", whole), ("part", whole[np.arange(5, len(whole))])):
         out = tmp_path / name
-        mapped = map_soundings(
-            s.session.journal.folder, soundings, map_grid(workspace, 4.0), workspace, settings, out
-        )
-        assert mapped.samples + mapped.withdrawn == len(soundings)
-        assert (mapped.false_echoes, mapped.withdrawn) == (0, len(false))
+        mapped = map_soundings(soundings, map_grid(workspace, 4.0), workspace, settings)
+        mapped.write(out, s.session.journal.folder)
+        assert mapped.samples + len(mapped.withdrawn) == len(soundings)
+        assert (len(mapped.echoes), len(mapped.withdrawn)) == (0, len(false))
         np.testing.assert_array_equal(mapped.accepted, ~np.isin(soundings.row, false))
         left_out = read_records(out / "left_out.csv", ("row", "reason", "why"))
         assert [int(row["row"]) for row in left_out] == false.tolist()
@@ -153,12 +152,10 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         # Nor do they count in the figures of the crossings.
         table = CrossingTable.read(out / "crossings.csv")
         assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
-        assert any("double echoes, " in each for each in mapped.sentences), mapped.sentences
+        assert any("double echoes, " in each for each in mapped.sentences())
     # Nor in the headline of a validation, though nothing that is held out is withdrawn by itself.
     held = np.arange(len(whole)) % 2 == 0
-    mapped = map_soundings(
-        s.session.journal.folder, whole, map_grid(workspace, 4.0), workspace, settings, out, held
-    )
+    mapped = map_soundings(whole, map_grid(workspace, 4.0), workspace, settings, held)
     assert np.isin(false, whole.row[held]).any()
     np.testing.assert_array_equal(mapped.accepted, ~np.isin(whole.row, false))
 
@@ -173,15 +170,12 @@ def test_pings_withdrawn_from_a_recording_s_map_do_not_count_at_crossings(crosse
         model=s.session.mapper.settings, screening=screening, stretches=0
     )
     workspace, out = s.session.mapper.workspace, tmp_path / "out"
-    mapped = map_soundings(
-        s.session.journal.folder, pings, map_grid(workspace, 4.0), workspace, settings, out
-    )
-    assert mapped.withdrawn > 50 and read_unmapped(out).refused.counts["withdrawn"] > 50
+    mapped = map_soundings(pings, map_grid(workspace, 4.0), workspace, settings)
+    mapped.write(out, s.session.journal.folder)
+    assert len(mapped.withdrawn) > 50 and read_unmapped(out).refused.counts["withdrawn"] > 50
     assert mapped.accepted.sum() == mapped.samples
     held, grid, everything = np.arange(len(pings)) < 30, map_grid(workspace, 4.0), mapped.accepted
-    mapped = map_soundings(
-        s.session.journal.folder, pings, grid, workspace, settings, tmp_path / "held", held
-    )
+    mapped = map_soundings(pings, grid, workspace, settings, held)
     np.testing.assert_array_equal(mapped.accepted, everything)
     table = CrossingTable.read(out / "crossings.csv")
     assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2

@@ -14,8 +14,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.calibration import LEVELS, calibrate, calibrated, correct
-from poam_ros.mapping.crossed import cross
-from poam_ros.mapping.divisions import Divisions, units
+from poam_ros.mapping.crossed import Divisions, cross, units
 from poam_ros.mapping.effects import Calibration, Effect, PositionError
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings

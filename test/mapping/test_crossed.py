@@ -88,17 +88,17 @@ def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
 def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     survey = lake()
     workspace = survey.workspace()
-    mapped = map_soundings(
-        tmp_path / "log.csv", survey, map_grid(workspace, 5.0), workspace, SETTINGS, tmp_path
-    )
+    mapped = map_soundings(survey, map_grid(workspace, 5.0), workspace, SETTINGS)
+    mapped.write(tmp_path, tmp_path / "log.csv")
+    out = len(mapped.echoes)
     count = int((survey.group == FALSE).sum())
-    assert mapped.false_echoes >= count - 2 and mapped.samples == len(survey) - mapped.false_echoes
+    assert out >= count - 2 and mapped.samples == len(survey) - out
     with (tmp_path / "refused.csv").open(encoding="utf-8") as file:
         refused = list(csv.DictReader(file))
-    assert len(refused) == mapped.false_echoes
+    assert len(refused) == out
     assert sum(float(row["x"]) == 50 for row in refused) >= count - 2
     assert {row["reason"] for row in refused} == {"false_echo"}
-    survey_said, line_said, *_ = mapped.sentences
+    survey_said, line_said, *_ = mapped.sentences()
     assert survey_said.startswith("12 crossings: median difference 0.0")
     assert survey_said.endswith("100.0 % within the limit of IHO S-44 order 1a")
     assert line_said.startswith("line L3: 3 crossings, median -") and (

@@ -7,8 +7,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.edits import Edits
-from poam_ros.mapping.exclusions import exclude, read_edits, with_lines
+from poam_ros.mapping.exclusions import Edits, exclude, read_edits, with_lines
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.folder import read_table
@@ -31,7 +30,8 @@ def mapped(out, *logs):
     soundings = with_lines(read_soundings(list(logs)))
     workspace = soundings.workspace()
     grid = map_grid(workspace, 10.0)
-    map_soundings(logs[0], soundings, grid, workspace, SoundingMapSettings(stretches=0), out)
+    found = map_soundings(soundings, grid, workspace, SoundingMapSettings(stretches=0))
+    found.write(out, logs[0])
     return soundings
 
 
@@ -150,7 +150,8 @@ def test_areas_of_a_survey_in_metres_are_in_metres(tmp_path):
     soundings = with_lines(read_soundings(path, ReadOptions()))
     workspace = soundings.workspace()
     settings = SoundingMapSettings(stretches=0)
-    map_soundings(path, soundings, map_grid(workspace, 10.0), workspace, settings, tmp_path / "o")
+    found = map_soundings(soundings, map_grid(workspace, 10.0), workspace, settings)
+    found.write(tmp_path / "o", path)
     Edits(tmp_path / "o").leave_out("polygon", "-1 -1 3.5 -1 3.5 1 -1 1", "Ann", "fish")
     (row,) = read_edits(tmp_path / "edits.csv")
     assert dict(row.which) == {"polygon": "-1 -1 3.5 -1 3.5 1 -1 1", "file": "metres.csv"}

@@ -179,9 +179,8 @@ def test_recorded_surveys_lose_nothing_unlisted(tmp_path, name):
     assert "position_jump" not in soundings.refused
     workspace = soundings.workspace()
     grid = map_grid(workspace, float(workspace.size.max()) / 20)
-    found = map_soundings(
-        log, soundings, grid, workspace, SoundingMapSettings(stretches=0), tmp_path
-    )
+    found = map_soundings(soundings, grid, workspace, SoundingMapSettings(stretches=0))
+    found.write(tmp_path, log)
     text = log.read_text("utf-8-sig").splitlines()
     count = sum(bool(line.strip()) and line[0] != "#" for line in text) - (name != "grohn")
     rows = read_records(tmp_path / "left_out.csv", COLUMNS)

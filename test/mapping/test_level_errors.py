@@ -53,7 +53,7 @@ def test_the_volume_of_a_map_is_as_uncertain_as_its_level(tmp_path):
         settings = SoundingMapSettings(model=model, level_error=level_error)
         folder = tmp_path / str(level_error)
         grid = Grid.cells(extent, 2.0)
-        map_soundings(tmp_path / "log.csv", soundings, grid, extent, settings, folder)
+        map_soundings(soundings, grid, extent, settings).write(folder, tmp_path / "log.csv")
         water = read_water(folder).at(0.0)
         return np.ptp(water["volume"]), water["area"][0]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid, Land
-from poam_ros.mapping.shore import shore_prior
+from poam_ros.mapping.outline import shore_prior
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
 from poam_ros.models.prior import PriorMap

@@ -141,9 +141,9 @@ def test_the_folder_has_all_files(survey, tmp_path):
     (tmp_path / "validation.json").write_text("of an earlier run")
     held = survey.group == 2
     grid, seen = map_grid(WORKSPACE, 4.0), []
-    mapped = map_soundings(
-        tmp_path / "log.csv", survey, grid, WORKSPACE, quick(), tmp_path, held, seen.append
-    )
+    mapped = map_soundings(survey, grid, WORKSPACE, quick(), held, seen.append)
+    assert (tmp_path / "validation.json").exists()  # nothing is written before all is computed
+    mapped.write(tmp_path, tmp_path / "log.csv")
     assert mapped.samples == 200 and mapped.held_out.row.tolist() == np.flatnonzero(held).tolist()
     assert seen == sorted(seen) and seen[-1] == 200 + grid.shape[0] * grid.shape[1]
     assert not (tmp_path / "validation.json").exists()

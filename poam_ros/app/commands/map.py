@@ -39,7 +39,7 @@ from ..map_input import CONFIDENCE, FRONT_END, MODEL, SCREENING, MappingJob, rea
 
 if TYPE_CHECKING:
     from ...mapping.outline import Outline
-    from ...mapping.sounding_map import MappingResult
+    from ...mapping.sounding_map import SoundingMap
     from ...mapping.soundings import Soundings
     from ...outputs.chart import Chart
     from ...outputs.held_out import Validation
@@ -286,13 +286,14 @@ def _with_prior(survey: MappingJob) -> MappingJob:
 
 def _map(
     args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
-) -> MappingResult:
+) -> SoundingMap:
     with exit_on_interrupt("poam map"):
         from ...core.geometry import map_grid
         from ...core.process import configure_process
         from ...mapping.drawing import draw
         from ...mapping.joint_draws import here as draw_tiles
         from ...mapping.sounding_map import cell_size, map_soundings
+        from ...outputs.folder import make_folder
         from ...outputs.held_out import split_folds, split_off, write_validation
         from ...outputs.html_report import CALIBRATED_NOTE
         from ..progress import work_progress
@@ -315,18 +316,20 @@ def _map(
         held_out = split_off(soundings.group, args.hold_out, settings.seed)
     cells, count = grid.shape[0] * grid.shape[1], len(soundings)
     learned = count if held_out is None else int((~held_out).sum())
+    make_folder(folder)  # before the work
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw,
-            draw_tiles, outline, extrapolate, args.order,
+            soundings, grid, workspace, settings, held_out, report, draw, draw_tiles, outline,
+            extrapolate,
         )  # fmt: skip
+    mapped.write(folder, args.log, args.order)
     checked = mapped.held_out
     print(
         f"{quantity(mapped.samples, 'sounding')} in the map, "
-        f"{mapped.false_echoes} refused as false echo{'' if mapped.false_echoes == 1 else 'es'}"
-        + (f", {mapped.withdrawn} withdrawn" if mapped.withdrawn else "")
+        f"{len(mapped.echoes)} refused as false echo{'' if len(mapped.echoes) == 1 else 'es'}"
+        + (f", {len(mapped.withdrawn)} withdrawn" if len(mapped.withdrawn) else "")
     )
-    for sentence in mapped.sentences:
+    for sentence in mapped.sentences(args.order):
         print(sentence)
     if args.folds:
         from ...mapping.parallel import cross_validate
@@ -334,7 +337,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, mapped.marked(checked, soundings), soundings.files)
+        scores = write_validation(folder, mapped.marked(checked), soundings.files)
         _print_validation(scores)
         if not soundings.names:
             print(SINGLE_HELD_OUT)

@@ -20,7 +20,7 @@ from ..command import Parser
 from .export import ROWS, add_water_level, given_settings
 
 if TYPE_CHECKING:
-    from ...mapping.edits import Edits
+    from ...mapping.exclusions import Edits
 
 #: ms between two polls of the scene; changes are sent to the browsers at once.
 PERIOD_MS = 250
@@ -185,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
     options = {"depth": args.depth, **given_settings(args)}
 
-    from ...mapping.edits import Edits
+    from ...mapping.exclusions import Edits
     from ...outputs.view.scene import FolderView, newest
 
     run = newest() if args.run is None else args.run

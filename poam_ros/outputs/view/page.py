@@ -80,7 +80,7 @@ class EditPanel:
 
     Args:
         picture: in which a selection is made.
-        edits: a ``mapping.edits.Edits``.
+        edits: a ``mapping.exclusions.Edits``.
         block: of text, for the messages.
 
     Attributes:
@@ -215,7 +215,7 @@ class Page:
         editing: of the soundings; None where they cannot be edited.
 
     Args:
-        edits: a ``mapping.edits.Edits``, if a person's edits may be changed on the page.
+        edits: a ``mapping.exclusions.Edits``, if a person's edits may be changed on the page.
     """
 
     def __init__(self, edits: Any = None) -> None:

@@ -10,8 +10,7 @@ from bokeh.document import Document
 from bokeh.events import SelectionGeometry, Tap
 
 from poam_ros.core.errors import InputError
-from poam_ros.mapping.edits import Edits
-from poam_ros.mapping.exclusions import exclude, read_edits
+from poam_ros.mapping.exclusions import Edits, exclude, read_edits
 from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.chart import ExportSettings
