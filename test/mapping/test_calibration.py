@@ -103,9 +103,9 @@ def test_a_line_with_an_offset_is_corrected_alone():
 
 
 def test_an_offset_of_a_day_is_seen_at_the_crossings_alone():
-    assert not cross(survey(), SETTINGS).offsets(lines=False)
-    offsets = cross(planted(survey(), level=0.2), SETTINGS).offsets(lines=False)
-    found = {bias.name: bias for _, bias in offsets}
+    assert not [kind for kind, _ in cross(survey(), SETTINGS).offsets() if kind != LINE]
+    offsets = cross(planted(survey(), level=0.2), SETTINGS).offsets()
+    found = {bias.name: bias for kind, bias in offsets if kind != LINE}
     day = found["2023-11-15"]
     assert day.low < 0.2 and day.median == max(bias.median for bias in found.values()) > 0.1
 
