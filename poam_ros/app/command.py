@@ -9,14 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..core.errors import InputError, needs_extra
 from ..core.settings import Setting, Table, Value, nearest, rows, unknown
 
-#: Default of a rectangle that is not given.
-NO_RECTANGLE = (0.0,) * 4
 #: Exit status of an interrupted command, as shells report SIGINT.
 INTERRUPTED = 130
 
@@ -37,7 +36,9 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, allow_abbrev=False, formatter_class=_Formatter)
+        # Lines of 80 columns, whatever the terminal's width: help is also read in files and pages.
+        formatter: Any = partial(argparse.HelpFormatter, width=80)
+        super().__init__(**options, allow_abbrev=False, formatter_class=formatter)
         self._settings: dict[str, Setting] = {}
         self._reads_files = False
 
@@ -70,27 +71,21 @@ class Parser(argparse.ArgumentParser):
         """As argparse does, with the settings of ``--set`` and ``--params-file`` by their names, of
         which ``in_files`` has those of files; underscores in options become dashes."""
         words = [_spelt(word) for word in args or ()]
-        if not self._reads_files:
-            return self._parsed(*super().parse_known_args(words, namespace))
-        values = self._of_files(words)
+        values = self._of_files(words) if self._reads_files else {}
         # What is there before is the default of an option.
         parsed, rest = super().parse_known_args(words, argparse.Namespace(**values))
-        parsed, rest = self._parsed(parsed, rest)
-        kept = (name for name, value in values.items() if vars(parsed)[name] is value)
-        parsed.in_files = frozenset(kept)
-        return parsed, rest
-
-    def _parsed(self, namespace: argparse.Namespace, rest: list[str]) -> Any:
-        """The result of ``parse_known_args``, with ``--set``; an unknown option is refused."""
         for word in rest:
             if word.startswith("--"):
                 self._refuse(word.partition("=")[0])
         if self._settings:
             try:
-                self._set(namespace)
+                self._set(parsed)
             except InputError as error:
                 self.error(f"argument --set: {error}")
-        return namespace, rest
+        if self._reads_files:
+            kept = (name for name, value in values.items() if vars(parsed)[name] is value)
+            parsed.in_files = frozenset(kept)
+        return parsed, rest
 
     def _of_files(self, words: Sequence[str]) -> dict[str, Any]:
         """The settings in the parameter files, by name. Parameters of nodes that the command does
@@ -136,43 +131,31 @@ class Parser(argparse.ArgumentParser):
         Raises:
             InputError: one is unknown, or its value is wrong.
         """
-        texts, rows = namespace.__dict__.pop("set"), self.settings
-        pairs = [text.partition("=")[::2] for text in texts]
+        given, own = [text.partition("=") for text in namespace.__dict__.pop("set")], self.settings
         # Those of a planner or a model of another package are known when it is.
-        for name, value in sorted(pairs, key=lambda pair: pair[0] not in rows):
-            if name not in rows:
-                rows |= {row.name: row for row in _external(rows.values(), vars(namespace))}
-            if name not in rows:
-                raise InputError(unknown(name, rows))
-            row = rows[name]
-            if not any(text.startswith(f"{name}=") for text in texts):
+        for name, equals, value in sorted(given, key=lambda each: each[0] not in own):
+            if name not in own:
+                own |= {row.name: row for row in _external(own.values(), vars(namespace))}
+            if name not in own:
+                raise InputError(unknown(name, own))
+            row = own[name]
+            if not equals:
                 raise InputError(f"{name}: expected {name}=VALUE, with {row.expected}. {row.help}")
             setattr(namespace, name, row.read(value))
 
     def format_help(self) -> str:
         """The help text, whose usage names only what must be given."""
-        before = self.usage
         needed = [
             " ".join([*action.option_strings[:1], str(action.metavar or action.dest)])
             + (" ..." if action.nargs == "+" else "")
             for action in self._actions
             if action.required
         ]
-        try:
-            self.usage = " ".join(["%(prog)s", *needed, "[OPTION ...]"])
-            return super().format_help()
-        finally:
-            self.usage = before
+        self.usage = " ".join(["%(prog)s", *needed, "[OPTION ...]"])
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-class _Formatter(argparse.HelpFormatter):
-    """Lines of 80 columns, whatever the terminal's width: help is also read in files and pages."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=80)
 
 
 def _external(table: Iterable[Setting], values: Mapping[str, Any]) -> Iterator[Setting]:
@@ -208,14 +191,12 @@ class _OfSetting(argparse.Action):
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        if self.nargs == 0:
-            value: Value = option == self.option_strings[0]
-        else:
+        value: Value = option == self.option_strings[0]
+        if self.nargs != 0:
             try:
-                value = self.row.read(" ".join(values) if isinstance(values, list) else values)
-            except InputError as error:
-                reason = str(error).removeprefix(f"{self.row.name}: ")
-                raise argparse.ArgumentError(self, reason) from None
+                value = reader(self.row)(" ".join(values) if isinstance(values, list) else values)
+            except argparse.ArgumentTypeError as error:
+                raise argparse.ArgumentError(self, str(error)) from None
         setattr(namespace, self.dest, value)
 
 
@@ -254,14 +235,10 @@ def add_setting(
 def _help(row: Setting) -> str:
     installed = list(getattr(row.choices, "others", ()))
     choices = f" One of: {', '.join([*row.choices, *installed])}." if row.choices else ""
-    default = f" (default: {_shown(row.default)})"
-    if row.default in ("", NO_RECTANGLE):
-        default = ""
-    return f"{row.help}{choices}{default}"
-
-
-def _shown(value: Value) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else text_of(value)
+    usual = text_of(row.default)
+    if isinstance(row.default, bool):
+        usual = "yes" if row.default else "no"
+    return f"{row.help}{choices}" + (f" (default: {usual})" if usual not in ("", "0 0 0 0") else "")
 
 
 def text_of(value: Value) -> str:

@@ -21,6 +21,7 @@ from ..core.errors import InputError
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import NODES, known_names
 from . import graph
+from .command import text_of
 
 PATHS = ("output", "terrain", "mission_dir", "areas.file", "goals.file")
 
@@ -48,7 +49,7 @@ class LaunchArguments:
         declared = [
             DeclareLaunchArgument(
                 row.name,
-                default_value="" if row.name in self._required else _text(row.default),
+                default_value="" if row.name in self._required else text_of(row.default),
                 description=row.help,
                 choices=_choices(row),
             )
@@ -161,13 +162,6 @@ def _choices(row: Setting) -> list[str] | None:
     if isinstance(row.default, bool):
         return ["true", "false", "True", "False"]
     return list(row.choices) or None
-
-
-def _text(value: Value) -> str:
-    """A default as on the command line."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _parameter(value: Value) -> Any:

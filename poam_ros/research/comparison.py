@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -148,8 +149,6 @@ def read_comparisons(folder: Path) -> list[Comparison]:
         InputError: if there is no finished run, a file is missing or broken, or the folder has the
             format of another version.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a benchmark, but it does not exist")
     path = folder / "runs.csv"
     if not path.is_file():
         raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
@@ -158,13 +157,15 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")
-    groups: dict[tuple[str, str], dict[tuple[str, str, int], FinishedRun]] = {}
+    seen: set[tuple[Any, ...]] = set()
+    groups: dict[tuple[str, str], list[FinishedRun]] = {}
     for run in [_read_run(path, record) for record in records]:
-        group = groups.setdefault((run.pilot, run.planner), {})
-        if group.setdefault((run.environment, run.method, run.seed), run) is not run:
-            key = f"{run.environment} {run.method} {run.pilot} {run.planner} {run.seed}"
+        key = run.environment, run.method, run.pilot, run.planner, run.seed
+        if key in seen:
             raise InputError(f"{path}: expected every run once, got {key} twice")
-    return [Comparison(*names, tuple(group.values())) for names, group in groups.items()]
+        seen.add(key)
+        groups.setdefault((run.pilot, run.planner), []).append(run)
+    return [Comparison(*names, tuple(group)) for names, group in groups.items()]
 
 
 def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:

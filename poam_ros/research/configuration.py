@@ -5,21 +5,28 @@ The terrains are found, loaded and checked before any run starts.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ..core.errors import InputError, TerrainError
 from ..core.files import shipped
 from ..core.reading import read_yaml
-from ..core.settings import Setting, at, declared, flat, instance, rows, unknown
+from ..core.settings import (
+    Setting,
+    Settings,
+    at,
+    declared,
+    flat,
+    instance,
+    rows,
+    setting,
+    unknown,
+)  # fmt: skip
 from ..models.registry import MODELS, ModelSettings, option_rows
 from ..planning.planners import PLANNERS, planner_rows
 from ..simulation.settings import MissionSettings
@@ -56,12 +63,18 @@ def shared_settings(
 
 
 @dataclass(frozen=True)
-class EnvironmentSettings:
+class EnvironmentSettings(Settings):
     """A terrain and its processing, as `load_terrain` takes them."""
 
-    terrain: str
-    elevation_range: tuple[float, float] | None = None
-    preparation: str | None = None
+    terrain: str = setting("", "Name or file of the terrain")
+    elevation_range: tuple[float, ...] = setting((0.0, 0.0), "Lowest and highest. 0 0: as it is")
+    preparation: str = setting("", "Preparation. Empty: none")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.elevation_range
+        if (low or high) and not low < high:
+            raise InputError(f"elevation_range: expected low < high, got {low:g} {high:g}")
 
 
 @dataclass(frozen=True)
@@ -114,8 +127,7 @@ class SweepSettings:
             values = list(getattr(self, name))
             if not values:
                 raise InputError(f"{name}: expected at least one, got none")
-            twice = [value for i, value in enumerate(values) if value in values[:i]]
-            if twice:
+            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise InputError(f"{name}: expected every value once, got {twice[0]!r} twice")
         for name in self.environments:
             if not NAME.fullmatch(name):
@@ -200,7 +212,7 @@ class SweepSettings:
 
 def _named(method: str) -> dict[str, str]:
     """The settings of a method such as ``poam``, ``poam:rbf`` or ``module:name``."""
-    name, colon, kernel = method.partition(":")
+    name, colon, kernel = str(method).partition(":")
     if not colon or name not in list(MODELS):
         ModelSettings(method)
         return {"method": method}
@@ -235,26 +247,18 @@ def load_environments(sweep: SweepSettings, terrains: Path | None = None) -> dic
     loaded = {}
     for name, settings in sweep.environments.items():
         try:
+            low, high = settings.elevation_range
             loaded[name] = load_terrain(
                 _source(settings.terrain, sweep.folder, terrains),
-                elevation_range=settings.elevation_range,
-                preparation=settings.preparation,
+                elevation_range=(low, high) if low < high else None,
+                preparation=settings.preparation or None,
             )
         except InputError as error:
-            hint = (
-                "; here: in a folder, --terrains DIR"
-                if TILE_NAME.fullmatch(settings.terrain)
-                else ""
-            )
+            is_tile = TILE_NAME.fullmatch(settings.terrain)
+            hint = "; here: in a folder, --terrains DIR" if is_tile else ""
             place = sweep.place(f"environments.{name}")
             raise TerrainError(f"{place}: {error}{hint}") from None
     return loaded
-
-
-def digest(terrain: Terrain) -> str:
-    """SHA-256 of a terrain's elevation."""
-    elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
-    return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
 
 
 def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
@@ -272,8 +276,6 @@ def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
 
 #: Sweeps shipped with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
-_TEXT = Setting("text", "", "Any text")
-_RANGE = Setting("range", (0.0, 1.0), "Lowest and highest")
 
 
 def read_sweep(path: Path) -> SweepSettings:
@@ -295,18 +297,14 @@ def find_sweep(name: str) -> Path:
     if path.exists() and not path.is_dir():
         return path
     file = shipped(f"{name}.yaml") if path.name == name else None
-    if file is not None and _is_sweep(file):
-        return file
+    if file is not None:  # not of the parameter files of nodes in the same folder
+        content = _read(file)
+        if isinstance(content, dict) and "environments" in content:
+            return file
     reason = "is a folder" if path.is_dir() else "no such file"
     raise InputError(
         f"{name}: {reason}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
     )
-
-
-def _is_sweep(path: Path) -> bool:
-    """Whether it is a sweep, not one of the files of node parameters in the same folder."""
-    content = _read(path)
-    return isinstance(content, dict) and "environments" in content
 
 
 def _read(path: Path) -> Any:
@@ -325,34 +323,26 @@ def _parse(content: Any, path: Path) -> SweepSettings:
     for name in LISTS.keys() & lists.keys() | {"methods"}:
         if not isinstance(lists[name], list):
             raise InputError(f"{name}: expected a list, got {lists[name]!r:.60}")
-    lists["environments"] = _environments(lists["environments"])
-    for i, method in enumerate(lists["methods"]):
-        at(f"methods[{i}]", _TEXT).convert(method)
+    lists["environments"] = {
+        str(name): _environment(f"environments.{name}", value)
+        for name, value in _mapping("environments", lists["environments"]).items()
+    }
     return SweepSettings(**lists, shared=flat(given), folder=path.parent, file=path)
 
 
-def _environments(given: Any) -> dict[str, EnvironmentSettings]:
-    known = {f.name: f for f in fields(EnvironmentSettings)}
-    environments = {}
-    for name, value in _mapping("environments", given).items():
-        where = f"environments.{name}"
-        values = {"terrain": value} if isinstance(value, str) else _mapping(where, value)
-        for key in values:
-            if key not in known:
-                raise InputError(f"{where}.{unknown(str(key), known)}")
-        parts: dict[str, Any] = {key: part for key, part in values.items() if part is not None}
-        if "terrain" not in parts:
-            raise InputError(f"{where}.terrain: missing")
-        for key in ("terrain", "preparation"):
-            if key in parts:
-                at(f"{where}.{key}", _TEXT).convert(parts[key])
-        if "elevation_range" in parts:
-            pair: Any = at(f"{where}.elevation_range", _RANGE).convert(parts["elevation_range"])
-            if not pair[0] < pair[1]:
-                raise InputError(f"{where}.elevation_range: expected low < high, got {pair}")
-            parts["elevation_range"] = pair
-        environments[str(name)] = EnvironmentSettings(**parts)
-    return environments
+def _environment(where: str, given: Any) -> EnvironmentSettings:
+    values = {"terrain": given} if isinstance(given, str) else _mapping(where, given)
+    known = [row.name for row in rows(EnvironmentSettings)]
+    for key in values:
+        if key not in known:
+            raise InputError(f"{where}.{unknown(str(key), known)}")
+    if "terrain" not in values:
+        raise InputError(f"{where}.terrain: missing")
+    values = {key: value for key, value in values.items() if value is not None}
+    try:
+        return instance(EnvironmentSettings, values)
+    except InputError as error:
+        raise InputError(f"{where}.{error}") from None
 
 
 def _mapping(where: str, value: Any) -> dict[str, Any]:
@@ -371,10 +361,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises:
         InputError: if it cannot be read, or the folder has another layout.
     """
-    try:
-        sweep = read_yaml(path)
-    except (OSError, InputError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
+    sweep = _read(path)
     layout = sweep.get("layout") if isinstance(sweep, dict) else None
     if layout != LAYOUT:
         raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}; give another folder")

@@ -19,10 +19,7 @@ from .comparison import METRICS, Comparison, FinishedRun, Statistic, method_labe
 
 _DPI = 150
 
-#: Endings of each file of a report, but for averages.csv.
-_ENDINGS = {
-    "table": (".md",), **dict.fromkeys(("curves", "maps", "lengthscales"), (".png", ".pdf")),
-}  # fmt: skip
+FIGURES = ("curves", "maps", "lengthscales")
 
 
 def write_report(folder: Path) -> list[Path]:
@@ -51,9 +48,8 @@ def write_report(folder: Path) -> list[Path]:
         with atomic_write(written[-1]) as file:
             file.write(markdown_table(comparison).encode())
     if several:  # files of an earlier report on one pilot and planner are outdated
-        for name, endings in _ENDINGS.items():
-            for ending in endings:
-                (report / f"{name}{ending}").unlink(missing_ok=True)
+        for name in ("table.md", *(f"{f}.{e}" for f in FIGURES for e in ("png", "pdf"))):
+            (report / name).unlink(missing_ok=True)
     # Over the whole sweep, so that a method looks the same in every figure.
     methods = dict.fromkeys(run.method for c in comparisons for run in c.runs)
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
@@ -63,28 +59,21 @@ def write_report(folder: Path) -> list[Path]:
 
 def _write_figures(
     report: Path, comparison: Comparison, suffix: str, methods: list[str]
-) -> list[Path]:
+) -> Iterator[Path]:
     figures = {
         "curves": draw_curves(comparison, method_styles(methods)),
         "maps": draw_maps(comparison),
         "lengthscales": draw_lengthscales(comparison),
     }
-    written = []
     for name, figure in figures.items():
-        for ending in _ENDINGS[name]:
+        # Without the date, so that the same results make the same file.
+        for ending, date in ((".png", "Software"), (".pdf", "CreationDate")):
             path = report / f"{name}{suffix}{ending}"
-            _save(figure, path)
+            with atomic_write(path) as file:
+                figure.savefig(file, format=ending[1:], dpi=_DPI, metadata={date: None})
             # Keep the layout of the first file: computing it takes longer than drawing.
             figure.set_layout_engine("none")
-            written.append(path)
-    return written
-
-
-def _save(figure: Any, path: Path) -> None:
-    # Without the date, so that the same results make the same file.
-    metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    with atomic_write(path) as file:
-        figure.savefig(file, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
+            yield path
 
 
 #: Columns of the table: metrics and their titles.
@@ -131,9 +120,12 @@ def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
         for metric in METRICS:
             average = comparison.average(environment, method, metric)
             final = comparison.final(environment, method, metric)
+            assert average and final  # of runs that there are
+            mean, std = average.mean, "" if average.std is None else average.std
+            end, end_std = final.mean, "" if final.std is None else final.std
             yield (
                 environment, comparison.pilot, comparison.planner, method, metric, first, last,
-                *_mean_std(average), average.seeds if average else 0, *_mean_std(final),
+                mean, std, average.seeds, end, end_std,
             )  # fmt: skip
 
 
@@ -141,12 +133,6 @@ def _pairs(comparison: Comparison) -> list[tuple[str, str]]:
     """Environments and methods that have runs."""
     pairs = product(comparison.environments, comparison.methods)
     return [pair for pair in pairs if comparison.of(*pair)]
-
-
-def _mean_std(statistic: Statistic | None) -> tuple[float | str, float | str]:
-    if statistic is None:
-        return "", ""
-    return statistic.mean, "" if statistic.std is None else statistic.std
 
 
 def markdown_table(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -14,11 +15,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from .. import __version__
 from ..core.errors import InputError, PoamError
@@ -28,15 +32,7 @@ from ..mapping.parallel import cluster
 from ..outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ..simulation.lockstep import LockstepMission, run_mission
 from ..simulation.world.terrain import Terrain
-from .configuration import (
-    LAYOUT,
-    LISTS,
-    Run,
-    SweepSettings,
-    digest,
-    load_environments,
-    read_metadata,
-)
+from .configuration import LAYOUT, LISTS, Run, SweepSettings, load_environments, read_metadata
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,8 @@ class SweepFolder:
             name: [str(value) for value in sweep[f"{name}s"]]
             for name in ("environment", "pilot", "planner", "method", "seed")
         }
-        self._rows = {
+        #: The row of runs.csv of every finished run, by its folder.
+        self.finished = {
             path.relative_to(folder).as_posix(): _read_row(path / "run.csv")
             for path in folder.glob("runs/*/*/*/seed-*")
         }
@@ -84,11 +81,6 @@ class SweepFolder:
             for left in folder.glob("runs/*/*/*/.seed-*"):
                 shutil.rmtree(left)  # of an interrupted run
             self._write_index()
-
-    @property
-    def finished(self) -> dict[str, dict[str, str]]:
-        """The row of runs.csv of every finished run, by its folder."""
-        return dict(self._rows)
 
     def add(self, run: Run, result: TaskResult) -> None:
         """Store a finished run.
@@ -115,7 +107,7 @@ class SweepFolder:
             finally:  # a full disk needs its space
                 shutil.rmtree(beside, ignore_errors=True)
             self._failure(run).unlink(missing_ok=True)
-            self._rows[run.folder] = row
+            self.finished[run.folder] = row
             self._write_index()
 
     def fail(self, run: Run, traceback: str) -> Path:
@@ -138,9 +130,9 @@ class SweepFolder:
         """Write runs.csv, in the order of the configuration."""
 
         def place(row: Mapping[str, str]) -> list[int]:
-            return [_rank(values, row[name]) for name, values in self._order.items()]
+            return [[*values, row[name]].index(row[name]) for name, values in self._order.items()]
 
-        rows = sorted(self._rows.values(), key=place)
+        rows = sorted(self.finished.values(), key=place)
         values = [tuple(row[name] for name in RUN_COLUMNS) for row in rows]
         write_table(self.folder / "runs.csv", RUN_COLUMNS, values)
 
@@ -185,10 +177,6 @@ def _read_row(path: Path) -> dict[str, str]:
     return row
 
 
-def _rank(values: Sequence[Any], value: Any) -> int:
-    return values.index(value) if value in values else len(values)
-
-
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
 
@@ -198,14 +186,16 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
     environments = {}
     for name, terrain in terrains.items():
         given = settings.environments[name]
+        elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
+        content = repr(elevation.shape).encode() + elevation.tobytes()
         environments[name] = {
             "terrain": given.terrain,
             "source": terrain.source,
-            "elevation_range": list(given.elevation_range) if given.elevation_range else None,
-            "preparation": given.preparation,
+            "elevation_range": list(given.elevation_range) if any(given.elevation_range) else None,
+            "preparation": given.preparation or None,
             "elevation": [terrain.lowest, terrain.highest],
-            "shape": list(terrain.elevation.shape),
-            "sha256": digest(terrain),
+            "shape": list(elevation.shape),
+            "sha256": hashlib.sha256(content).hexdigest(),
         }
     shared = settings.resolved.items()
     return {
@@ -334,14 +324,20 @@ def _work(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
         # Tasks, unlike scattered data, are repeated if a worker is lost.
-        there = {name: client.submit(_same, land, pure=False) for name, land in terrains.items()}
+        there = {name: client.submit(copy, land, pure=False) for name, land in terrains.items()}
         arguments = [there[run.environment] for run in waiting], waiting
         futures = client.map(run_task, *arguments, pure=False)
     runs = dict(zip(futures, waiting, strict=True))
     del futures, arguments
     on_run(status, None)
     for future in as_completed(list(runs), loop=client.loop):
-        run, result = runs.pop(future), _result_of(future)
+        run = runs.pop(future)
+        if future.cancelled():
+            raise PoamError("the cluster is lost; the finished runs are kept")
+        if (error := future.exception()) is None:
+            result = future.result()
+        else:  # not the run's own failure: its worker died, or lacks this package
+            result = TaskResult(failure="".join(traceback.format_exception(error)))
         future.release()
         if result.failure:
             status.failed[run] = sweep_folder.fail(run, result.failure)
@@ -349,20 +345,6 @@ def _work(
             sweep_folder.add(run, result)
             status.finished += 1
         on_run(status, run)
-
-
-def _same(terrain: Terrain) -> Terrain:
-    return terrain
-
-
-def _result_of(future: Any) -> TaskResult:
-    if future.cancelled():
-        raise PoamError("the cluster is lost; the finished runs are kept")
-    error = future.exception()
-    if error is None:
-        return future.result()
-    # Not the run's own failure: its worker died, or lacks this package.
-    return TaskResult(failure="".join(traceback.format_exception(error)))
 
 
 def run_task(terrain: Terrain, run: Run) -> TaskResult:

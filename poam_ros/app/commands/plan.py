@@ -16,7 +16,7 @@ from ...core.settings import Setting, instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.pilots import PILOTS
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_setting, add_settings, reader
+from ..command import Parser, add_setting, add_settings
 from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
@@ -27,10 +27,17 @@ DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
 #: Standard deviation of a ping where nothing is known, in m.
 NOISE = 0.1
-SHARE = Setting("share", 0.95, "Share", minimum=1e-6, maximum=1.0)
-SPEED = Setting("speed", 1.0, "Speed", "m/s", minimum=1e-3, maximum=1e3)
-RADIUS = Setting("radius", 0.67, "Radius", "m", minimum=0.0, maximum=1e5)
-DAYS = Setting("days", 1.0, "Time", minimum=1e-6, maximum=1e4)
+OWN = (
+    replace(ROBOT_ROWS["target.tvu"], default="1b", choices=ORDERS, description="S-44 order whose "
+            "total vertical uncertainty must be met"),
+    replace(ROBOT_ROWS["target.share"], default=0.95, minimum=1e-6,
+            description="Share of the workspace that must meet it"),
+    Setting("speed", 1.0, "Speed of the vehicle through water", "m/s", 1e-3, 1e3),
+    Setting("current", (0.0, 0.0), "Velocity of the water along the map's x and y", "m/s"),
+    Setting("turning_radius", 0.67, "Smallest turning radius of the vehicle", "m", 0.0, 1e5),
+    Setting("pilot", "bezier", "Pilot survey", choices=PILOTS),
+    Setting("max_duration", 1.0, "Refuse a survey longer than this", "days", 1e-6, 1e4),
+)  # fmt: skip
 
 
 def add_arguments(parser: Parser) -> None:
@@ -48,25 +55,12 @@ def add_arguments(parser: Parser) -> None:
     text = "Rectangle to be surveyed (m; default: that of --like)."
     add_setting(parser, WORKSPACE, text=text)
     add_setting(parser, WORKSPACE_DEGREES, text="The same, in degrees.")
-    add("--target-tvu", dest="target.tvu", choices=ORDERS, default="1b",
-        help="S-44 order whose total vertical uncertainty must be met (default: 1b).")  # fmt: skip
-    add("--target-share", dest="target.share", type=reader(SHARE), default=0.95, metavar="X",
-        help="Share of the workspace that must meet it (default: 0.95).")  # fmt: skip
-    add("--water-level", dest="water.level", type=float, metavar="M",
-        help="Water level above the datum of --like (m; default: as recorded, or 0).")  # fmt: skip
-    add("--speed", type=reader(SPEED), default=1.0, metavar="X",
-        help="Speed of the vehicle through water (m/s; default: 1).")  # fmt: skip
-    add("--current", nargs=2, type=float, default=(0.0, 0.0), metavar=("X", "Y"),
-        help="Velocity of the water along the map's x and y (m/s; default: 0 0).")  # fmt: skip
-    add("--turning-radius", type=reader(RADIUS), default=0.67, metavar="M",
-        help="Smallest turning radius of the vehicle (m; default: 0.67).")  # fmt: skip
-    add("--pilot", default="bezier", choices=PILOTS, help="Pilot survey (default: bezier).")
-    add("--max-duration", type=reader(DAYS), default=1.0, metavar="DAYS",
-        help="Refuse a survey longer than this (days; default: 1).")  # fmt: skip
+    text = "Water level above the datum of --like (m; default: as recorded, or 0)."
+    add_setting(parser, ROBOT_ROWS["water.level"], text=text)
+    add_settings(parser, OWN)
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
     add_settings(parser, (row for row in rows(AreaSettings) if row.name == "origin"))
-    target = (ROBOT_ROWS[name] for name in (*GOALS, "target.share", "water.level"))
-    parser.takes((*rows(AreaSettings), *target, replace(ROBOT_ROWS["target.tvu"], choices=ORDERS)))
+    parser.takes((*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,25 +71,29 @@ def run(args: argparse.Namespace) -> int:
     from ...planning.routes import Routes
     from ...planning.situation import Situation
 
-    order, share = (vars(args)[f"target.{name}"] for name in ("tvu", "share"))
+    values = {row.name: row.default for row in OWN} | vars(args)
+    order, share, longest = (
+        values[name] for name in ("target.tvu", "target.share", "max_duration")
+    )
     for name in ("depth", "noise"):
         if args.like is not None and vars(args)[name] is not None:
             raise InputError(f"--{name}: only with --deviation; --like knows it")
-    current = Current(args.current[0], args.current[1], args.speed)
+    (east, north), speed = values["current"], values["speed"]
+    current = Current(east, north, speed)
     bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
-    pilot = PILOTS[args.pilot](areas.workspace, rng) if goals is None else goals
+    pilot = PILOTS[values["pilot"]](areas.workspace, rng) if goals is None else goals
     if goals is not None or not areas.unrestricted:
         pilot = routed(pilot, areas)
     if not len(pilot):
         raise InputError("areas: no waypoint before the survey can be reached")
-    routes = Routes(areas)
-    there = Situation(pilot[-1], areas.workspace, turning_radius=args.turning_radius, routes=routes)
+    radius = values["turning_radius"]
+    there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=Routes(areas))
     estimate = forecast(bottom, there, order, share, path_length(pilot), rng)
     speed = current.mean_speed(np.concatenate((pilot, estimate.path)))
     days = estimate.length / speed / DAY
-    if days > args.max_duration:
-        at_most = f"{args.max_duration:g} day" + ("" if args.max_duration == 1 else "s")
+    if days > longest:
+        at_most = f"{longest:g} day" + ("" if longest == 1 else "s")
         raise InputError(
             f"target: {order} in {share:.0%} of the workspace needs {estimate.lines} lines "
             f"{estimate.spacing:.3g} m apart, {estimate.length / 1000:,.0f} km: {days:,.1f} days "
@@ -150,8 +148,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
         noise = NOISE if args.noise is None else args.noise
         bottom = Bottom.stated(low, high, args.depth, noise)
     else:
-        level = vars(args)["water.level"]
-        level = recorded.get("water_level", 0.0) if level is None else level
+        level = vars(args).get("water.level", recorded.get("water_level", 0.0))
         xy = np.column_stack((run.samples["x"], run.samples["y"]))
         bottom = Bottom.of_map(run.drawn, xy, level)
         values["workspace"] = values["workspace"] or run.drawn.grid.borders.bounds

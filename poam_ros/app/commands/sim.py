@@ -17,16 +17,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ...core.errors import InputError
 from ...core.files import atomic_write
-from ...core.settings import Setting, rows
-from ...models.registry import MODELS, option_rows
-from ...planning.planners import PLANNERS, planner_rows
-from ...ros.common.parameters import NODES, TERRAIN
+from ...core.settings import rows
+from ...models.registry import MODELS
+from ...planning.planners import PLANNERS
+from ...ros.common.parameters import INNER, NODES, TERRAIN
 from .. import graph
 from ..command import INTERRUPTED, Parser, add_settings
 from ..nodes import MODULES, needs_ros
@@ -40,8 +40,8 @@ def add_arguments(parser: Parser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
     whole, add = ("output", "keep"), parser.add_argument
     add_settings(parser, (graph.SIM_ROWS[name] for name in graph.FORWARDED if name not in whole))
-    nodes = {row.name: row for table in NODES.values() for row in table}
-    parser.takes((*nodes.values(), *option_rows(), *planner_rows()), files=False)
+    tables = (*NODES.values(), *INNER.values())
+    parser.takes((row for table in tables for row in table), files=False)
     add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
     add("--params-file", default="", metavar="PATH[,PATH...]", help=graph.PARAMS_FILE.help)
     add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
@@ -58,17 +58,15 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     options["params_file"] = graph.parameter_files(options["params_file"], "--params-file")
     if options["rviz"] and shutil.which("rviz2") is None:
         raise InputError("--rviz: expected rviz2 on the path; it comes with ROS 2, not with pip")
+    terrain = options["terrain"] or str(TERRAIN.default)
     if options["terrain"] is not None or not options["params_file"]:
-        load_terrain(options["terrain"] or str(TERRAIN.default))
+        load_terrain(terrain)
     if options["output"] is None:
-        terrain = Path(options["terrain"] or str(TERRAIN.default)).stem
-        options["output"] = Path("runs") / f"sim-{terrain}-{options['seed'] or 0}"
-    options["namespace"] = options["namespace"].strip("/")
-    if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", options["namespace"], re.ASCII):
-        raise InputError(
-            "--namespace: expected letters, digits and underscores, separated by slashes, got "
-            f"{options['namespace']!r}"
-        )
+        options["output"] = Path("runs") / f"sim-{Path(terrain).stem}-{options['seed'] or 0}"
+    options["namespace"] = name = options["namespace"].strip("/")
+    if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+        expected = "letters, digits and underscores, separated by slashes"
+        raise InputError(f"--namespace: expected {expected}, got {name!r}")
     options["output"] = options["output"].expanduser()
     make_folder(options["output"])
     make_folder(options["output"] / "log")
@@ -81,32 +79,21 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     The parameters from options are written into a file beside the logs, under the node's name: a
     parameter file that names the node would override those given by `-p`.
     """
-    options_by_name = {**options, "output": str(options["output"])}
-    table = (*NODES[node], *_inner(node, options_by_name))
-    values = {
-        row.name: options_by_name[row.name]
-        for row in table
-        if options_by_name.get(row.name) is not None
-    }
+    given = {name: value for name, value in options.items() if value is not None}
+    own_rows = [*NODES[node], *INNER.get(node, ())]
+    if node == "mapper" and "method" in given:  # maybe of another package
+        own_rows += rows(MODELS[given["method"]].options)
+    elif node == "planner" and "planner" in given:
+        own_rows += rows(PLANNERS[given["planner"]].options)
+    given["output"] = str(options["output"])
+    values = {row.name: given[row.name] for row in own_rows if row.name in given}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
-    content = {name: {"ros__parameters": values}}
-    with atomic_write(own) as file:
-        file.write(json.dumps(content, indent=1).encode())  # JSON is YAML
+    with atomic_write(own) as file:  # JSON is YAML
+        file.write(json.dumps({name: {"ros__parameters": values}}, indent=1).encode())
     files = [*graph.base_file("sim.yaml"), *options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
     return ["--ros-args", *_place(options["namespace"]), *arguments]
-
-
-def _inner(node: str, given: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The options of the models or planners that a node may use."""
-    if node == "mapper":
-        chosen = [MODELS[given["method"]].options] if given["method"] else []
-        return (*option_rows(), *rows(*chosen))
-    if node == "planner":
-        chosen = [PLANNERS[given["planner"]].options] if given["planner"] else []
-        return (*planner_rows(), *rows(*chosen))
-    return ()
 
 
 def rviz_command(options: dict[str, Any]) -> list[str]:

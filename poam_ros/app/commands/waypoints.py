@@ -98,15 +98,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
     """The settings by name: defaults, what the run records, options."""
-    settings: tuple[Setting, ...] = (
-        SURVEY,
-        AFTER,
-        DURATION,
-        *rows(AreaSettings, ClearanceSettings),
-    )
-    values: dict[str, Any] = {row.name: row.default for row in settings}
-    values |= {name: graph.ROBOT_ROWS[name].default for name in PLACES}
-    values["workspace"] = graph.WORKSPACE.default
+    others = (graph.ROBOT_ROWS[name] for name in PLACES)
+    settings = SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings), *others
+    values: dict[str, Any] = {row.name: row.default for row in (*settings, graph.WORKSPACE)}
     if run is not None:
         values |= {"workspace": run.drawn.grid.borders.bounds, **run.recorded}
     values |= vars(args)
@@ -145,19 +139,14 @@ def _ahead(
         deep.set_vehicle(values["capture_radius"], values["max_speed"])
         deep.learn(drawn)
         bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
-        deep.sounded(xy[-1], _transducer_height(run) - bottom)
+        # A boat's transducer, by water level and sonar mount; what is not recorded counts as 0.
+        offset = run.node("mapper").get("sonar.offset")
+        below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
+        deep.sounded(xy[-1], run.water_level + below - bottom)
     return planned_ahead(
         lambda view, situation: planner.path(view, situation, options, draws), drawn, xy, routes,
         values["capture_radius"] / 2, values[DURATION.name] * values["max_speed"],
     )  # fmt: skip
-
-
-def _transducer_height(run: Run) -> float:
-    """Height of a boat's transducer above the map's datum, in m, from the water level and the sonar
-    mount in config.yaml; what is missing there counts as 0."""
-    offset = run.node("mapper").get("sonar.offset")
-    below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
-    return run.water_level + below
 
 
 def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:
