@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,13 @@ class Change:
     simulated: bool = False
 
     @property
-    def low(self) -> np.ndarray:
-        """Lower end of the 95 % interval of ``mean`` [rows, columns], in m."""
-        return self.mean - CONFIDENCE_95 * self.deviation
-
-    @property
-    def high(self) -> np.ndarray:
-        """Upper end of the same [rows, columns], in m."""
-        return self.mean + CONFIDENCE_95 * self.deviation
+    def layers(self) -> dict[str, np.ndarray]:
+        """The change, the ends of its 95 % interval (m), and 1 where it is significant, else 0
+        [rows, columns]; NaN where a map has no value."""
+        half = CONFIDENCE_95 * self.deviation
+        significant = np.where(np.isfinite(self.mean), self.significant, np.nan)
+        layers = (self.mean, self.mean - half, self.mean + half, significant)
+        return dict(zip(COLUMNS[2:], layers, strict=True))
 
 
 def compare(
@@ -163,16 +163,20 @@ def sampled_offset(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) 
     rows, columns = np.nonzero(both)
     block, place = blocks(rows, columns, BLOCKS)
     size = np.bincount(block)
-    drawn = _averages(difference + draws, block, size)
+
+    def averages(values: np.ndarray) -> np.ndarray:
+        return np.array([np.bincount(block, row) for row in values]) / size
+
+    drawn = averages(difference + draws)
     common = draws.mean(1, keepdims=True)  # not distinguished from an offset, and part of it
-    errors = _averages(draws - common, block, size)
+    errors = averages(draws - common)
     variance = np.maximum(errors.var(0), 1e-12)
     covariance = (1 - SHRINKAGE) * np.atleast_2d(np.cov(errors.T)) + SHRINKAGE * np.diag(variance)
     precision = np.linalg.inv(covariance)
     seen = precision.sum(0)
     precision -= np.outer(seen, seen) / seen.sum()  # of an unknown offset
     sizes = SIZES * float(np.sqrt(np.median(variance)))
-    y = _averages(difference[None], block, size)[0]
+    y = averages(difference[None])[0]
     # A larger change is as sure, and tau has no place for it.
     y = np.clip(y - np.median(y), -sizes[-1], sizes[-1])
     weight = size * ~_changed(y, precision, _patches(place), sizes, len(draws))
@@ -180,33 +184,19 @@ def sampled_offset(both: np.ndarray, difference: np.ndarray, draws: np.ndarray) 
     half = 0.5 * size.sum()
     most = np.flatnonzero(unchanged > (half if unchanged.max() > half else 0.0))
     weight = weight[np.resize(most, len(weight))] if len(most) else np.tile(size, (len(draws), 1))
-    offsets: np.ndarray = (weight * drawn).sum(1) / weight.sum(1)
-    return offsets
-
-
-def _averages(values: np.ndarray, block: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Averages of each row of values [K, N] over the blocks [K, B]."""
-    return np.array([np.bincount(block, row) for row in values]) / size
+    return np.asarray((weight * drawn).sum(1) / weight.sum(1))
 
 
 def _patches(place: np.ndarray) -> np.ndarray:
     """Which blocks, at (row, column) [B, 2], each square patch has: [K, B], 0 or 1."""
     patches = set()
-    low, high = place.min(0), place.max(0)
     for side in SIDES:
-        starts = (
-            range(first - side // 2, last + 1, max(1, side // 2))
-            for first, last in zip(low.tolist(), high.tolist(), strict=True)
-        )
-        rows, columns = (
-            [(axis >= start) & (axis < start + side) for start in tried]
-            for axis, tried in zip(place.T, starts, strict=True)
-        )
-        for row in rows:
-            for column in columns:
-                inside = row & column
-                if 0 < inside.sum() <= LARGEST * len(place):
-                    patches.add(inside.tobytes())
+        ends = zip(place.min(0).tolist(), place.max(0).tolist(), strict=True)
+        starts = (range(a - side // 2, b + 1, max(1, side // 2)) for a, b in ends)
+        for start in product(*starts):
+            inside = ((place >= start) & (place < np.add(start, side))).all(1)
+            if 0 < inside.sum() <= LARGEST * len(place):
+                patches.add(inside.tobytes())
     every = b"".join(sorted(patches))
     return np.frombuffer(every, dtype=bool).reshape(-1, len(place)).astype(float)
 
@@ -236,21 +226,11 @@ def _changed(
             change[:, k] = new
         number = (change != 0).sum(1)
         share = rng.beta(1 + number, count / EXPECTED + count - number + 1e-9)
-        tau = _size_of(rng, sizes, number, np.square(change).sum(1))
-    changed_blocks: np.ndarray = (change != 0) @ patch > 0
-    return changed_blocks
-
-
-def _size_of(
-    rng: np.random.Generator, sizes: np.ndarray, number: np.ndarray, squares: np.ndarray
-) -> np.ndarray:
-    """tau of each chain [chains], drawn from ``sizes``, given how many patches changed [chains] and
-    the sum of the squares of their changes [chains]."""
-    fit = -number[:, None] * np.log(sizes) - 0.5 * squares[:, None] / sizes**2
-    likelihood = np.exp(fit - fit.max(1, keepdims=True)).cumsum(1)
-    chosen = (rng.random(len(number))[:, None] * likelihood[:, -1:] > likelihood).sum(1)
-    drawn: np.ndarray = sizes[chosen]
-    return drawn
+        squares = np.square(change).sum(1)[:, None]
+        fit = -number[:, None] * np.log(sizes) - 0.5 * squares / sizes**2
+        likelihood = np.exp(fit - fit.max(1, keepdims=True)).cumsum(1)
+        tau = sizes[(rng.random(chains)[:, None] * likelihood[:, -1:] > likelihood).sum(1)]
+    return np.asarray((change != 0) @ patch > 0)
 
 
 def discoveries(p: np.ndarray, share: float) -> np.ndarray:
@@ -296,9 +276,8 @@ def _patch_sizes(both: np.ndarray, score: np.ndarray) -> np.ndarray:
 
 def write_change(folder: Path, change: Change) -> Path:
     """Write change.csv: a row for each cell that both maps have, from the lower left corner on."""
-    layers = (change.mean, change.low, change.high, change.significant)
-    rows = np.column_stack((change.grid.points, *(layer.ravel() for layer in layers)))
-    rows = rows[np.isfinite(change.mean).ravel()]
+    rows = np.column_stack((change.grid.points, *map(np.ravel, change.layers.values())))
+    rows = rows[np.isfinite(rows[:, 2])]
     write_table(folder / FILE, COLUMNS, ([*row[:5], int(row[5])] for row in rows.tolist()))
     return folder / FILE
 
@@ -314,14 +293,11 @@ def write_change_raster(folder: Path, change: Change, place: GeoReference | None
     Raises:
         InputError: rasterio is not installed.
     """
-    empty = np.where(np.isfinite(change.mean), 0.0, np.nan)
-    layers = (change.mean, change.low, change.high, change.significant + empty)
     wkt = LOCAL if place is None else place.system().to_wkt("WKT1_GDAL")
     options = raster_options("change.tif", change.grid, wkt, place)
     tags = {"simulated": SIMULATED_NOTE} if change.simulated else {}
-    content = geotiff_of(dict(zip(COLUMNS[2:], layers, strict=True)), options, tags)
     with atomic_write(folder / "change.tif") as file:
-        file.write(content)
+        file.write(geotiff_of(change.layers, options, tags))
     return folder / "change.tif"
 
 
@@ -357,28 +333,23 @@ def draw_change(folder: Path, change: Change) -> Path:
     return save_figure(drawing, folder / "change.png", DPI)
 
 
-def _left_out(change: Change, area: float) -> dict[str, str]:
-    """How much that both maps have was not compared, and why; empty if all was."""
-    if change.extrapolated is None or not change.extrapolated.any():
-        return {}
-    left = change.grid.cell_area * int(change.extrapolated.sum())
-    share = 100 * left / (area + left)
-    return {
-        "not compared": f"{left:,.0f} m\u00b2 ({share:.0f} % of what both maps show), grey in the "
-        "figure: not between soundings of both surveys (beside shores and islands, in gaps much "
-        "wider than usual), where the maps extrapolate"
-    }
-
-
 def summary(change: Change, estimated: bool) -> dict[str, str]:
     """What a person wants to know, as text by name; ``estimated``: whether the offset was."""
     area = change.grid.cell_area * int(np.isfinite(change.mean).sum())
     share = float(change.significant.sum()) * change.grid.cell_area
+    left_out = {}
+    if change.extrapolated is not None and change.extrapolated.any():
+        left = change.grid.cell_area * int(change.extrapolated.sum())
+        left_out["not compared"] = (
+            f"{left:,.0f} m\u00b2 ({100 * left / (area + left):.0f} % of what both maps show), "
+            "grey in the figure: not between soundings of both surveys (beside shores and islands, "
+            "in gaps much wider than usual), where the maps extrapolate"
+        )
     middle, low, high = change.offset
     said = f"{middle:+.3f} m (95 %: {low:+.3f} to {high:+.3f}), left out of the change"
     words = {
         "compared": f"{area:,.0f} m\u00b2 in cells of {np.sqrt(change.grid.cell_area):g} m",
-        **_left_out(change, area),
+        **left_out,
         "offset": said if estimated else f"{middle:+g} m, as given",
         "uncertainty of the change (95 %)": f"median "
         f"{CONFIDENCE_95 * float(np.nanmedian(change.deviation)):.2f} m",

@@ -170,10 +170,14 @@ class Chart:
         """Name of ``height``."""
         return "depth" if self.settings.depth else "elevation"
 
+    def height_of(self, elevation: np.ndarray) -> np.ndarray:
+        """Elevations, in m, or the depths there, as requested."""
+        return self.settings.water_level - elevation if self.settings.depth else elevation
+
     @property
     def height(self) -> np.ndarray:
         """Elevation or depth [rows, columns], in m, as requested."""
-        return self.depth if self.settings.depth else self.elevation
+        return self.height_of(self.elevation)
 
     @property
     def crs_wkt(self) -> str:

@@ -53,12 +53,24 @@ class CrossingTable:
 
     def verdicts(self, order: str) -> list[str]:
         """Of each crossing, by the limit of an S-44 order; in words."""
-        limits = np.sqrt(2) * allowed(order, self.depth.mean(1))
-        rows = zip(
+        words, limits = [], np.sqrt(2) * allowed(order, self.depth.mean(1))
+        for (line, other), by, limit, out in zip(
             self.lines.tolist(), self.difference.tolist(), limits.tolist(), self.left_out.tolist(),
             strict=True,
-        )  # fmt: skip
-        return [_verdict(lines, by, limit, out, order) for lines, by, limit, out in rows]
+        ):  # fmt: skip
+            amount = f"{abs(by):.2f} m"
+            way = f"{amount} {'shallower' if by > 0 else 'deeper'}"
+            name = line if line != other else "the first pass"
+            if out:
+                text = f"a false echo, left out of the map: {line} and {other} differ by {amount}"
+            elif np.isnan(limit):  # depths are not known
+                text = ""
+            elif abs(by) <= limit:
+                text = f"agrees within {limit:.2f} m (order {order})"
+            else:
+                text = f"{name} is {way}, more than {limit:.2f} m (order {order})"
+            words.append(text)
+        return words
 
     def write(self, folder: Path, order: str = "1a") -> None:
         """Write ``crossings.csv``; ``order``: as of ``verdicts``."""
@@ -90,33 +102,20 @@ class CrossingTable:
             InputError: it is broken.
         """
         rows = read_records(path, COLUMNS) if path.exists() else []
-        names = ("x", "y", "difference", "depth", "other_depth", "left_out")
+
+        def columns(*names: str) -> np.ndarray:
+            return np.array([[row[name] for name in names] for row in rows]).reshape(-1, len(names))
+
         try:
-            numbers = np.array([[float(row[name]) for name in names] for row in rows])
-            numbers = numbers.reshape(-1, len(names))
+            numbers = columns("x", "y", "difference", "depth", "other_depth", "left_out")
+            x, y, difference, depth, other, left_out = numbers.astype(float).T
         except ValueError as error:
             raise InputError(f"{path}: expected numbers ({error})") from None
-        words = np.array(
-            [[row[name] for name in ("line", "other", "day", "other_day")] for row in rows],
-            dtype=object,
-        ).reshape(-1, 4)
+        lines, days = columns("line", "other"), columns("day", "other_day")
         return cls(
-            words[:, :2], words[:, 2:], numbers[:, :2], numbers[:, 2], numbers[:, 3:5],
-            numbers[:, 5].astype(bool),
+            lines.astype(object), days.astype(object), np.column_stack((x, y)), difference,
+            np.column_stack((depth, other)), left_out.astype(bool),
         )  # fmt: skip
-
-
-def _verdict(lines: list[str], by: float, limit: float, out: bool, order: str) -> str:
-    line, other = lines
-    if out:
-        return f"a false echo, left out of the map: {line} and {other} differ by {abs(by):.2f} m"
-    if np.isnan(limit):  # depths are not known
-        return ""
-    if abs(by) <= limit:
-        return f"agrees within {limit:.2f} m (order {order})"
-    name = f"{line} is" if line != other else "the first pass is"
-    deeper = f"{name} {abs(by):.2f} m {'shallower' if by > 0 else 'deeper'}"
-    return f"{deeper}, more than {limit:.2f} m (order {order})"
 
 
 class CrossingStatistics(NamedTuple):
@@ -185,10 +184,17 @@ def biases(
         left_out: crossings with a multiple [C].
         weight: how many independent crossings each stands for [C].
     """
+
+    def scatter(values: np.ndarray) -> float:
+        return MAD_STD * float(np.median(np.abs(values - np.median(values))))
+
     across = names[:, 0] != names[:, 1]
     kept = across & ~left_out
-    pooled = _scatter(difference[kept]) if kept.any() else 0.0
-    lines = sorted(set(names.ravel().tolist()) - {""}, key=_natural)
+    pooled = scatter(difference[kept]) if kept.any() else 0.0
+    lines = sorted(
+        set(names.ravel().tolist()) - {""},
+        key=lambda name: (len(name) if name.isdecimal() else 0, name),  # 9 before 10
+    )
     certain = CONFIDENCE_95 + 0.5 * np.log(max(1, len(lines)))  # about Bonferroni's
     biased = []
     for name in lines:
@@ -200,20 +206,12 @@ def biases(
             biased.append(Bias(name, 0, np.nan, np.nan, np.nan, False))
             continue
         independent = float(weight[use].sum())
-        scatter = _scatter(values) if independent >= OWN_SCATTER else pooled
-        std = MEDIAN_STD * scatter / np.sqrt(independent)
+        own_scatter = scatter(values) if independent >= OWN_SCATTER else pooled
+        std = MEDIAN_STD * own_scatter / np.sqrt(independent)
         middle, half = float(np.median(values)), CONFIDENCE_95 * std
         offset = len(values) > 1 and abs(middle) > max(certain * std, LEAST_OFFSET)
         biased.append(Bias(name, len(values), middle, middle - half, middle + half, bool(offset)))
     return biased
-
-
-def _scatter(values: np.ndarray) -> float:
-    return MAD_STD * float(np.median(np.abs(values - np.median(values))))
-
-
-def _natural(name: str) -> tuple[int, str]:
-    return len(name) if name.isdecimal() else 0, name
 
 
 def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -> None:

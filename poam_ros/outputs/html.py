@@ -1,4 +1,5 @@
-"""Reports as one HTML file that fits a phone, prints well and fetches nothing."""
+"""Reports as one HTML file that fits a phone, prints well and fetches nothing: parts of it; and the
+numbers of a map as text."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from ..core.files import atomic_write
+from ..planning.tvu import ORDERS, order_name, shares
+from .chart import Chart
+from .layers import stride
 
 STYLE = """
 @page{size:A4;margin:16mm}
@@ -106,3 +112,38 @@ def wide_table(
         lines.append(f"<tr{style}>{''.join(parts)}</tr>")
     # A printed table that continues on another page has its head there too.
     return f"<table class=wide><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
+
+
+def numbers(chart: Chart) -> dict[str, str]:
+    """Numbers of a map, as text by name."""
+    mapped = np.isfinite(chart.elevation)
+    height, half = chart.height[mapped], chart.uncertainty[mapped]
+    rows, columns = chart.grid.shape
+    words = {
+        "cells": f"{columns} x {rows}, {chart.grid.cell_size[0]:g} x {chart.grid.cell_size[1]:g} m"
+    }
+    if (step := stride(chart.grid.shape)) > 1:
+        words["shown"] = f"1 of {step} rows and columns"
+    if not len(height):
+        return words | {chart.height_name: "no cell has a value"}
+    words |= {
+        chart.height_name: f"{height.min():.2f} to {height.max():.2f} m",
+        "uncertainty (95 %)": f"median {np.median(half):.2f} m, largest {half.max():.2f} m",
+    }
+    if chart.other_survey is not None:
+        other = chart.uncertainty_other_survey[mapped]
+        words["as another survey would measure it (95 %)"] = f"median {np.median(other):.2f} m"
+    if np.isfinite(chart.density).any():
+        observed = float((chart.density[mapped] > 0).mean())
+        words["cells with a ping"] = f"{100 * observed:.1f} %; the others are interpolated"
+    return words | tvu_shares(chart)
+
+
+def tvu_shares(chart: Chart) -> dict[str, str]:
+    """How much of a map is within the TVU of each order, as text by name."""
+    wet = shares(chart.depth, chart.deviation, list(ORDERS))
+    parts = [f"{order_name(k)} {100 * wet[k]:.1f} %" for k in wet if np.isfinite(wet[k])]
+    if not parts:
+        level = chart.settings.water_level
+        return {"TVU": f"no cell is below a water level of {level:g} m"}
+    return {"within the TVU of": f"{', '.join(parts)} (of the cells under water)"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,24 +14,15 @@ from ..core.errors import quantity
 from ..core.geodesy import place_text
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..planning.tvu import ORDERS, order_name
+from . import html, plates
 from .chart import Chart, ExportSettings, clock_time, read_chart
 from .crossings import LINE_COLUMNS, LINES, table_statistics
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
-from .html import SIMULATED, Cell, figure, section, table, wide_table, write_page
-from .plates import (
-    chart_plate,
-    contour_levels,
-    crossings_plate,
-    lines_plate,
-    uncertain,
-    uncertainty_plate,
-)
 from .run import Run
-from .view.texts import numbers, tvu_shares
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, UNITS, WaterBelow, beyond, in_words, read_water, rounded
+from .volume import QUANTITIES, UNITS, beyond, in_words, read_water, rounded
 
 FILE = "report.html"
 METHOD = (
@@ -102,55 +93,80 @@ def write_report(run: Run, chart: Chart | None = None) -> Path:
         ImportError: matplotlib is not installed.
     """
     chart = depth_chart(run) if chart is None else chart
-    folder, config = run.folder, run.shared_once
+    config, texts, folder = run.shared_once, chart.provenance, run.folder
+    days = dict.fromkeys(str(time)[:10] for time in config.get("measured") or ())
+    measured = f"Measured {' to '.join(days)}. " if days else ""
+    dated = f"{measured}Report of {texts['export_time'][:10]}, made with {texts['software']}."
+    settings = yaml.safe_dump(without_folders(config), sort_keys=False, allow_unicode=True)
     parts = [
-        f"<h1>{escape(chart.provenance['title'])}</h1>",
-        f"<p class=note>{escape(_dated(chart, config))}</p>",
+        f"<h1>{escape(texts['title'])}</h1>",
+        f"<p class=note>{escape(dated)}</p>",
         f"<p>{escape(str(config['remarks']))}</p>" if config.get("remarks") else "",
-        SIMULATED if run.simulated else "",
+        html.SIMULATED if run.simulated else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
-        figure(chart_plate(chart), _chart_caption(chart), large=True),
-        *section("Summary", table(summary(run, chart))),
-        *section("Uncertainty", figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
+        html.figure(plates.chart_plate(chart), _chart_caption(chart), large=True),
+        *html.section("Summary", html.table(summary(run, chart))),
+        *html.section(
+            "Uncertainty", html.figure(plates.uncertainty_plate(chart), UNCERTAINTY_CAPTION)
+        ),
         f"<p class=note>{TVU_NOTE}</p>",
-        table(tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
+        html.table(html.tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
         *_held_out(folder, config),
         *_crossings(folder, chart, config),
         *_volumes(folder, chart, config),
-        *section("Soundings", _lines_figure(chart), table(_soundings(chart, config))),
-        *section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
-        "<details><summary>All settings</summary>"
-        f"<pre>{escape(_dumped(without_folders(config)))}</pre></details>",
+        *html.section("Soundings", _lines_figure(chart), html.table(_soundings(chart, config))),
+        *html.section("Method", f"<p>{METHOD}</p>", html.table(_made(chart, config))),
+        f"<details><summary>All settings</summary><pre>{escape(settings)}</pre></details>",
     ]
-    return write_page(folder / FILE, chart.provenance["title"], parts)
+    return html.write_page(folder / FILE, texts["title"], parts)
+
+
+def _chart_caption(chart: Chart) -> str:
+    levels = plates.contour_levels(chart)
+    contours = f"Contours every {levels[1] - levels[0]:g} m" if len(levels) > 1 else ""
+    if contours and plates.uncertain(chart).any():
+        contours += ", dashed where the 95 % uncertainty is over half of that"
+    where = "Coordinates of the soundings, in m; the direction of north is unknown."
+    if chart.place is not None:
+        grid = f" Grid of {chart.place.crs}." if chart.place.crs else ""
+        where = f"North up, WGS 84.{grid}"
+    level = f"{round(chart.settings.water_level, 3):g}"
+    return (
+        f"Depth below a water level of {level} m. {contours}{'. ' if contours else ''}"
+        f"Dots: soundings in the map. {where}"
+    )
 
 
 def summary(run: Run, chart: Chart) -> dict[str, str]:
     """Depths, area, volume, uncertainty and errors of a map, as text by name."""
-    words = {}
+    words, level = {}, chart.settings.water_level
     mapped = np.isfinite(chart.depth)
     if mapped.any():
         depth, half = chart.depth[mapped], chart.uncertainty[mapped]
         other = chart.uncertainty_other_survey[mapped]
         words["depth"] = (
             f"{max(depth.min(), 0.0):.2f} to {depth.max():.2f} m below a water level of "
-            f"{round(chart.settings.water_level, 3):g} m"
+            f"{round(level, 3):g} m"
         )
-        words["uncertainty (95 %)"] = (
-            f"median {np.median(half):.2f} m; "
-            f"above {np.quantile(half, 0.9):.2f} m in 10 % of the area"
-        )
+
+        def spread(values: np.ndarray) -> str:
+            high = np.quantile(values, 0.9)
+            return f"median {np.median(values):.2f} m; above {high:.2f} m in 10 % of the area"
+
+        words["uncertainty (95 %)"] = spread(half)
         if chart.other_survey is not None:
             words["uncertainty (95 %)"] += ": of the depth on the map's own frame"
             words["as another survey would measure it (95 %)"] = (
-                f"median {np.median(other):.2f} m; above {np.quantile(other, 0.9):.2f} m in 10 % "
-                "of the area: with errors of position and level as large as this survey's own"
+                f"{spread(other)}: with errors of position and level as large as this survey's own"
             )
-    if (run.folder / VOLUME).exists():
-        water = read_water(run.folder).at(chart.settings.water_level)
+    counted = (run.folder / VOLUME).exists()
+    if counted:
+        water = read_water(run.folder).at(level)
         for name in QUANTITIES:
             words[name.replace("_", " ")] = in_words(name, water[name].tolist())
-        if whole := _outline_area(run.settings):
+        outline = run.settings.get("outline")
+        whole = float(outline.get("area") or 0.0) if isinstance(outline, Mapping) else 0.0
+        if whole:
             inside = f"{in_words('area', [whole] * 3)} within the outline"
             words["area"] += (
                 f" of {inside}: near it, the bottom may lie above the water level"
@@ -158,7 +174,6 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
                 else f" in whole cells, all {inside}"
             )
     if chart.outline and mapped.any():
-        level = chart.settings.water_level
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)
         if share > BEYOND:
             smaller = float(higher.sum() * chart.grid.cell_area)
@@ -167,7 +182,7 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
                 "map is extrapolated; the interval of the volume includes a bottom that rises "
                 f"evenly to the outline there ({in_words('volume', [smaller] * 3)} less)"
             )
-    elif (run.folder / VOLUME).exists() and not chart.outline:
+    elif counted and not chart.outline:
         words["not counted"] = "water that was not sounded, as up to the shore; there is no outline"
     if scores := Validation.read(run.folder / SCORES):
         own = scores.accepted or scores.every
@@ -178,19 +193,6 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
     if chart.place is not None:
         words["place"] = place_text(chart.place.latitude, chart.place.longitude)
     return words
-
-
-def _outline_area(config: Mapping[str, Any]) -> float:
-    """Area of a run's outline, in m^2; 0 without one."""
-    outline = config.get("outline")
-    return float(outline.get("area") or 0.0) if isinstance(outline, Mapping) else 0.0
-
-
-def _dated(chart: Chart, config: Mapping[str, Any]) -> str:
-    """When it was measured, if that is known, and when and with what the report was made."""
-    words, days = chart.provenance, [str(time)[:10] for time in config.get("measured") or ()]
-    measured = f"Measured {' to '.join(dict.fromkeys(days))}. " if days else ""
-    return f"{measured}Report of {words['export_time'][:10]}, made with {words['software']}."
 
 
 def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
@@ -210,19 +212,24 @@ def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
     }
     if validation.accepted and validation.left_out:
         words["all soundings"] = validation.beside
-    picture = folder / "validation.png"
     caption = (
         "Held-out soundings: predicted against measured values, in red outside the 95 % interval, "
         "and the errors, predicted minus measured, on a map."
     )
-    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
     note = HELD_OUT_NOTE + (f" {CALIBRATED_NOTE}" if config.get("calibration") else "")
-    note = f"<p class=note>{note}</p>"
-    return section("Errors at held-out soundings", note, *figures, table(words))
+    return html.section(
+        "Errors at held-out soundings", f"<p class=note>{note}</p>",
+        *_picture(folder / "validation.png", caption), html.table(words),
+    )  # fmt: skip
+
+
+def _picture(path: Path, caption: str) -> list[str]:
+    return [html.figure(path.read_bytes(), caption)] if path.exists() else []
 
 
 def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
-    """The section on crossings of survey lines, if there are any."""
+    """The section on crossings of survey lines, if there are any: the lines that differ most from
+    those that they cross, and the others folded away."""
     if not len(chart.crossings.xy):
         return ()
     order = config.get("order")
@@ -235,84 +242,84 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         f"within the limit of {order_name(order)}": f"{100 * statistics.within:.1f} %",
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
-    return section(
-        "Crossings", f"<p class=note>{CROSSINGS_NOTE}</p>",
-        figure(crossings_plate(chart), CROSSINGS_CAPTION),
-        table(words), _line_table(lines),
-    )  # fmt: skip
-
-
-def _line_table(lines: Sequence[Mapping[str, str]]) -> str:
-    """The lines that differ most from those that they cross, and the others folded away."""
-    ranked = sorted(lines, key=lambda row: -abs(float(row["median"] or 0)))
-    worst, rest = ranked[:WORST], ranked[WORST:]
-    if not rest:
-        return _lines_of(worst)
-    return (
-        f"<p class=note>The {WORST} lines with the largest medians:</p>{_lines_of(worst)}"
-        f"<details><summary>The other {quantity(len(rest), 'line')}</summary>{_lines_of(rest)}"
-        f"</details>"
-    )
-
-
-def _lines_of(lines: Sequence[Mapping[str, str]]) -> str:
-    if not lines:
-        return ""
-    rows = []
-    for row in lines:
+    rows: list[tuple[html.Cell, ...]] = []
+    for row in sorted(lines, key=lambda row: -abs(float(row["median"] or 0))):
         name = row["line"] if row["line"] else f"day {row['day']}"
         median, low, high = (f"{float(row[k]):.2f}" if row[k] else "" for k in LINE_COLUMNS[3:6])
         between = f"{low} to {high}" if low else ""
         rows.append((name, row["crossings"], (median, between), row["verdict"]))
     heads = ("line", "crossings", ("median (m)", "95 % interval"), "verdict")
-    return wide_table(heads, rows, right=(1, 2))
+    tables = [
+        html.wide_table(heads, part, right=(1, 2)) for part in (rows[:WORST], rows[WORST:]) if part
+    ]
+    if len(tables) > 1:
+        tables[0] = f"<p class=note>The {WORST} lines with the largest medians:</p>{tables[0]}"
+        folded = f"The other {quantity(len(rows) - WORST, 'line')}"
+        tables[1] = f"<details><summary>{folded}</summary>{tables[1]}</details>"
+    return html.section(
+        "Crossings", f"<p class=note>{CROSSINGS_NOTE}</p>",
+        html.figure(plates.crossings_plate(chart), CROSSINGS_CAPTION), html.table(words), *tables,
+    )  # fmt: skip
 
 
 def _volumes(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
     """The section on volumes, if they were computed."""
     if not (folder / VOLUME).exists():
         return ()
-    water = read_water(folder)
-    picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
-    figures = [figure(picture.read_bytes(), caption)] if picture.exists() else []
-    error = config.get("level_error")
-    said = LEVEL_ERROR.format(error) if isinstance(error, float) and error else NO_LEVEL_ERROR
-    return section(
-        "Volume", *figures, f"<p class=note>Water below each level, with 95 % intervals. {said} "
-        f"{VOLUME} lists all levels.</p>", _volume_table(water, chart.settings.water_level),
-    )  # fmt: skip
-
-
-def _volume_table(water: WaterBelow, level: float) -> str:
-    count, now = len(water.level), int(np.abs(water.level - level).argmin())
+    water, level = read_water(folder), chart.settings.water_level
+    now = int(np.abs(water.level - level).argmin())
     chosen = water.level <= level  # above it, the outline is no shore
     if chosen.sum() < 2:
-        chosen = np.ones(count, dtype=bool)
+        chosen = np.ones(len(water.level), dtype=bool)
     step = -(-int(chosen.sum()) // ROWS)
     if step > 1:  # round numbers: multiples of the levels' spacing
         chosen &= np.round(water.level / np.median(np.diff(water.level))) % step == 0
     chosen[now] = True
     shown = np.flatnonzero(chosen)[::-1].tolist()
-    rows: list[list[Cell]] = []
+    rows: list[list[html.Cell]] = []
     for index in shown:
-        row: list[Cell] = [f"{water.level[index]:.2f}"]
+        rows.append([f"{water.level[index]:.2f}"])
         for name in QUANTITIES:
             mean, low, high = rounded(getattr(water, name)[:, index])
-            row.append((mean, f"{low} to {high}" if low != high else ""))
-        rows.append(row)
-    heads: list[Cell] = ["level (m)"]
+            rows[-1].append((mean, f"{low} to {high}" if low != high else ""))
+    heads: list[html.Cell] = ["level (m)"]
     heads += [
         (f"{name.replace('_', ' ')} ({UNITS[name][-1][0]})", "95 % interval") for name in QUANTITIES
     ]
     bold = shown.index(now) if water.level[now] == level else None
-    return wide_table(heads, rows, range(1 + len(QUANTITIES)), bold)
+    error = config.get("level_error")
+    said = LEVEL_ERROR.format(error) if isinstance(error, float) and error else NO_LEVEL_ERROR
+    return html.section(
+        "Volume", *_picture(folder / "hypsometry.png", "Area and volume of the water below a level."
+        ), f"<p class=note>Water below each level, with 95 % intervals. {said} "
+        f"{VOLUME} lists all levels.</p>", html.wide_table(heads, rows, range(len(heads)), bold),
+    )  # fmt: skip
+
+
+def screened_out(chart: Chart) -> np.ndarray:
+    """Places [N, 2] of the soundings that screening left out: all of those of a log, the newest of
+    a mission's."""
+    refused = chart.unmapped.refused.placed
+    return refused.xyz[np.isin(refused.reason, (FALSE_ECHO, WITHDRAWN)), :2]
+
+
+def _lines_figure(chart: Chart) -> str:
+    """The survey lines and what screening left out; empty if neither is known."""
+    out = screened_out(chart)
+    if not chart.lines and not len(out):
+        return ""
+    named = ", a colour for each survey line, named where there is room" if chart.lines else ""
+    caption = f"Soundings in the map{named}."
+    if len(out):
+        caption += f" Red crosses: {quantity(len(out), 'sounding')} left out as false echoes."
+    return html.figure(plates.lines_plate(chart, out), caption)
 
 
 def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
     """The soundings' file, how many are in the map, how many are not, by reason, and their dates;
     those of a mission from its journal."""
-    words, several = {}, config.get("files") or ()
-    if files := [PurePath(str(each["file"])).name for each in several]:
+    words = {}
+    if files := [PurePath(str(each["file"])).name for each in config.get("files") or ()]:
         words["files"] = ", ".join(files)
     elif "log" in config:
         words["file"] = PurePath(str(config["log"])).name
@@ -326,77 +333,30 @@ def _soundings(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         times = (str(time)[:19].replace("T", " ") for time in measured)
         words["measured"] = f"{' to '.join(times)} UTC"
     for name, count in dict(config.get("samples") or {}).items():
-        words[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
-    if "samples" not in config:
-        words |= _pings(chart)
-    return words
-
-
-def screened_out(chart: Chart) -> np.ndarray:
-    """Places [N, 2] of the soundings that screening left out: all of those of a log, the newest of
-    a mission's."""
-    refused = chart.unmapped.refused.placed
-    return refused.xyz[np.isin(refused.reason, (FALSE_ECHO, WITHDRAWN)), :2]
-
-
-def _lines_figure(chart: Chart) -> str:
-    """The survey lines and what screening left out; empty if neither is known."""
-    lines, out = chart.lines, screened_out(chart)
-    if not lines and not len(out):
-        return ""
-    caption = "Soundings in the map"
-    caption += ", a colour for each survey line, named where there is room." if lines else "."
-    if len(out):
-        caption += f" Red crosses: {quantity(len(out), 'sounding')} left out as false echoes."
-    return figure(lines_plate(chart, out), caption)
-
-
-def _pings(chart: Chart) -> dict[str, str]:
+        key = "in the map" if name == "mapped" else f"excluded: {name.replace('_', ' ')}"
+        words[key] = f"{count:,}" if isinstance(count, int) else str(count)
+    if "samples" in config:
+        return words
     others = chart.unmapped
-    counts = {_words("mapped"): f"{len(chart.track):,}"}
+    words["in the map"] = f"{len(chart.track):,}"
     if others.span_ns is not None:
         time = " (simulated time)" if "simulated" in chart.provenance else ""
-        counts["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
+        words["measured"] = f"{' to '.join(map(clock_time, others.span_ns))}{time}"
     refused = others.refused.counts
-    return counts | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
-
-
-def _words(name: str) -> str:
-    mapped = {"mapped": "in the map", "false_echoes": "excluded: false echoes"}
-    return mapped.get(name, f"excluded: {name.replace('_', ' ')}")
+    return words | {f"refused: {r.replace('_', ' ')}": f"{refused[r]:,}" for r in sorted(refused)}
 
 
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
-    words = {k: v for k, v in chart.provenance.items() if k not in SHOWN_ELSEWHERE}
-    texts = {key.replace("_", " "): text for key, text in words.items()}
+    texts = {
+        key.replace("_", " "): text
+        for key, text in chart.provenance.items()
+        if key not in SHOWN_ELSEWHERE
+    }
     if corrections := config.get("calibration"):
         texts["corrections"] = "; ".join(map(str, corrections))
-    model = config.get("model")
-    if isinstance(model, Mapping):
+    if isinstance(model := config.get("model"), Mapping):
         texts["model"] = f"{model.get('method')}, seed {config.get('seed')}"
     if isinstance(outline := config.get("outline"), Mapping):
         name = PurePath(str(outline.get("file"))).name
         texts["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"
-    return texts | {"cells": numbers(chart)["cells"]}
-
-
-def _dumped(config: Any) -> str:
-    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-
-
-def _chart_caption(chart: Chart) -> str:
-    levels = contour_levels(chart)
-    apart = f"Contours every {levels[1] - levels[0]:g} m" if len(levels) > 1 else ""
-    if apart:
-        doubtful = ", dashed where the 95 % uncertainty is over half of that"
-        apart += f"{doubtful if uncertain(chart).any() else ''}. "
-    return (
-        f"Depth below a water level of {round(chart.settings.water_level, 3):g} m. {apart}"
-        f"Dots: soundings in the map. {_coordinates(chart)}"
-    )
-
-
-def _coordinates(chart: Chart) -> str:
-    if chart.place is None:
-        return "Coordinates of the soundings, in m; the direction of north is unknown."
-    return "North up, WGS 84." + (f" Grid of {chart.place.crs}." if chart.place.crs else "")
+    return texts | {"cells": html.numbers(chart)["cells"]}

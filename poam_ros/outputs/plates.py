@@ -10,18 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from . import figures
 from .chart import Chart
-from .figures import (
-    WIDTH,
-    blank_figure,
-    draw_layer,
-    draw_soundings,
-    is_under_water,
-    outline_cells,
-    plain,
-    png,
-    save_figure,
-)
 from .layers import UNCERTAINTY, Layer, layer_of, mixed
 from .vectors import levels_of
 
@@ -66,23 +56,23 @@ def draw_chart(chart: Chart) -> Any:
     width, height = chart.grid.borders.size
     rows, columns = (4, 1) if width > WIDE * height else (2, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
-    figure = blank_figure((PAGE, float(np.clip(rows * panel, 8.0, 16.0))))
+    figure = figures.blank_figure((PAGE, float(np.clip(rows * panel, 8.0, 16.0))))
     figure.set_layout_engine("compressed")  # the other one cuts titles of axes of equal aspect
-    figure.suptitle(plain(chart.provenance["title"]))
+    figure.suptitle(figures.plain(chart.provenance["title"]))
     # Not shared: shared axes of equal aspect get wider limits, and white borders, in a wide figure.
     axes = figure.subplots(rows, columns, squeeze=False)
     notes = {"density": "; white: interpolated", "tvu": " (IHO S-44)"}
     for axis, key in zip(axes.flat, ("height", "uncertainty", "density", "tvu"), strict=True):
         layer = layer_of(chart, key)
         title = layer.title + notes.get(key, "")
-        image = draw_layer(
+        image = figures.draw_layer(
             axis, chart.grid, layer.values, title, layer.extend, 1.0, **style_of(layer)
         )
         if layer.downward:
             image.colorbar.ax.invert_yaxis()
         if layer.labels:
             image.colorbar.set_ticks(range(len(layer.labels)), labels=layer.labels)
-    draw_soundings(axes[0, 0], chart.track)
+    figures.draw_soundings(axes[0, 0], chart.track)
     east, north = ("x (m)", "y (m)") if chart.place is None else ("east (m)", "north (m)")
     for axis in axes[-1]:
         axis.set_xlabel(east)
@@ -94,9 +84,9 @@ def draw_chart(chart: Chart) -> Any:
 def draw_layers(chart: Chart, folder: Path) -> Path:
     """Draw a map as ``draw_chart`` does, but as elevations if most of it is above the water:
     maps.png."""
-    if not is_under_water(chart.elevation, chart.settings.water_level):
+    if not figures.is_under_water(chart.elevation, chart.settings.water_level):
         chart = replace(chart, settings=replace(chart.settings, depth=False))
-    return save_figure(draw_chart(chart), folder / "maps.png")
+    return figures.save_figure(draw_chart(chart), folder / "maps.png")
 
 
 def contour_levels(chart: Chart) -> list[float]:
@@ -121,7 +111,7 @@ def chart_plate(chart: Chart) -> bytes:
     """Depths with contours, track, scale bar, north arrow and graticule, as PNG."""
     figure, axis = _page(chart)
     image = _draw_layer(axis, chart, "height")
-    draw_soundings(axis, chart.track, FAINT)
+    figures.draw_soundings(axis, chart.track, FAINT)
     shore = draw_shore(axis, chart)
     for drawn in (image, *draw_contours(axis, chart)):
         if shore is not None:
@@ -130,19 +120,19 @@ def chart_plate(chart: Chart) -> bytes:
     bar = _colour_bar(figure, image, "depth (m)")
     if bar.orientation == "vertical":
         bar.ax.invert_yaxis()
-    return png(figure)
+    return figures.png(figure)
 
 
 def uncertainty_plate(chart: Chart) -> bytes:
     """The 95 % uncertainty with the soundings, as PNG."""
     figure, axis = _page(chart, LOWER)
     image = _draw_layer(axis, chart, "uncertainty")
-    draw_soundings(axis, chart.track)
+    figures.draw_soundings(axis, chart.track)
     if (shore := draw_shore(axis, chart)) is not None:
         image.set_clip_path(shore)
     _decorate(axis, chart)
     _colour_bar(figure, image, "95 % uncertainty (m)", extend="max")
-    return png(figure)
+    return figures.png(figure)
 
 
 def crossings_plate(chart: Chart) -> bytes:
@@ -166,7 +156,7 @@ def crossings_plate(chart: Chart) -> bytes:
     _decorate(axis, chart)
     _colour_bar(figure, drawn, "difference at the crossing (m)", extend="max")
     _label_lines(figure, axis, chart)
-    return png(figure)
+    return figures.png(figure)
 
 
 def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
@@ -182,7 +172,7 @@ def lines_plate(chart: Chart, out: np.ndarray) -> bytes:
     draw_shore(axis, chart)
     _decorate(axis, chart)
     _label_lines(figure, axis, chart)
-    return png(figure)
+    return figures.png(figure)
 
 
 def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
@@ -192,8 +182,8 @@ def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
     wide = width > BELOW * height
     beside, above = (0.5, 1.3) if wide and bar else (1.2, 0.6) if bar else (0.5, 0.6)
     above += 0.0 if chart.place is None else 0.35  # the north arrow
-    inches = (WIDTH - beside) * height / width + above
-    figure = blank_figure((WIDTH, float(np.clip(inches, 2.0, HEIGHT * part))))
+    inches = (figures.WIDTH - beside) * height / width + above
+    figure = figures.blank_figure((figures.WIDTH, float(np.clip(inches, 2.0, HEIGHT * part))))
     axis = figure.subplots()
     axis.set_aspect("equal")
     axis.tick_params(labelsize=SMALL)
@@ -202,7 +192,7 @@ def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
 
 def _draw_layer(axis: Any, chart: Chart, key: str) -> Any:
     layer = layer_of(chart, key)
-    return draw_layer(axis, chart.grid, layer.values, **style_of(layer))
+    return figures.draw_layer(axis, chart.grid, layer.values, **style_of(layer))
 
 
 def draw_contours(axis: Any, chart: Chart) -> list[Any]:
@@ -255,8 +245,8 @@ def _label_lines(figure: Any, axis: Any, chart: Chart) -> None:
         shown = name if len(name) <= LETTERS else f"{name[:LETTERS]}\u2026"
         for share in ALONG:
             text = axis.text(
-                *places[int(share * (len(places) - 1))], plain(shown), fontsize=SMALL, ha="center",
-                va="center", color=INK, path_effects=_halo(), zorder=4,
+                *places[int(share * (len(places) - 1))], figures.plain(shown), fontsize=SMALL,
+                ha="center", va="center", color=INK, path_effects=_halo(), zorder=4,
             )  # fmt: skip
             box = text.get_window_extent()
             inside = xmin < box.x0 and ymin < box.y0 and box.x1 < xmax and box.y1 < ymax
@@ -301,7 +291,7 @@ def draw_shore(axis: Any, chart: Chart) -> Any:
         )
         return axis.add_patch(patch)
     if not mapped.all():
-        outline_cells(axis, chart.grid, mapped)
+        figures.outline_cells(axis, chart.grid, mapped)
     return None
 
 

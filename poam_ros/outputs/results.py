@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,15 +23,7 @@ from ..journal.folder import DATABASE, is_journal
 from ..journal.interface import DROP, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
-from .folder import (
-    LEFT_OUT,
-    make_folder,
-    millimetres,
-    read_records,
-    write_map,
-    write_samples,
-    write_table,
-)
+from . import folder as files
 
 if TYPE_CHECKING:
     from ..learning.session import SurveySession
@@ -64,8 +56,10 @@ class UnmappedPings:
 
 def write_refused(folder: Path, refused: RefusedPings) -> None:
     """Write refused.csv: ``reason, number, stamp_ns, x, y, z``, the newest of each reason."""
-    rows = ([*row[:2], row.stamp_ns or "", *map(millimetres, row[3:])] for row in refused.rows)
-    write_table(folder / FILE, COLUMNS, rows)
+    rows = (
+        [*row[:2], row.stamp_ns or "", *map(files.millimetres, row[3:])] for row in refused.rows
+    )
+    files.write_table(folder / FILE, COLUMNS, rows)
 
 
 def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
@@ -94,9 +88,7 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
         count = _count(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
         refused = read_refused(log)
     if refused is None and (folder / FILE).exists():
-        refused = _read_refused(folder / FILE)
-        if (folder / LEFT_OUT).exists():
-            refused = _completed(refused, folder / LEFT_OUT)
+        refused = _read_refused(folder)
     refused = RefusedPings.none() if refused is None else refused
     return UnmappedPings(refused, count, span_ns)
 
@@ -110,32 +102,39 @@ def _count(pings: int, steps: Sequence[JournalStep]) -> int:
     return pings - len(left_out)
 
 
-def _read_refused(path: Path) -> RefusedPings:
-    rows = read_records(path, COLUMNS)
+def _read_refused(folder: Path) -> RefusedPings:
+    """The pings of refused.csv; those of reasons with too many for it are read from left_out.csv,
+    which has all refused soundings of a log."""
+    path, more = folder / FILE, folder / files.LEFT_OUT
     try:
-        return RefusedPings.of(map(_row, rows))
+        rows = files.read_records(path, COLUMNS)
+        pings = [_ping(row, int(row["number"]), int(row["stamp_ns"] or 0)) for row in rows]
+        refused = RefusedPings.of(pings)
     except (ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path}: expected numbers in all columns but reason ({error})") from None
-
-
-def _completed(newest: RefusedPings, path: Path) -> RefusedPings:
-    """All refused soundings of a log: those of reasons with too many for refused.csv are read from
-    its left_out.csv."""
-    pings = newest.rows
-    counts = {k: n for k, n in newest.counts.items() if n > MAX_PER_REASON}
-    rows = read_records(path, ("reason", "time", "x", "y", "z")) if counts else []
+    counts = {k: n for k, n in refused.counts.items() if n > MAX_PER_REASON}
+    if not counts or not more.exists():
+        return refused
+    rows = files.read_records(more, ("reason", "time", "x", "y", "z"))
     try:
         for reason, count in counts.items():
             own = [row for row in rows if row["reason"] == reason]
             if len(own) <= MAX_PER_REASON:  # of a mission
                 continue
             pings = [ping for ping in pings if ping.reason != reason]
-            for number, row in enumerate(own, start=count - len(own)):
-                place = (float(row[name] or "nan") for name in "xyz")
-                pings.append(RefusedPing(reason, number, _stamp_ns(row["time"]), *place))
+            numbers = range(count - len(own), count)
+            pings += [
+                _ping(row, n, _stamp_ns(row["time"])) for n, row in zip(numbers, own, strict=True)
+            ]
     except ValueError as error:
-        raise InputError(f"{path}: expected times and numbers in m ({error})") from None
+        raise InputError(f"{more}: expected times and numbers in m ({error})") from None
     return RefusedPings.of(pings)
+
+
+def _ping(row: Mapping[str, str], number: int, stamp_ns: int) -> RefusedPing:
+    return RefusedPing(row["reason"], number, stamp_ns, *(float(row[k] or "nan") for k in "xyz"))
 
 
 def _stamp_ns(time: str) -> int:
@@ -143,11 +142,6 @@ def _stamp_ns(time: str) -> int:
     if time.endswith("Z"):
         return int(np.datetime64(time[:-1], "ns").astype(np.int64))
     return round(float(time or 0) * SECOND)
-
-
-def _row(cells: dict[str, str]) -> RefusedPing:
-    numbers = (float(cells[name]) if cells[name] else np.nan for name in ("x", "y", "z"))
-    return RefusedPing(cells["reason"], int(cells["number"]), int(cells["stamp_ns"] or 0), *numbers)
 
 
 class ResultFolder:
@@ -161,7 +155,7 @@ class ResultFolder:
     """
 
     def __init__(self, path: str) -> None:
-        self.folder = make_folder(Path(path).expanduser()) if path else None
+        self.folder = files.make_folder(Path(path).expanduser()) if path else None
 
     def write(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
@@ -175,10 +169,10 @@ class ResultFolder:
             return []
         names = ["samples.csv"]
         write_refused(self.folder, refused)
-        write_samples(self.folder / "samples.csv", samples.xy, samples.z)
+        files.write_samples(self.folder / "samples.csv", samples.xy, samples.z)
         if latest is not None:
             names.append("map.npz")
-            write_map(self.folder / "map.npz", latest)
+            files.write_map(self.folder / "map.npz", latest)
         write_checksums(self.folder, [FILE, *names])
         return names
 

@@ -16,16 +16,7 @@ from ..core.files import verify
 from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.settings import flat
-from .folder import (
-    LAYOUT,
-    MAP,
-    OUTLINE,
-    OUTLINE_COLUMNS,
-    check_run,
-    newest_map,
-    read_map,
-    read_table,
-)
+from . import folder as files
 from .held_out import OTHER_SURVEY
 
 if TYPE_CHECKING:
@@ -60,8 +51,8 @@ class Run:
                 another layout.
         """
         path = Path(folder)
-        check_run(path)
-        saved = newest_map(path) if live else path
+        files.check_run(path)
+        saved = files.newest_map(path) if live else path
         if saved == path:
             return cls(path, read_settings(path))
         return cls(path, read_settings(path) or read_settings(saved), saved)
@@ -83,7 +74,7 @@ class Run:
         Raises:
             InputError: map.npz is missing or damaged.
         """
-        return read_map(self.home / MAP)
+        return files.read_map(self.home / files.MAP)
 
     @cached_property
     def samples(self) -> dict[str, np.ndarray]:
@@ -92,7 +83,7 @@ class Run:
         Raises:
             InputError: samples.csv is missing or damaged, or lacks a column.
         """
-        return read_table(self.home / "samples.csv", ("x", "y"))
+        return files.read_table(self.home / "samples.csv", ("x", "y"))
 
     @cached_property
     def mapped(self) -> dict[str, np.ndarray]:
@@ -125,9 +116,9 @@ class Run:
         Raises:
             InputError: outline.csv is damaged.
         """
-        if not (path := self.folder / OUTLINE).exists():
+        if not (path := self.folder / files.OUTLINE).exists():
             return ()
-        table = read_table(path, OUTLINE_COLUMNS)
+        table = files.read_table(path, files.OUTLINE_COLUMNS)
         ends = np.flatnonzero((np.diff(table["polygon"]) != 0) | (np.diff(table["ring"]) != 0)) + 1
         return tuple(np.split(np.column_stack((table["x"], table["y"])), ends))
 
@@ -220,8 +211,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return {}
     except (OSError, InputError) as error:
         raise InputError(f"{path}: expected YAML ({error})") from None
-    if (layout := settings.pop("layout", LAYOUT)) != LAYOUT:
-        raise InputError(f"{path}: expected layout {LAYOUT}, got {layout!r}, of another version")
+    known = files.LAYOUT
+    if (layout := settings.pop("layout", known)) != known:
+        raise InputError(f"{path}: expected layout {known}, got {layout!r}, of another version")
     return settings
 
 

@@ -1,7 +1,5 @@
 """What is recorded of a simulated mission, and when the monitor ends. No ROS, no waiting."""
 
-import subprocess
-
 import numpy as np
 import pytest
 
@@ -252,10 +250,3 @@ def test_maps_without_a_report_are_dropped():
     for second in (1, 2):
         log.add_report(report(second, second))
     assert [epoch.samples for epoch in log.epochs] == [2]
-
-
-@pytest.mark.slow
-def test_the_monitor_needs_no_torch(python, ros_env):
-    pytest.importorskip("rclpy")
-    code = "import sys, poam_ros.ros.monitor.node; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([python, "-c", code], env=ros_env, check=False).returncode == 0

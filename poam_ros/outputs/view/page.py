@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError
+from ...core.errors import InputError, quantity
 from ...core.geodesy import GeoReference
-from ..html import table as table_of
-from . import texts
-from .picture import MapPicture
-from .scene import BAD, NOTE, Curves, Notice, Scene
+from ..html import numbers as numbers_of
+from ..html import table
+from .picture import FONT, MapPicture
+from .scene import BAD, GOOD, NOTE, TIMES, Curves, Notice, Scene
 
-TIMES = "Time"
+#: Style of the parts made here; each is in a shadow DOM of its own.
+STYLE = (
+    f":host{{{FONT};color:#1c2733;font-size:14px;line-height:1.45}}"
+    "h1{font-size:20px;margin:0;font-weight:650;overflow-wrap:anywhere}"
+    "h2{font-size:12px;letter-spacing:.06em;text-transform:uppercase;color:#5b6b7b;"
+    "margin:0 0 6px;font-weight:650}"
+    "table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;vertical-align:top;padding:3px 0;border-bottom:1px solid #e7ecf0;"
+    "overflow-wrap:anywhere;font-weight:400}"
+    "th{color:#5b6b7b;padding-right:12px;width:38%}"
+    "ul{list-style:none;margin:0;padding:0}li{padding:3px 0 3px 18px;position:relative;"
+    "overflow-wrap:anywhere}"
+    "li::before{content:'';position:absolute;left:2px;top:9px;width:8px;height:8px;"
+    "border-radius:50%;background:#2f9e62}"
+    "li.note::before{background:#c9a227}li.bad::before{background:#c8372d}"
+    "small{color:#5b6b7b;font-size:13px}"
+    ".head{display:flex;align-items:baseline;gap:12px;flex-wrap:wrap}"
+    ".wait{display:flex;height:100%;align-items:center;justify-content:center;text-align:center;"
+    "font-size:17px;color:#44525f;padding:0 2em}"
+    "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
+)
 COLOURS = ("#1f6f9f", "#d9822b")
 
 
@@ -33,18 +54,17 @@ class CurvePicture:
 
         self.source = ColumnDataSource({"samples": []})
         self.root = Tabs(tabs=[], sizing_mode="stretch_width", name="curves", margin=0)
-        self._shown: tuple[list[str], list[str]] = ([], [])
+        self._shown: dict[str, list[str]] = {}
 
     def show(self, curves: Curves) -> None:
         """Show new curves, or longer ones."""
-        names = list(curves.metrics), list(curves.seconds)
-        columns = {"samples": curves.samples, **curves.metrics, **curves.seconds}
+        values = {name: own for tab in curves.tabs.values() for name, own in tab.items()}
+        columns = {"samples": curves.samples, **values}
         self.source.data = {name: np.asarray(column, float) for name, column in columns.items()}
+        names = {title: [*tab] for title, tab in curves.tabs.items()}
         if names != self._shown:
             self._shown = names
-            metrics, seconds = names
-            tabs = [self._tab(name, [name]) for name in metrics]
-            self.root.tabs = [*tabs, *([self._tab(TIMES, seconds)] if seconds else [])]
+            self.root.tabs = [self._tab(title, own) for title, own in names.items()]
 
     def _tab(self, title: str, names: list[str]) -> Any:
         from bokeh.models import HoverTool, TabPanel
@@ -106,7 +126,7 @@ class EditPanel:
         self.out.on_click(lambda: self._do(self._leave_out))
         self.back.on_click(lambda: self._do(self._take_back))
         self._changed = False
-        picture.on_selection(self._select_area, self._select_line)
+        picture.on_selection(self._select_area, lambda line: self._choose("line", line))
         self._show()
 
     def show(self, scene: Scene) -> None:
@@ -118,9 +138,6 @@ class EditPanel:
             corners = self._place.to_map(corners)
         corners = corners[:: -(-len(corners) // CORNERS)]
         self._choose("polygon", " ".join(f"{value:.2f}" for value in corners.ravel()))
-
-    def _select_line(self, line: str) -> None:
-        self._choose("line", line)
 
     def _choose(self, column: str, value: str) -> None:
         self._which = (column, value) if value else None
@@ -168,7 +185,7 @@ class EditPanel:
             shown.append(Notice(f"written to {self._edits.path}",
                 f"for the new map run: {self._edits.command}", NOTE))  # fmt: skip
         text = "select with box or lasso, or tap a sounding for its line"
-        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + texts.items(shown)
+        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + _items(shown)
         self._block.visible = True
 
 
@@ -196,7 +213,7 @@ TEMPLATE = (
     '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
     "{% endblock %}"
     "{% block postamble %}<style>"
-    f"html,body{{background:#f2f5f7;{texts.FONT}}}"
+    f"html,body{{background:#f2f5f7;{FONT}}}"
     "body{padding:14px;box-sizing:border-box}"
     "</style>{% endblock %}"
 )
@@ -220,16 +237,18 @@ class Page:
 
     def __init__(self, edits: Any = None) -> None:
         from bokeh.layouts import column, row
-        from bokeh.models import InlineStyleSheet
+        from bokeh.models import Div, InlineStyleSheet
 
         self.picture, self.curves = MapPicture(), CurvePicture()
-        sheet = InlineStyleSheet(css=texts.STYLE)
-        self._head = _text_block(sheet, name="head")
-        self._waiting = _text_block(sheet, name="waiting")
-        self._waiting.update(sizing_mode="stretch_both", styles={"height": "100%"})
-        self._remarks = _text_block(sheet, name="remarks", styles=_CARD)
-        self._numbers = _text_block(sheet, name="numbers", styles=_CARD)
-        self._provenance = _text_block(sheet, name="provenance", styles=_CARD)
+        sheet = InlineStyleSheet(css=STYLE)
+        self._texts = {  # else "$$" in a name would load MathJax from the network
+            name: Div(text="", name=name, disable_math=True, stylesheets=[sheet], visible=False,
+                sizing_mode="stretch_width", margin=0, styles=styles)
+            for name, styles in (("head", {}), ("waiting", {"height": "100%"}), ("remarks", _CARD),
+                ("numbers", _CARD), ("provenance", _CARD), ("edit", {}))
+        }  # fmt: skip
+        head, waiting, remarks, numbers, provenance, edit = self._texts.values()
+        waiting.sizing_mode = "stretch_both"
         self._choice = row(
             self.picture.buttons, self.picture.shading, spacing=14,
             stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"],
@@ -239,13 +258,13 @@ class Page:
         )
         self._narrow = InlineStyleSheet(css=NARROW.format(NARROW_MAP.format("88vh")))
         chart = column(
-            self._choice, self.picture.figure, self._waiting, sizing_mode="stretch_both",
+            self._choice, self.picture.figure, waiting, sizing_mode="stretch_both",
             styles=_CARD, stylesheets=[self._narrow],
         )  # fmt: skip
-        parts = [self._remarks, self._curves, self._numbers, self._provenance]
+        parts = [remarks, self._curves, numbers, provenance]
         self.editing = None
         if edits is not None:
-            self.editing = EditPanel(self.picture, edits, _text_block(sheet, name="edit"))
+            self.editing = EditPanel(self.picture, edits, edit)
             self.editing.root.update(sizing_mode="stretch_width", styles=_CARD)
             parts.insert(0, self.editing.root)
         side = column(
@@ -254,7 +273,7 @@ class Page:
         )  # fmt: skip
         below = row(chart, side, sizing_mode="stretch_both", spacing=12, stylesheets=[NARROW_ROW])
         self.root = column(
-            self._head, below, sizing_mode="stretch_both", spacing=10, name="page",
+            head, below, sizing_mode="stretch_both", spacing=10, name="page",
             stylesheets=[NARROW_PAGE],
         )  # fmt: skip
         self._scene: Scene | None = None
@@ -270,38 +289,47 @@ class Page:
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0
-        _set_text(self._head, texts.head(scene))
-        _set_text(self._remarks, texts.remarks(scene.remarks))
-        chart = scene.chart
+        chart, head = scene.chart, f"<h1>{escape(scene.title)}</h1>"
+        made = {} if chart is None else dict(chart.provenance)
+        count = made.pop("samples", "")
+        details = [f"map of {quantity(int(count), 'ping')}"] if count else []
+        if scene.samples and str(scene.samples) != count:
+            details.append(f"{quantity(scene.samples, 'ping')} so far")
+        worst_first = sorted(scene.remarks, key=lambda each: (BAD, NOTE, GOOD).index(each.mark))
+        listed = _items(worst_first)
+        texts = {
+            "head": f'<div class="head">{head}<small>{escape(" · ".join(details))}</small></div>',
+            "remarks": f"<h2>Status</h2>{listed}" if listed else "",
+            "waiting": f'<div class="wait">{escape(scene.waiting)}</div>' if chart is None else "",
+        }
         if before is None or chart is not before.chart:
-            _set_text(self._numbers, "" if chart is None else texts.map_numbers(chart))
-            _set_text(self._provenance, "" if chart is None else texts.provenance(chart))
+            texts |= {"numbers": "", "provenance": ""}
             self._choice.visible = chart is not None
-            if chart is not None:  # no higher than the map needs
-                width, height = chart.grid.borders.size
+            if chart is not None:
+                texts["numbers"] = f"<h2>The map</h2>{table(numbers_of(chart))}"
+                folded = f"<details><summary>show</summary>{table(made)}</details>"
+                texts["provenance"] = f"<h2>Provenance</h2>{folded}"
+                width, height = chart.grid.borders.size  # no higher than the map needs
                 own = f"calc((100vw - {BESIDE}px)*{height / width:.3f} + {ABOVE}px)"
-                need = f"max({LOWEST}px,{own})"
-                self._narrow.css = NARROW.format(NARROW_MAP.format(need))
-        _set_text(self._waiting, "" if chart is not None else texts.waiting(scene))
+                self._narrow.css = NARROW.format(NARROW_MAP.format(f"max({LOWEST}px,{own})"))
+        for name, text in texts.items():
+            part = self._texts[name]
+            if part.text != text:  # unchanged texts keep their open details
+                part.update(text=text, visible=bool(text))
         anything = scene.somewhere or len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
 
 
-def _text_block(sheet: Any, **options: Any) -> Any:
-    from bokeh.models import Div
-
-    # Otherwise "$$" in a name would load MathJax from the network.
-    return Div(text="", disable_math=True, stylesheets=[sheet], sizing_mode="stretch_width",
-        visible=False, margin=0, **options)  # fmt: skip
-
-
-def _set_text(part: Any, text: str) -> None:
-    """Set a text; an empty one hides the part. Unchanged texts keep their open details."""
-    if part.text != text:
-        part.text = text
-    if part.visible != bool(text):
-        part.visible = bool(text)
+def _items(notices: Iterable[Notice]) -> str:
+    """The messages in this order as a list; empty without any."""
+    lines = "".join(
+        f'<li class="{remark.mark}">{escape(remark.text)}'
+        + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
+        + "</li>"
+        for remark in notices
+    )
+    return f"<ul>{lines}</ul>" if lines else ""
 
 
 def document(page: Page, title: str, into: Any = None) -> Any:
@@ -326,8 +354,8 @@ def standalone(scene: Scene) -> str:
     page = Page()
     page.show(scene)
     chart = scene.chart
-    table = "" if chart is None else table_of(texts.numbers(chart) | dict(chart.provenance))
-    plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{table}</noscript>"
+    shown = "" if chart is None else table(numbers_of(chart) | dict(chart.provenance))
+    plain = f"<noscript><h1>{escape(scene.title)}</h1>{shown}</noscript>"
     # As a variable: text in a template would be executed.
     block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
     return file_html(

@@ -4,17 +4,24 @@ bokeh."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chart import Chart
+from ...core.errors import InputError
+from ...planning.tvu import LEVEL_NAMES
+from ..chart import Chart, clock_time
 from ..layers import KEYS, Layer, layers, scaled_hillshade, shade, thinned
 from ..vectors import levels_of
-from . import texts
 from .scene import Scene, thinned_refused_pings
 
+#: Of a cell without a value: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
+NOTHING = -(2.0**100)
+#: Layers of integers, in which values below the lowest colour are shown as a word.
+COUNTS = {"tvu", "density"}
+#: Font of the page. System fonts only: nothing is fetched.
+FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 _SELECT = """
 for (const key in images) {
     const on = buttons.tags[buttons.active] == key
@@ -63,8 +70,80 @@ setTimeout(() => {
 """
 #: Label of a tick of a colour bar whose values are the negative ones.
 _DOWNWARD = "return String(Number((-tick).toPrecision(6)))"
-#: Layers of integers, in which values below the lowest colour are shown as a word.
-COUNTS = {"tvu", "density"}
+#: Values of the cell under the pointer, by layer: name, and how it is shown.
+TIPS = {
+    "uncertainty": ("95 %", "@uncertainty{custom}"),
+    "lengthscale": ("lengthscale", "@lengthscale{custom}"),
+    "tvu": ("TVU within", "@tvu{custom}"),
+    "density": ("pings", "@density{custom}"),
+}
+#: Values that are shown as words, as JavaScript of ``value``.
+TOOLTIP_FORMATS = {
+    "@degrees": """
+        const numbers = value.split(' ').map(Number)
+        const [x, y, width, height] = numbers.splice(0, 4)
+        // Quadratic between the places.
+        const three = t => [2 * (t - 0.5) * (t - 1), 4 * t * (1 - t), 2 * t * (t - 0.5)]
+        const across = three((special_vars.x - x) / width)
+        const up = three((special_vars.y - y) / height)
+        const sum = k => up.reduce((all, part, i) => all + part * across.reduce(
+            (row, share, j) => row + share * numbers[6 * i + 2 * j + k], 0), 0)
+        return `${sum(0).toFixed(6)}, ${sum(1).toFixed(6)}`""",
+    "@height": f"return value <= {NOTHING} ? 'none' : value.toFixed(2)",
+    "@sigma": "return value < 0 ? '' : ` ± ${value.toFixed(2)} m (1 σ)`",
+    "@uncertainty": "return value < 0 ? 'none' : `± ${value.toFixed(2)} m`",
+    "@lengthscale": "return value < 0 ? 'none' : `${value.toFixed(2)} m`",
+    "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : value > -2 ? 'dry' : 'none'",
+    "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",
+}
+
+
+class Mark(NamedTuple):
+    """What is drawn over the map.
+
+    Attributes:
+        name: in the legend.
+        way: Bokeh's method.
+        style: its options.
+        columns: besides x and y.
+        tip: lines of the tooltip of the one under the pointer; none: it has none.
+        hidden: until it is chosen in the legend.
+        few: of more marks, each is smaller, down to ``smallest`` (px); 0: never.
+        far: may be far from the map: excluded from the initial view, unless there is nothing else.
+    """
+
+    name: str
+    way: str
+    style: dict[str, Any]
+    columns: tuple[str, ...] = ()
+    tip: tuple[str, ...] = ()
+    hidden: bool = False
+    few: int = 0
+    smallest: float = 0.0
+    far: bool = False
+
+
+#: In the order of drawing; a scene's columns are those of ``_columns``.
+MARKS = {
+    "contours": Mark("contours", "line",
+        {"line_color": "#16283c", "line_alpha": 0.7, "line_width": 0.7}),
+    "track": Mark("track", "line",
+        {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}, few=2000),
+    "pings": Mark("pings", "scatter",
+        {"size": 2.5, "fill_color": "#0d1b2a", "fill_alpha": 0.5, "line_color": None}, ("line",),
+        few=2000, smallest=1.0),
+    "support": Mark("support points", "scatter",
+        {"size": 4, "color": "#ffffff", "line_color": "#8a4b00", "marker": "diamond"}, hidden=True),
+    "crossings": Mark("crossings", "scatter",
+        {"size": 6, "line_color": "#16283c", "fill_color": "#ffd23f", "line_width": 0.6,
+         "marker": "square"}, ("lines", "difference", "depths"),
+        ("<b>@lines</b>", "difference @difference m", "depths @depths m"), hidden=True),
+    "refused": Mark("pings refused", "scatter",
+        {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"},
+        ("reason", "height", "time"),
+        ("<b>refused: @reason</b>", "@height", "@time", "@x{0.0}, @y{0.0} m"), few=100,
+        smallest=4.0, far=True),
+}  # fmt: skip
 
 
 class MapPicture:
@@ -73,7 +152,8 @@ class MapPicture:
     Attributes:
         figure, buttons, shading: Bokeh's models.
         cells: the data source of all layers: one row, a column for each.
-        marks: a data source for each of ``MARKS``.
+        drawn: a renderer for each of ``MARKS``.
+        marks: their data sources.
     """
 
     def __init__(self) -> None:
@@ -81,6 +161,7 @@ class MapPicture:
             CheckboxGroup,
             ColumnDataSource,
             CustomJS,
+            CustomJSHover,
             HoverTool,
             RadioButtonGroup,
             ScaleBar,
@@ -105,12 +186,12 @@ class MapPicture:
                 bar_length=0.2, background_fill_alpha=0, border_line_color=None, padding=0),
             "below",  # inside, it would hide the map
         )  # fmt: skip
+        formatters = {name: CustomJSHover(code=code) for name, code in TOOLTIP_FORMATS.items()}
         self._hover = HoverTool(
-            renderers=list(self._images.values()), formatters=_formatters(), tooltips=None
+            renderers=list(self._images.values()), formatters=formatters, tooltips=None
         )
         self.figure.add_tools(self._hover)
-        self._marks = MapOverlays(self.figure)
-        self.marks = self._marks.sources
+        tips = self._add_marks()
         self.buttons = RadioButtonGroup(labels=[], active=None, name="layers",
             stylesheets=[".bk-btn-group{flex-wrap:wrap}"])  # fmt: skip
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
@@ -119,23 +200,90 @@ class MapPicture:
         select = CustomJS(args=parts, code=_SELECT)
         for chosen in (self.buttons, self.shading):
             chosen.js_on_change("active", select)
-        tips = {"figure": self.figure, "cell": self._hover, "tips": self._marks.tips}
-        marks = {name: self._marks.drawn[name] for name in self._marks.tips}
-        self.figure.js_on_event("tap", CustomJS(args=tips | {"marks": marks}, code=_TAP))
+        told = {"figure": self.figure, "cell": self._hover, "tips": tips}
+        marks = {name: self.drawn[name] for name in tips}
+        self.figure.js_on_event("tap", CustomJS(args={**told, "marks": marks}, code=_TAP))
         attach = CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
         self.figure.js_on_change("inner_width", attach)
         self._chart: Chart | None = None
         self._thinned: Chart | None = None
+
+    def _image(self, key: str) -> Any:
+        from bokeh.models import LinearColorMapper
+
+        clear = "rgba(0, 0, 0, 0)"
+        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
+            low_color=clear)  # fmt: skip
+        return self.figure.image(
+            key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
+            visible=False,
+        )  # fmt: skip
+
+    def _bar(self, image: Any) -> Any:
+        from bokeh.models import ColorBar
+
+        bar = ColorBar(color_mapper=image.glyph.color_mapper, visible=False, width=14,
+            border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
+        self.figure.add_layout(bar, "right")
+        return bar
+
+    def _add_marks(self) -> dict[str, Any]:
+        """Add the marks and their legend; returns the tools that tell of the mark under the
+        pointer, by name."""
+        from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem
+
+        images, tips = list(self.figure.renderers), {}
+        self.drawn, self.marks, self._items = {}, {}, {}
+        few = {"limit": 3} if "limit" in HoverTool.properties() else {}  # at one place; Bokeh 3.8
+        for key, mark in MARKS.items():
+            source = ColumnDataSource({column: [] for column in ("x", "y", *mark.columns)})
+            drawn = getattr(self.figure, mark.way)("x", "y", source=source, **mark.style)
+            drawn.visible = not mark.hidden
+            self.drawn[key], self.marks[key] = drawn, source
+            self._items[key] = LegendItem(label=mark.name, renderers=[drawn], visible=False)
+            if mark.tip:  # below or above the pointer: the cell's tooltip is beside it
+                words = "".join(f"<tr><td>{line}</td></tr>" for line in mark.tip)
+                html = f'<table class="ping" style="{FONT};font-size:13px">{words}</table>'
+                name = "refused pings" if key == "refused" else mark.name
+                tips[key] = HoverTool(renderers=[drawn], tooltips=html, attachment="vertical",
+                    description=name, **few)  # fmt: skip
+        self.figure.add_tools(*tips.values())
+        self._near = [*images, *(self.drawn[key] for key, mark in MARKS.items() if not mark.far)]
+        legend = Legend(items=list(self._items.values()), orientation="horizontal",
+            click_policy="hide", border_line_color=None, background_fill_alpha=0,
+            inactive_fill_color="#ffffff", location="left", margin=0, ncols=3)  # fmt: skip
+        self.figure.add_layout(legend, "below")
+        return tips
 
     def show(self, scene: Scene) -> None:
         """Show a scene; unchanged data are not sent again."""
         if scene.chart is not self._chart:
             self._chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
             if self._thinned is None:
-                self._clear()
+                self.cells.data = {name: [] for name in self.cells.data}
+                self._offer([])
             else:
                 self._show_map(self._thinned)
-        self._marks.show(replace(scene, chart=self._thinned))
+        renderers = self._near if scene.somewhere else [*self._near, self.drawn["refused"]]
+        for side in (self.figure.x_range, self.figure.y_range):
+            if side.renderers != renderers:
+                side.renderers = renderers
+        for key, data in _columns(scene, self._thinned).items():
+            source, glyph, mark = self.marks[key], self.drawn[key].glyph, MARKS[key]
+            if not all(_same(source.data[name], data[name]) for name in data):
+                source.data = data
+                self._items[key].visible = len(data["x"]) > 0
+            if not mark.few:
+                continue
+            # Many marks would hide the map: they are smaller and fainter.
+            share = min(1.0, (mark.few / max(1, len(scene.pings if key == "track" else data["x"])))
+                ** 0.5)  # fmt: skip
+            if "size" in mark.style:
+                glyph.size = max(mark.smallest, share * mark.style["size"])
+            if "fill_alpha" in mark.style:
+                glyph.fill_alpha = max(0.25, share * mark.style["fill_alpha"])
+            if "line_alpha" in mark.style:
+                glyph.line_alpha = share * mark.style["line_alpha"]
 
     def on_selection(self, area: Callable[[np.ndarray], None], line: Callable[[str], None]) -> None:
         """Offer tools that select: ``area`` gets the corners [K, 2] of a box or a lasso, ``line``
@@ -143,7 +291,7 @@ class MapPicture:
         from bokeh.events import SelectionGeometry, Tap
         from bokeh.models import BoxSelectTool, LassoSelectTool, TapTool
 
-        mark, source = self._marks.drawn["pings"], self.marks["pings"]
+        mark, source = self.drawn["pings"], self.marks["pings"]
         mark.selection_glyph = mark.glyph.clone(
             size=4, fill_color="#c8372d", line_color="#c8372d", fill_alpha=1.0
         )
@@ -177,45 +325,50 @@ class MapPicture:
         """Nothing is selected any more."""
         self.marks["pings"].selected.indices = []
 
-    def _clear(self) -> None:
-        self.cells.data = {name: [] for name in self.cells.data}
-        self._choose([], [])
-
     def _show_map(self, chart: Chart) -> None:
         offered, low = layers(chart), chart.grid.borders
         values = {layer.key: layer.values for layer in offered} | {"sigma": chart.deviation}
-        nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in values:
-            values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else texts.NOTHING)
+            values[key] = np.nan_to_num(values[key], nan=-1.0 if key in COUNTS else NOTHING)
         if "tvu" in values:  # where there is no map, as on an island, nothing is known to be dry
             values["tvu"] = np.where(np.isfinite(chart.elevation), values["tvu"], -2.0)
-        columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
-            key: [np.ascontiguousarray(layer, dtype=np.float32)] for key, layer in values.items()
+        missing = dict.fromkeys(KEYS, np.full((2, 2), np.nan))
+        columns: dict[str, Any] = {
+            key: [np.ascontiguousarray(layer, dtype=np.float32)]
+            for key, layer in (missing | values).items()
         }
         columns["shade"] = [shade(scaled_hillshade(chart.elevation, chart.grid.cell_size))]
-        degrees = texts.degrees_within(chart)
+        degrees = _degrees_within(chart)
         columns |= {"x": [low.xmin], "y": [low.ymin], "degrees": [degrees]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
         for layer in offered:
             self._colour(layer)
-        self._offer(offered, chart, degrees)
-        self.cells.data = columns
-
-    def _offer(self, offered: list[Layer], chart: Chart, degrees: str) -> None:
-        """A button for each layer; the chosen one stays chosen if it still exists."""
-        keys, labels = [layer.key for layer in offered], [layer.title for layer in offered]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
-        tooltips = texts.hover(keys, chart.height_name, bool(degrees))
+        rows = [("x, y", "$x{0.0}, $y{0.0} m")]
+        rows += [("lat, lon", "@degrees{custom}")] if degrees else []
+        rows += [(chart.height_name, "<b>@height{custom}</b>@sigma{custom}")]
+        rows += [TIPS[layer.key] for layer in offered if layer.key in TIPS]
+        tooltips = "".join(
+            f'<tr><td style="color:#5b6b7b;padding-right:10px">{escape(name)}</td><td>{text}</td>'
+            "</tr>"
+            for name, text in rows
+        )
+        tooltips = f'<table class="cell" style="{FONT};font-size:13px">{tooltips}</table>'
         if tooltips != self._hover.tooltips:
             self._hover.tooltips = tooltips
-        if (keys, labels) != (self.buttons.tags, self.buttons.labels):
-            self._choose(keys, labels)
+        self._offer(offered)
+        self.cells.data = columns
 
-    def _choose(self, keys: list[str], labels: list[str]) -> None:
+    def _offer(self, offered: list[Layer]) -> None:
+        """A button for each layer; the chosen one stays chosen if it still exists."""
+        keys, labels = [layer.key for layer in offered], [layer.title for layer in offered]
+        if (keys, labels) == (self.buttons.tags, self.buttons.labels):
+            return
         active = self.buttons.active
-        before = self.buttons.tags[active] if active is not None else "height"
-        chosen = before if before in keys else keys[0] if keys else None
+        chosen = self.buttons.tags[active] if active is not None else "height"
+        if chosen not in keys:
+            chosen = keys[0] if keys else None
         self.buttons.update(tags=keys, labels=labels)
         self.buttons.active = keys.index(chosen) if chosen else None
         for key in KEYS:
@@ -238,148 +391,6 @@ class MapPicture:
             )
             bar.formatter = CustomJSTickFormatter(code=_DOWNWARD)
 
-    def _image(self, key: str) -> Any:
-        from bokeh.models import LinearColorMapper
-
-        clear = "rgba(0, 0, 0, 0)"
-        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
-            low_color=clear)  # fmt: skip
-        return self.figure.image(
-            key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
-            visible=False,
-        )  # fmt: skip
-
-    def _bar(self, image: Any) -> Any:
-        from bokeh.models import ColorBar
-
-        bar = ColorBar(color_mapper=image.glyph.color_mapper, visible=False, width=14,
-            border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
-        self.figure.add_layout(bar, "right")
-        return bar
-
-
-def _formatters() -> dict[str, Any]:
-    from bokeh.models import CustomJSHover
-
-    return {name: CustomJSHover(code=code) for name, code in texts.TOOLTIP_FORMATS.items()}
-
-
-#: Overlays by name: fields of a scene, and how they are drawn.
-MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "contours": ("line", {"line_color": "#16283c", "line_alpha": 0.7, "line_width": 0.7}),
-    "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
-    "pings": ("scatter", {"size": 2.5, "fill_color": "#0d1b2a", "fill_alpha": 0.5,
-        "line_color": None}),
-    "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
-        "marker": "diamond"}),
-    "crossings": ("scatter", {"size": 6, "line_color": "#16283c", "fill_color": "#ffd23f",
-        "line_width": 0.6, "marker": "square"}),
-    "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
-}  # fmt: skip
-#: Names in the legend.
-NAMES = {
-    "contours": "contours", "track": "track", "crossings": "crossings", "pings": "pings",
-    "support": "support points", "refused": "pings refused",
-}  # fmt: skip
-#: Columns besides x and y.
-MORE = {
-    "pings": ("line",),
-    "crossings": ("lines", "difference", "depths"),
-    "refused": ("reason", "height", "time"),
-}
-#: Not places of a scene that are drawn as they are.
-OTHERS = ("support", "contours", *MORE)
-#: Of more pings, dots are smaller and the track is fainter; of more refused ones, crosses.
-FEW, FEW_REFUSED = 2000, 100
-#: px; the smallest dot and cross.
-SMALLEST = {"pings": 1.0, "refused": 4.0}
-#: Hidden until chosen in the legend.
-HIDDEN = ("support", "crossings")
-#: May be far from the map: excluded from the initial view, unless there is nothing else.
-OFTEN_FAR = ("refused",)
-
-
-class MapOverlays:
-    """Drawn on a figure, after its images.
-
-    Attributes:
-        sources: a data source for each of ``MARKS``.
-        items, drawn: of the legend, and renderers, likewise.
-        tips: tools that tell of the mark under the pointer, by name.
-    """
-
-    def __init__(self, figure: Any) -> None:
-        from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem
-
-        self.sources = {
-            name: ColumnDataSource({key: [] for key in ("x", "y", *MORE.get(name, ()))})
-            for name in MARKS
-        }
-        self.items = {}
-        drawn: dict[str, Any] = {}
-        self.drawn = drawn
-        for name, (way, style) in MARKS.items():
-            mark = getattr(figure, way)("x", "y", source=self.sources[name], **style)
-            mark.visible = name not in HIDDEN
-            drawn[name] = mark
-            self.items[name] = LegendItem(label=NAMES[name], renderers=[mark], visible=False)
-        far = [drawn[name] for name in OFTEN_FAR]
-        self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
-        self._near = [mark for mark in self._all if mark not in far]
-        # Below or above the pointer: the cell's tooltip is beside it.
-        tips = (
-            ("refused", texts.REFUSED_HOVER, "refused pings"),
-            ("crossings", texts.CROSSING_HOVER, "crossings"),
-        )
-        few = {"limit": 3} if "limit" in HoverTool.properties() else {}  # at one place; Bokeh 3.8
-        self.tips = {
-            name: HoverTool(renderers=[drawn[name]], tooltips=words, attachment="vertical",
-                description=description, **few)
-            for name, words, description in tips
-        }  # fmt: skip
-        figure.add_tools(*self.tips.values())
-        legend = Legend(items=list(self.items.values()), orientation="horizontal",
-            click_policy="hide", border_line_color=None, background_fill_alpha=0,
-            inactive_fill_color="#ffffff", location="left", margin=0, ncols=3)  # fmt: skip
-        figure.add_layout(legend, "below")
-
-    def show(self, scene: Scene) -> None:
-        """Show the overlays of a scene; unchanged data are not sent again."""
-        renderers = self._near if scene.somewhere else self._all
-        for side in self._sides:
-            if side.renderers != renderers:
-                side.renderers = renderers
-        places_by_name = {name: getattr(scene, name) for name in MARKS if name not in OTHERS}
-        if scene.chart is not None:
-            places_by_name["support"] = scene.chart.support
-            self._show("contours", _contours(scene.chart))
-            self._show("crossings", texts.crossings(scene.chart.crossings))
-        for name, places in places_by_name.items():
-            self._show(name, {"x": places[:, 0], "y": places[:, 1]})
-        line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
-        self._show("pings", {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line})
-        many = self._shrink("pings", len(scene.pings), FEW)
-        self.drawn["pings"].glyph.fill_alpha = max(0.25, many * MARKS["pings"][1]["fill_alpha"])
-        self.drawn["track"].glyph.line_alpha = many * MARKS["track"][1]["line_alpha"]
-        refused = thinned_refused_pings(scene.refused)
-        self._shrink("refused", len(refused), FEW_REFUSED)
-        x, y, _ = refused.xyz.T
-        height, time = texts.heights(refused, scene.chart), texts.times(refused)
-        columns = {"reason": refused.reason, "height": height, "time": time}
-        self._show("refused", {"x": x, "y": y, **columns})
-
-    def _shrink(self, name: str, count: int, few: int) -> float:
-        """Make many marks smaller, as they would hide the map; returns by how much they should."""
-        share = min(1.0, (few / max(1, count)) ** 0.5)
-        self.drawn[name].glyph.size = max(SMALLEST[name], share * MARKS[name][1]["size"])
-        return share
-
-    def _show(self, name: str, data: dict[str, Any]) -> None:
-        source = self.sources[name]
-        if not all(_same(source.data[key], data[key]) for key in data):
-            source.data = data
-            self.items[name].visible = len(data["x"]) > 0
-
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two columns are the same, places of NaN included."""
@@ -387,16 +398,60 @@ def _same(one: Any, other: Any) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
-def _contours(chart: Chart) -> dict[str, np.ndarray]:
-    """Contours at round levels as one line, with NaN between them."""
+def _columns(scene: Scene, chart: Chart | None) -> dict[str, dict[str, Any]]:
+    """The columns of ``MARKS``, over a map that may be thinned."""
+    line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
+    refused = thinned_refused_pings(scene.refused)
+    x, y, z = refused.xyz.T
+    height, z = ("elevation", z) if chart is None else (chart.height_name, chart.height_of(z))
+    columns: dict[str, dict[str, Any]] = {
+        "track": {"x": scene.track[:, 0], "y": scene.track[:, 1]},
+        "pings": {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line},
+        "refused": {
+            "x": x, "y": y, "reason": refused.reason,
+            "height": [f"{height} {own:.2f} m" if own == own else f"no {height}" for own in z],
+            "time": [clock_time(ns) if ns else "" for ns in refused.stamp_ns.tolist()],
+        },
+    }  # fmt: skip
+    if chart is None:
+        return columns
+    table, lines = chart.crossings, _contours(chart)
+    return {
+        **columns,
+        "contours": {"x": lines[:, 0], "y": lines[:, 1]},
+        "support": {"x": chart.support[:, 0], "y": chart.support[:, 1]},
+        "crossings": {
+            "x": table.xy[:, 0], "y": table.xy[:, 1],
+            "lines": [f"{own} across {other}" for own, other in table.lines.tolist()],
+            "difference": [f"{value:+.2f}" for value in table.difference.tolist()],
+            "depths": [f"{own:.2f}, {other:.2f}" for own, other in table.depth.tolist()],
+        },
+    }  # fmt: skip
+
+
+def _contours(chart: Chart) -> np.ndarray:
+    """Contours at round levels as one line [K, 2], with NaN between them."""
     from contourpy import LineType, contour_generator
 
     grid, height = chart.grid, np.ma.masked_invalid(chart.height)
     lines = [np.empty((0, 2))]
     if height.count():
         generator: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
-        heights, interval = height.compressed(), chart.settings.contour_interval
-        for level in levels_of(heights, interval):
+        for level in levels_of(height.compressed(), chart.settings.contour_interval):
             lines += [np.vstack((line, [np.nan, np.nan])) for line in generator.lines(level)]
-    x, y = np.concatenate(lines).T
-    return {"x": x, "y": y}
+    return np.concatenate(lines)
+
+
+def _degrees_within(chart: Chart) -> str:
+    """Places of a map in degrees, for ``TOOLTIP_FORMATS``: the map's lower left corner, width and
+    height in m, and latitude and longitude at 3 x 3 places, from south to north; empty if
+    unknown."""
+    if chart.place is None:
+        return ""
+    low, high = np.reshape(chart.grid.borders.bounds, (2, 2)).T
+    y, x = np.meshgrid(*(np.linspace(low[i], high[i], 3) for i in (1, 0)), indexing="ij")
+    try:
+        degrees = chart.place.degrees(np.column_stack((x.ravel(), y.ravel())))[:, ::-1]
+    except InputError:  # pyproj is not installed
+        return ""
+    return " ".join(map(repr, [*low.tolist(), *(high - low).tolist(), *degrees.ravel().tolist()]))

@@ -41,7 +41,7 @@ FILES = (
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
-SECONDS = {"update_s": "update", "predict_s": "prediction"}
+SECONDS, TIMES = {"update_s": "update", "predict_s": "prediction"}, "Time"
 #: Where folders are looked for if none is named.
 HOMES = Path("runs"), Path("missions")
 Versions = tuple[tuple[int, int, int] | None, ...]
@@ -66,13 +66,12 @@ class Curves:
 
     Attributes:
         samples: [N], ascending.
-        metrics: by their titles.
-        seconds: wall times in s, by what took them.
+        tabs: metrics by their titles, each in a tab of its own; and in ``TIMES`` wall times in s,
+            by what took them.
     """
 
     samples: np.ndarray = field(default_factory=lambda: np.empty(0))
-    metrics: Mapping[str, np.ndarray] = field(default_factory=dict)
-    seconds: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tabs: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -285,5 +284,5 @@ def _curves(path: Path) -> Curves:
     except InputError:
         return Curves()
     seconds = {title: rows[name] for name, title in SECONDS.items() if name in rows}
-    titles = {k: title for k, title in CURVES.items() if k in rows and k not in SECONDS}
-    return Curves(rows["samples"], {title: rows[k] for k, title in titles.items()}, seconds)
+    tabs = {t: {t: rows[k]} for k, t in CURVES.items() if k in rows and k not in SECONDS}
+    return Curves(rows["samples"], {**tabs, **({TIMES: seconds} if seconds else {})})

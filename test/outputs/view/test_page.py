@@ -212,24 +212,11 @@ def test_a_journal_that_is_being_written_is_followed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
-@pytest.mark.parametrize("mapped", [True, False])
-def test_a_broken_list_of_refused_pings_is_reported(page, tmp_path, row, mapped):
-    if mapped:
-        write_run(tmp_path)
+def test_a_broken_list_of_refused_pings_is_reported(page, tmp_path, row):
+    write_run(tmp_path)
     (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert "refused.csv: expected numbers in all columns but reason" in said(page, "remarks")
-
-
-def test_the_number_of_forgotten_refused_pings_is_shown():
-    many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
-    (remark,) = scenes.refused(many)
-    assert remark.text == "5,000 pings refused: 5,000 paused"
-    assert (
-        remark.advice == "1,000 of them are drawn at their places; only the newest "
-        "1,000 of each reason are known"
-    )
-    assert scenes.refused(RefusedPings.none()) == ()
 
 
 def test_a_broken_map_is_reported_and_the_last_good_one_stays(page, tmp_path):
@@ -271,19 +258,6 @@ def test_external_text_is_escaped(page):
     assert "<img" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
-def test_marks_of_a_survey_without_a_map(page):
-    places = np.array([[1.0, 2.0], [3.0, 4.0]])
-    scene = Scene("young", track=places, pings=places)
-
-    def shown():
-        return {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
-
-    page.show(scene)
-    assert shown() == {"track", "pings"}
-    page.show(replace(scene, pings=np.empty((0, 2))))
-    assert shown() == {"track"}
-
-
 @pytest.mark.parametrize("depth", [False, True])
 def test_the_deepest_is_at_the_bottom_of_the_colour_bar(page, tmp_path, depth):
     settings = ExportSettings(depth=depth)
@@ -303,7 +277,7 @@ def test_many_marks_are_small(page, tmp_path):
         refused = echoes().more("too_close", np.arange(1, 1 + count), places[:count])
         write_refused(folder, refused)
         page.show(FolderView(folder, ExportSettings()).scene())
-        sizes.append(page.picture._marks.drawn["refused"].glyph.size)
+        sizes.append(page.picture.drawn["refused"].glyph.size)
     assert sizes == [8.0, 4.0]
 
 

@@ -7,10 +7,9 @@ import pytest
 from view_folders import SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs import layers
+from poam_ros.outputs import html, layers
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.layers import LEVEL
-from poam_ros.outputs.view import texts
 from poam_ros.planning.tvu import CONFIDENCE_95
 
 
@@ -34,7 +33,7 @@ def test_every_layer_with_its_values(chart):
 def test_dry_land_has_no_tvu_and_is_labelled(chart):
     dry = chart(water_level=-100.0)
     assert "tvu" not in [layer.key for layer in layers.layers(dry)]
-    assert texts.numbers(dry)["TVU"] == "no cell is below a water level of -100 m"
+    assert html.numbers(dry)["TVU"] == "no cell is below a water level of -100 m"
 
 
 def test_depths_are_named_and_coloured_as_depths(chart):

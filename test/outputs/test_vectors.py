@@ -21,6 +21,8 @@ from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.exports import export
 from poam_ros.outputs.vectors import AREA, BAND, LINE, contours, levels_of
 
+from .conftest import ground
+
 PLACE = {"origin": (60.0, 25.0)}
 
 
@@ -144,12 +146,6 @@ def test_contours_in_another_unit_are_where_those_in_metres_are(unit, metres, la
 
 # --- Soundings ---
 
-
-def ground(xy):
-    """That of the run's soundings."""
-    return -12.0 + 0.2 * xy[:, 0] - 0.3 * xy[:, 1]
-
-
 ORIGIN = ("--origin", "47.3", "8.55")
 
 
@@ -159,17 +155,28 @@ def exported(run, name, *options):
     return to
 
 
-def test_a_table_in_degrees_is_what_poam_map_reads(run, pings):
+def test_rows_of_the_log_are_integers(run, pings):
+    rows = np.arange(5)
+    files.write_samples(run / "samples.csv", pings[:5], ground(pings[:5]), row=rows)
+    with exported(run, "s.csv").open() as file:
+        assert [row["row"] for row in csv.DictReader(file)] == list(map(str, rows))
+
+
+@pytest.mark.parametrize("heading", ["0", "30"])
+def test_a_table_in_degrees_is_what_poam_map_reads(run, pings, heading):
     pytest.importorskip("pyproj")
-    path = exported(run, "soundings.csv", *ORIGIN, "--depth", "--water-level", "1.5")
+    options = ("--heading", heading, "--depth", "--water-level", "1.5")
+    path = exported(run, "soundings.csv", *ORIGIN, *options)
     with path.open() as file:
         rows = list(csv.DictReader(file))
     assert [*rows[0]] == ["longitude", "latitude", "depth"] and len(rows) == 5  # those in the map
-    there = GeoReference(47.3, 8.55).degrees(pings[:5])
+    place = GeoReference(47.3, 8.55, float(heading))
+    turned = place.to_projected(pings[:5])
+    there = place.degrees(turned)
     np.testing.assert_allclose([float(r["longitude"]) for r in rows], there[:, 0], atol=1e-7)
     found = read_soundings(path)
     np.testing.assert_allclose(-found.z, 1.5 - ground(pings[:5]), atol=1e-3)
-    np.testing.assert_allclose(np.ptp(found.xy, axis=0), np.ptp(pings[:5], axis=0), atol=0.02)
+    np.testing.assert_allclose(np.ptp(found.xy, axis=0), np.ptp(turned, axis=0), atol=0.02)
 
 
 def test_without_an_origin_they_are_in_the_maps_metres(run, pings):
