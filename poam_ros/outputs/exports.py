@@ -69,7 +69,7 @@ def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
         system = {**place.system().to_cf(), "crs_wkt": chart.crs_wkt}
         system |= {} if chart.datum is None else {"geopotential_datum_name": chart.datum.name}
         mapping = file.createVariable("crs", "i4", ())
-        mapping.assignValue(0)
+        mapping.data.fill(0)
         describe(mapping, system)
     # The name in CF's table of standard names.
     standard = "height_above_geopotential_datum"
