@@ -107,29 +107,27 @@ class Guidance:
         Returns:
             ``JUMP``: it was ignored; ``MOVED``: the position jumped and stays there; None: neither.
         """
-        position = np.array(state.position[:2])
+        position, mission, warn = np.array(state.position[:2]), self.mission, self._warn
         if not (is_place(position) and math.isfinite(state.position[2])):
-            text = f"odometry: expected numbers, got {state.position}"
-            self._warn("odometry_not_finite", text)
+            warn("odometry_not_finite", f"odometry: expected numbers, got {state.position}")
             return JUMP
         speed, limit = self._values["max_speed"], self._watchdog.settings.max_jump
-        fault, distance = self._jumps.check(state, speed, limit), self._jumps.distance
+        fault, far = self._jumps.check(state, speed, limit), f"{self._jumps.distance:.1f} m"
         if fault == JUMP:
-            text = f"odometry: a position {distance:.1f} m from the last one is ignored"
-            self._warn("odometry_jump", text)
+            warn("odometry_jump", f"odometry: a position {far} from the last one is ignored")
             return fault
-        mission, results = self.mission, self.mission.goals.results
         if fault == MOVED:
-            text = f"the position jumped by {distance:.1f} m, and stays there"
-            self._warn("odometry_moved", text)
+            text = f"the position jumped by {far}, and stays there"
+            warn("odometry_moved", text)
             mission.position = position  # without following goals or track
             self.displace(text)
         self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
         if self._sailed_z is None:
             self._sailed_z = self.z
         if mission.update_position(position, self._now_s, state.stamp_ns / SECOND) == "timeout":
+            count = mission.goals.results["timeout"]
             text = "a goal was given up, as it was not reached in time"
-            self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
+            warn("goal_timeout", f"{text} ({count} so far)")
         self._choose()
         self._watchdog.position_received(mission, std)
         return fault
@@ -146,10 +144,10 @@ class Guidance:
         if goal is None:
             return self.z
         if goal is not self._goal_z[0]:
-            self._goal_z = goal, self._deep_as_set(goal)
+            self._goal_z = goal, self._z_of(goal)
         return self._goal_z[1]
 
-    def _deep_as_set(self, goal: np.ndarray) -> float:
+    def _z_of(self, goal: np.ndarray) -> float:
         values, level = self._values, self.target.present_level
         depth, altitude = values["goals.depth"], values["goals.altitude"]
         # The surface, and what z is below a map's elevations, in the odometry's z.
@@ -178,12 +176,7 @@ class Guidance:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""
         mission, displaced = self.mission, DISPLACED in self.mission.causes
-        if word == "start":
-            done, answer = mission.start(now_s)
-        else:
-            done, answer = {"stop": mission.stop, "pause": mission.pause, "resume": mission.resume}[
-                word
-            ]()
+        done, answer = mission.start(now_s) if word == "start" else getattr(mission, word)()
         if done and word == "start":
             self.target.forget()  # the gaps that the last mission gave up
         if done and word in ("start", "resume"):

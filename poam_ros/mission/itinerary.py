@@ -1,26 +1,132 @@
-"""The queue of goals, the vehicle's track, and the budget of a mission. No ROS."""
+"""The queue of goals, and when one counts as reached, whatever moves the vehicle. No ROS."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, quantity
-from ..core.geometry import Extent, path_length
+from ..core.current import Current
+from ..core.errors import InputError
+from ..core.geometry import path_length
 from ..planning.routes import Routes
-from .arrival import CAPTURE_RADIUS, GOAL_RADIUS, TIMEOUT, ArrivalDetector
 
+#: m; about the turning diameter of the published vehicle.
+GOAL_RADIUS, CAPTURE_RADIUS = 0.1, 1.34
+
+REACHED, PASSED, TIMEOUT = "reached", "passed", "timeout"
 #: A vehicle that has moved less than this between two routes, in m, has stopped.
 STOPPED = 0.02
-
-
 #: Kinds of legs: along a route; straight out of a keep-out or its margin; back from shallow water.
 ROUTE, ESCAPE, BACK = "route", "escape", "back"
+
+
+class ArrivalDetector:
+    """Detects arrival at one goal from positions over time, for any kind of vehicle.
+
+    ``reached``: the path came within ``goal_radius`` of the goal, at or between two positions.
+    ``passed``: the closest approach lies within ``capture_radius``, and the vehicle moves away (it
+    may never come nearer with bounded turning) or has come to rest there.
+    ``timeout``: twice the time of the straight line, plus half a minute for turning and delays. A
+    current against the vehicle lengthens it.
+
+    A decrease of the distance that starts inside the capture radius is not an approach: a vehicle
+    must first move away from a goal inside its turning circle before it can reach it.
+
+    Args:
+        goal: [2], in m.
+        goal_radius: in m; also how far the distance must fall and rise again in an approach.
+        capture_radius: in m; about the vehicle's turning diameter.
+        max_speed: of the vehicle, in m/s; determines the time limit.
+        current: velocity of the water [2], in m/s.
+    """
+
+    DETOUR = 2.0  # times the straight line
+    GRACE = 30.0  # seconds
+    REST = 3.0  # seconds without motion within the capture radius
+
+    def __init__(
+        self,
+        goal: np.ndarray,
+        goal_radius: float = GOAL_RADIUS,
+        capture_radius: float = CAPTURE_RADIUS,
+        max_speed: float = 1.0,
+        current: Sequence[float] = (0.0, 0.0),
+    ) -> None:
+        self.goal = np.array(goal, dtype=float)
+        self.goal_radius = goal_radius
+        self.capture_radius = capture_radius
+        self._max_speed, self._current = max_speed, Current.at_most(current, max_speed)
+        self.deadline = math.inf  # on the clock of update(), from the first position on
+        self._last_time: float | None = None
+        self._position = self.goal
+
+    def update(self, position: np.ndarray, time_s: float) -> str | None:
+        """Process the position [2] at a time in s; 'reached', 'passed', 'timeout' or None.
+
+        The first call starts the clock. A clock that jumps back restarts detection.
+        """
+        position = np.asarray(position, dtype=float)
+        if self._last_time is None or time_s < self._last_time:
+            self._start(position, time_s)
+        self._last_time = time_s
+        closest = _distance_to_segment(self.goal, self._position, position)
+        distance = float(np.linalg.norm(position - self.goal))
+        self._position = position
+        if closest <= self.goal_radius:
+            return REACHED
+        if math.dist(position, self._anchor) > self.goal_radius:
+            self._anchor, self._anchor_time = position, time_s
+        rests = distance <= self.capture_radius and time_s - self._anchor_time >= self.REST
+        if self._turned_away(closest, distance) or rests:
+            return PASSED
+        return TIMEOUT if time_s > self.deadline else None
+
+    def limit(self, position: np.ndarray) -> float:
+        """The time limit from a position [2], in s."""
+        distance, way = float(np.linalg.norm(position - self.goal)), self.goal - position
+        angle = math.atan2(way[1], way[0])
+        speed = min(self._max_speed, self._current.speed_over_ground(angle))
+        return self.DETOUR * distance / speed + self.GRACE
+
+    def _start(self, position: np.ndarray, time_s: float) -> None:
+        distance = float(np.linalg.norm(position - self.goal))
+        self.deadline = time_s + self.limit(position)
+        self._position = position
+        self._anchor, self._anchor_time = position, time_s
+        self._falling = False
+        self._extreme = distance  # highest distance while rising, lowest while falling
+        self._first_distance = distance
+        self._approach_counts = distance > self.capture_radius
+
+    def _turned_away(self, closest: float, distance: float) -> bool:
+        """Track the extremes of the distance; True after a minimum that is an arrival."""
+        # Between two positions the distance first falls to `closest`, then rises to `distance`.
+        for value in (closest, distance):
+            if self._falling and value - self._extreme >= self.goal_radius:
+                if self._approach_counts and self._extreme <= self.capture_radius:
+                    return True
+                self._falling, self._approach_counts = False, True
+                self._extreme = value
+            elif not self._falling and self._extreme - value >= self.goal_radius:
+                self._falling, self._extreme = True, value
+            else:
+                self._extreme = (min if self._falling else max)(self._extreme, value)
+            if value - self._first_distance >= self.goal_radius:
+                self._approach_counts = True
+        return False
+
+
+def _distance_to_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    """Distance of the point [2] from the segment between start and end [2]."""
+    along = end - start
+    length = float(along @ along)
+    fraction = 0.0 if length == 0 else float(np.clip((point - start) @ along / length, 0, 1))
+    return float(np.linalg.norm(start + fraction * along - point))
 
 
 @dataclass(frozen=True)
@@ -113,23 +219,18 @@ class GoalQueue:
 
     def counts(self) -> dict[str, int]:
         """Counts of goals, by their keys in diagnostics."""
-        return {
-            "goals_reached": self.results["reached"],
-            "goals_passed": self.results["passed"],
-            "goals_timed_out": self.results["timeout"],
-            "goals_clipped": self.clipped,
-            "goals_unreachable": self.unreachable,
-        }
+        results = (self.results[kind] for kind in (REACHED, PASSED, TIMEOUT))
+        names = "reached", "passed", "timed_out", "clipped", "unreachable"
+        counts = (*results, self.clipped, self.unreachable)
+        return {f"goals_{name}": count for name, count in zip(names, counts, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``restore``."""
         goals = [*([] if self.current is None else [self.current]), *self.ahead]
         return {
-            "goals": [[float(x), float(y)] for x, y in goals],
-            "arrivals": dict(self.results),
-            "clipped": self.clipped,
-            "unreachable": self.unreachable,
-        }
+            "goals": [[float(x), float(y)] for x, y in goals], "arrivals": dict(self.results),
+            "clipped": self.clipped, "unreachable": self.unreachable,
+        }  # fmt: skip
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Restore the values of ``to_dict``."""
@@ -185,16 +286,11 @@ class GoalQueue:
                 self._aim(position, self.turns.popleft())
                 continue
             self._aim(position, self.queue.popleft())
-            self._updated_s = None
-            self._left = self._limit(position)
-
-    def _limit(self, position: np.ndarray) -> float:
-        """The time limit of the route from position [2], in s."""
-        seconds = 0.0
-        for end in () if self.leg is None else (self.leg.goal, *self.turns):
-            seconds += ArrivalDetector(end, **self.arrival).limit(position)
-            position = end
-        return seconds
+            self._updated_s, self._left = None, 0.0
+            begin = position
+            for end in () if self.leg is None else (self.leg.goal, *self.turns):
+                self._left += ArrivalDetector(end, **self.arrival).limit(begin)
+                begin = end
 
     def resume(self, position: np.ndarray | None) -> None:
         """Go on after a pause, which takes no time of the waypoint's limit."""
@@ -235,194 +331,3 @@ class GoalQueue:
         self.turns.extendleft(reversed(rest))
         kind = ESCAPE if self.routes.too_close(position, first) else ROUTE
         self.leg = Leg(first, kind, ArrivalDetector(first, **self.arrival))
-
-
-class VehicleTrack:
-    """Where the vehicle was, and when. Its size is bounded.
-
-    Args:
-        workspace: places in or near it are stored for the whole mission.
-
-    Attributes:
-        length: distance travelled so far, in m.
-    """
-
-    SPACING = 0.25  # m between two successive places
-    NEWEST = 2000  # number of newest places
-    SQUARES = 100  # along the workspace's longer side; one place of each is stored
-    MARGIN = 0.1  # share of the longer side, around the workspace
-
-    def __init__(self, workspace: Extent) -> None:
-        self._newest: deque[tuple[float, float, float]] = deque(maxlen=self.NEWEST)
-        side = float(workspace.size.max())
-        self._lower, self._square = workspace.lower, side / self.SQUARES
-        self._about = workspace.grown(self.MARGIN * side)
-        self._visited: dict[tuple[int, ...], tuple[float, float, float]] = {}
-        self._last: np.ndarray | None = None
-        self.length = 0.0
-
-    def add(self, measured: float, position: np.ndarray) -> None:
-        """Add position [2] at a time in s. If the clock was set back, later places are removed, as
-        they could not be distinguished from new ones."""
-        places = self._newest
-        while places and places[-1][0] > measured:
-            places.pop()
-        if places and math.dist(position, places[-1][1:]) < self.SPACING:
-            return
-        places.append((measured, float(position[0]), float(position[1])))
-        if self._last is not None:
-            self.length += math.dist(position, self._last)
-        self._last = position
-        if self._about.contains(position):
-            square = np.floor((position - self._lower) / self._square).astype(int)
-            self._visited.setdefault(tuple(square.tolist()), places[-1])
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for ``restore``."""
-        visited = [[*square, *place] for square, place in self._visited.items()]
-        return {"newest": list(self._newest), "visited": visited, "length": self.length}
-
-    def restore(self, newest: list[list[float]], visited: list[list[float]], length: float) -> None:
-        """Restore the values of ``to_dict``, of the same workspace."""
-        for time_s, x, y in newest:
-            self._newest.append((time_s, x, y))
-        for row, column, *place in visited:
-            time_s, x, y = place
-            self._visited[int(row), int(column)] = time_s, x, y
-        self.length = float(length)
-
-    @property
-    def newest(self) -> np.ndarray:
-        """Times in s and places in m of the newest places, oldest first [K, 3]."""
-        return np.array(self._newest, dtype=float).reshape(-1, 3)
-
-    def since(self, time_s: float) -> np.ndarray:
-        """The places after a time in s, newest last [K, 2]; only the newest are stored."""
-        later = [place[1:] for place in self._newest if place[0] > time_s]
-        return np.array(later, dtype=float).reshape(-1, 2)
-
-    def split_at(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
-        """The places after a time in s, and all up to it, thinned out: [K, 2] each."""
-        return self.since(time_s), self.visited(time_s)
-
-    def visited(self, until_s: float = math.inf) -> np.ndarray:
-        """One place in every square of the workspace visited up to a time in s [K, 2]."""
-        places = [place[1:] for place in self._visited.values() if place[0] <= until_s]
-        return np.array(places, dtype=float).reshape(-1, 2)
-
-
-@dataclass
-class Budget:
-    """Limits of a mission, and how much of them is used.
-
-    Attributes:
-        max_samples: 0: no limit.
-        max_duration: s; 0: no limit.
-        start_time_s: when the mission began, in s; None before.
-        samples: number of samples that the mapper has accepted.
-        samples_at_start: number of them when the mission began.
-        driven_at_start: how far the vehicle had driven then, in m.
-    """
-
-    max_samples: int = 0
-    max_duration: float = 0.0
-    start_time_s: float | None = None
-    samples: int = 0
-    samples_at_start: int = 0
-    driven_at_start: float = 0.0
-
-    @property
-    def unlimited(self) -> bool:
-        """Whether neither limit is set."""
-        return not (self.max_samples or self.max_duration)
-
-    @property
-    def samples_left(self) -> int | None:
-        """Samples left; None: no limit."""
-        return max(0, self.max_samples - self.taken) if self.max_samples else None
-
-    @property
-    def taken(self) -> int:
-        """Samples since the mission began."""
-        return self.samples - self.samples_at_start
-
-    def __str__(self) -> str:
-        """The samples since the mission began, and those in the map if an earlier one took some."""
-        taken = quantity(self.taken, "sample")
-        return f"{taken} ({self.samples} in the map)" if self.samples_at_start else taken
-
-    def time_left(self, now: float) -> float:
-        """Time left at ``now`` (s), in s; infinite if unknown.
-
-        By ``max_duration``, and by ``max_samples`` at the rate so far.
-        """
-        if self.start_time_s is None:
-            return math.inf
-        spent = now - self.start_time_s
-        left = self.max_duration - spent if self.max_duration else math.inf
-        if self.samples_left is not None and self.taken > 0:
-            left = min(left, self.samples_left * spent / self.taken)
-        return left
-
-    def duration_left(self, now: float) -> float:
-        """Time left at ``now`` (s) by ``max_duration`` alone, in s; infinite if unknown."""
-        if self.start_time_s is None or not self.max_duration:
-            return math.inf
-        return max(0.0, self.start_time_s + self.max_duration - now)
-
-    def pace(self, driven: float, now: float, speed: float) -> float:
-        """Mean speed so far in m/s, at most ``speed``; after ``driven`` m, at ``now`` (s)."""
-        if self.start_time_s is None or now <= self.start_time_s:
-            return speed
-        return min(speed, (driven - self.driven_at_start) / (now - self.start_time_s))
-
-    def distance_left(
-        self, driven: float, now: float | None = None, speed: float = math.inf
-    ) -> float:
-        """Distance in m that can still be travelled, after ``driven`` m; infinite if unknown.
-
-        By ``max_samples``, at the rate of samples per metre so far; with ``now`` (s) also by
-        ``max_duration``, at the mean speed so far, at most ``speed`` (m/s).
-        """
-        distance = math.inf
-        if self.samples_left is not None and self.samples:
-            distance = self.samples_left * driven / self.samples
-        if (
-            now is not None
-            and self.max_duration
-            and self.start_time_s is not None
-            and now > self.start_time_s
-        ):
-            distance = min(distance, self.duration_left(now) * self.pace(driven, now, speed))
-        return distance
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``restore``."""
-        start, first, driven = self.start_time_s, self.samples_at_start, self.driven_at_start
-        return {"began": start, "samples": self.samples, "first": first, "driven": driven}
-
-    def restore(self, values: Mapping[str, Any]) -> None:
-        """Restore the values of ``to_dict``."""
-        self.start_time_s, self.samples = values["began"], values["samples"]
-        self.samples_at_start = values["first"]
-        self.driven_at_start = values["driven"]
-
-    def begin(self, now: float, driven: float) -> None:
-        """A mission begins at ``now`` (s) after ``driven`` m; the samples so far do not count."""
-        self.start_time_s, self.samples_at_start = now, self.samples
-        self.driven_at_start = driven
-
-    def count(self, samples: int) -> None:
-        """Set the number of samples of the mapper; fewer than before if it was reset."""
-        self.samples, self.samples_at_start = samples, min(self.samples_at_start, samples)
-
-    def exhausted(self, now: float | None = None) -> str | None:
-        """Why the budget is exhausted, by samples and, if given, ``now`` (s); None: it is not."""
-        if now and self.start_time_s is not None:  # 0: simulated time has not begun
-            # Setting the clock back does not lengthen the mission.
-            self.start_time_s = min(self.start_time_s, now)
-            if self.max_duration and now - self.start_time_s >= self.max_duration:
-                return f"max_duration of {self.max_duration:g} s has passed"
-        if self.max_samples and self.taken >= self.max_samples:
-            return f"max_samples of {self.max_samples} reached"
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -18,10 +18,9 @@ from ..planning.areas import NavigableArea
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
 from ..planning.situation import Situation, no_extra
 from . import states
-from .arrival import TIMEOUT
-from .itinerary import BACK, Budget, GoalQueue, VehicleTrack
+from .budget import Budget, VehicleTrack, WayHome
+from .itinerary import BACK, TIMEOUT, GoalQueue
 from .states import DRIVEN, GUARD, OPERATOR, RESTART, SPENT, Status
-from .way_home import WayHome
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
 
@@ -96,15 +95,14 @@ class Mission:
                 f"home_reserve: expected less than max_duration ({max_duration:g} s), got "
                 f"{reserve:g} s"
             )
-        self.way_home = WayHome(self.goals, self.track, reserve)
+        self.way_home = WayHome(self.goals, self.track, self.budget, reserve)
         self.blocked = self.remark = ""
         self._located: tuple[float, float] | None = None  # times of the last position: now, stamp
         self._leapt = 0.0  # s by which the clock of the stamps was set in all
         self._pilot = pilot
         self.goals.add(pilot)
-        self.status = Status(WAITING, "not started yet")
-        if autostart:
-            self.status = Status(PILOT, "started automatically")
+        begun = PILOT, "started automatically"
+        self.status = Status(*(begun if autostart else (WAITING, "not started yet")))
 
     @property
     def state(self) -> str:
@@ -163,7 +161,7 @@ class Mission:
         """As ``Situation.extra``, at ``now`` (s) and a top speed in m/s."""
         if self.position is None or self.home is None or now is None:
             return no_extra
-        return self.way_home.extra(self.position, self.home, self.budget, now, speed)
+        return self.way_home.extra(self.position, self.home, now, speed)
 
     def update_position(
         self, position: np.ndarray, now: float, measured: float | None = None
@@ -177,7 +175,9 @@ class Mission:
         self.position = np.asarray(position, dtype=float)
         measured = now if measured is None else measured
         self.track.add(measured, self.position)
-        self._follow_stamps(now, measured)
+        before, self._located = self._located or (now, measured), (now, measured)
+        if not 0.0 <= (step := measured - before[1]) <= LEAP_S:  # the stamps' clock was set
+            self._leapt += step - (now - before[0])
         if self.state != WAITING:
             if self.budget.start_time_s is None:
                 self.budget.start_time_s = now  # all samples count
@@ -203,7 +203,7 @@ class Mission:
         if budget.start_time_s is not None:
             self.end(budget.exhausted(now))
         surveys = self.state in (PILOT, EXPLORING)
-        if surveys and self.way_home.due(self.position, self.home, budget, now):
+        if surveys and self.way_home.due(self.position, self.home, now):
             self.end(f"the way home takes the rest of max_duration ({budget.max_duration:g} s)")
 
     def drive(self, path: np.ndarray, purpose: str = "") -> None:
@@ -231,7 +231,7 @@ class Mission:
         deep.sounded(self.position, max(ping.range, 0.0))
         turning = goals.leg is not None and goals.leg.kind == BACK
         if self.goal is not None and not turning and deep.turns_back():
-            places = self.track.since(-math.inf)[::-1]
+            places = self.track.newest[::-1, 1:]
             goals.turn_back(places[np.argmax(deep.deep_enough(places))])
 
     def count_samples(self, samples: int) -> None:
@@ -326,11 +326,7 @@ class Mission:
         home = self.home
         return {
             "workspace": list(self.workspace.bounds),
-            "status": {
-                **asdict(self.status),
-                "causes": [list(each) for each in self.status.causes],
-                "ended": list(self.status.ended),
-            },
+            "status": json.loads(json.dumps(asdict(self.status))),  # tuples become lists
             **self.budget.to_dict(),
             "home": None if home is None else home.tolist(),
             "shallow": [] if self.deep is None else self.deep.guarded,
@@ -360,19 +356,13 @@ class Mission:
 
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""
-        counts = {"samples": self.budget.samples, **self.goals.counts()}
+        values: dict[str, object] = {"state": self.state, "reason": self.reason}
+        values |= {"samples": self.budget.samples, **self.goals.counts()}
         if self.deep is not None:
-            counts["turned_back"] = self.deep.turned_back
-        values = {"state": self.state, "reason": self.reason, **counts}
-        current = self.way_home.current
-        return values if current is None else {**values, "current": str(current)}
-
-    def _follow_stamps(self, now: float, measured: float) -> None:
-        """Track by how much the clock of the stamps was set between two positions."""
-        before, self._located = self._located or (now, measured), (now, measured)
-        step = measured - before[1]
-        if not 0.0 <= step <= LEAP_S:
-            self._leapt += step - (now - before[0])
+            values["turned_back"] = self.deep.turned_back
+        if self.way_home.current is not None:
+            values["current"] = str(self.way_home.current)
+        return values
 
     def hold_station(self) -> None:
         """Hold station at the current position."""

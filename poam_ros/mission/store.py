@@ -95,8 +95,7 @@ class MissionStore:
         """
         if self._folder is None:
             return ""
-        values = _read(self._folder / MISSION)
-        if values is None:
+        if (values := _read(self._folder / MISSION)) is None:
             return ""
         try:
             if values["schema"] != SCHEMA:
@@ -113,9 +112,8 @@ class MissionStore:
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"{self._folder}: expected a mission of this package ({error})"
-            ) from None
+            text = f"{self._folder}: expected a mission of this package ({error})"
+            raise InputError(text) from None
         return f"recovering a mission: {mission.state} ({mission.reason})"
 
     def save(self, mission: Mission, steady_s: float) -> None:
@@ -185,8 +183,7 @@ def _boot() -> str:
 def _read(path: Path) -> dict[str, Any] | None:
     """The values of a file; None: there is no file."""
     try:
-        found = read_json(path, "a mission of this package")
+        return read_json(path, "a mission of this package")
     except InputError as error:
         again = pasted("repair", path.parent)
         raise InputError(f"{error}; to start without it: {again}") from None
-    return found

@@ -11,14 +11,19 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError
-from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING
 from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
-from ..planning import gaps as coverage
-from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
+from ..planning.gaps import (
+    CoverageGaps,
+    ReachableCells,
+    diagonal,
+    gap_closing_goals,
+    to_nearest,
+    tour_length,
+)  # fmt: skip
 from ..planning.planners import PlannerEntry
 from ..planning.situation import GridView, MapView
 from ..planning.tvu import ORDERS, shares
@@ -63,11 +68,6 @@ class TargetSettings(Settings):
         return self.distance > 0 or self.depth_factor > 0
 
     @property
-    def by_depth(self) -> bool:
-        """Whether the target depends on the depth."""
-        return bool(self.tvu) or self.depth_factor > 0
-
-    @property
     def on(self) -> bool:
         """Whether there is a target."""
         return bool(self.tvu) or self.limits_distance
@@ -103,88 +103,24 @@ class TargetStatus:
     def text(self, settings: TargetSettings) -> str:
         """As text; shares are rounded so that they never look better than they are."""
         parts = []
-        if settings.tvu and not math.isnan(self.share):
-            within = f"TVU within {settings.tvu}"
-            parts.append(f"{within} in {_percent(self.share, math.floor)} of the workspace")
+        share, gaps = _percent(self.share, math.floor), _percent(self.gaps, math.ceil)
+        limit = settings.max_distance_text
+        if settings.tvu and share:
+            parts.append(f"TVU within {settings.tvu} in {share} of the workspace")
         if self.gaps:
-            gaps = _percent(self.gaps, math.ceil)
-            far = (
-                f"{gaps} of the workspace farther than {settings.max_distance_text} from every ping"
-            )
+            far = f"{gaps} of the workspace farther than {limit} from every ping"
             parts.append(f"{far}, {self.farthest:.1f} m at most")
         elif settings.limits_distance and not self.fault:
-            parts.append(f"every place within {settings.max_distance_text} of a ping")
+            parts.append(f"every place within {limit} of a ping")
         if self.excluded:
-            excluded = _percent(self.excluded, math.ceil)
             dry = "it is dry, " if settings.depth_factor else ""
             why = f"{dry}no route leads close, or no ping is accepted there"
-            parts.append(f"{excluded} excluded: {why}")
-        return "; ".join([*parts, *([self.fault] if self.fault else [])])
-
-
-def assess(
-    settings: TargetSettings,
-    level: float,
-    drawn: ElevationMap,
-    reach: ReachableCells,
-    given_up: np.ndarray,
-    more: np.ndarray,
-) -> tuple[TargetStatus, CoverageGaps]:
-    """Compare a map with the target; also returns the coverage gaps.
-
-    Args:
-        settings: the target.
-        level: water level above the datum, in m.
-        drawn: the map, with its density.
-        reach: the cells that the vehicle can reach.
-        given_up: cells to exclude if they are too far from pings [rows, columns].
-        more: places that count as pings besides the map's [K, 2], in m.
-    """
-    if not reach.enterable.any():  # the map is of another area: nothing is excluded or met
-        return TargetStatus(fault="no cell of the map is navigable"), CoverageGaps.none()
-    depth, fault = level - drawn.mean, ""
-    share = math.nan
-    if settings.tvu:
-        std = np.sqrt(drawn.variance[reach.enterable])
-        with np.errstate(invalid="ignore"):
-            share = shares(depth[reach.enterable], std, [settings.tvu])[settings.tvu]
-    if settings.by_depth and not (reach.enterable & (depth > 0)).any():
-        fault = f"no navigable place is below the water level of {level:g} m"
-    if not settings.limits_distance:
-        return TargetStatus(share, fault=fault), CoverageGaps.none()
-    # Without depths in the target the water level may be unknown.
-    dry = (depth <= 0) & (settings.depth_factor > 0)
-    away, entry = reach.away, reach.entry
-    if (dry & reach.enterable).any():  # like a keep-out: covered from outside as far as possible
-        away, entry = to_nearest(drawn.grid, reach.enterable & ~dry)
-    limit = _limit(settings, drawn, depth)
-    if drawn.density is None:
-        fault = "the map lacks the density of its pings (field density)"
-    elif not (limit > 0)[~dry].all():
-        fault = fault or f"{settings.max_distance_text} is less than a cell of the map in places"
-    pinged = np.zeros(drawn.grid.shape) if drawn.density is None else drawn.density
-    distance, _ = to_nearest(drawn.grid, (pinged > 0) | (drawn.grid.counted(more) > 0))
-    far = reach.counted & (distance > limit)
-    lost = far & ((away > limit) | given_up)
-    gaps, total = far & ~lost, reach.counted.sum()
-    farthest = float(distance[gaps].max(initial=0.0))
-    status = TargetStatus(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
-    points, excess = drawn.grid.points, (distance - limit)[gaps]
-    return status, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])
-
-
-def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> np.ndarray:
-    """Largest distance of each cell's centre from that of a ping's cell [rows, columns], in m.
-
-    Place and ping may each be half a diagonal from the centre of their cell.
-    """
-    wet = np.where(depth > 0, depth, 0.0)  # NaN is no depth
-    max_distance = np.maximum(settings.distance, settings.depth_factor * wet)
-    return max_distance - diagonal(drawn.grid)
+            parts.append(f"{_percent(self.excluded, math.ceil)} excluded: {why}")
+        return "; ".join([*parts, *filter(None, [self.fault])])
 
 
 def _percent(share: float, whole: Callable[[float], int]) -> str:
-    return f"{whole(round(share * 1000, 9)) / 10:.1f} %"
+    return "" if math.isnan(share) else f"{whole(round(share * 1000, 9)) / 10:.1f} %"
 
 
 #: Visits to a place without an accepted ping, before it is excluded.
@@ -261,7 +197,7 @@ class MapTarget:
         mission = self._mission
         mission.learn(drawn)
         if self.settings.on and mission.position is not None:
-            self.status, _ = self._measure(drawn, np.empty((0, 2)))
+            self.status, _ = self._assess(drawn, np.empty((0, 2)))
             self._drawn, self._checked_at = drawn, -math.inf
             if not self.status.fault and not self.status.gaps and self._known:
                 mission.end(self.text, MET)
@@ -303,7 +239,8 @@ class MapTarget:
             return gap, GAPS
         if view is None:
             assert drawn is not None
-            view = GridView(drawn, *mission.track.split_at(drawn.stamp_ns / SECOND))
+            since = drawn.stamp_ns / SECOND
+            view = GridView(drawn, mission.track.since(since), mission.track.visited(since))
         return planner.path(view, mission.situation(yaw, speed), options, draws), ""
 
     def next_goal(self, drawn: ElevationMap, now: float) -> np.ndarray | None:
@@ -315,22 +252,17 @@ class MapTarget:
         if mission.goals.purpose != GAPS and not self._due(gaps, now):
             return None
         while len(gaps):
-            goal = coverage.gap_closing_goals(mission.position, gaps)[0]
+            goal = gap_closing_goals(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
-            if self._visits_near(drawn.grid, goal, same) < MAX_VISITS:
+            visited = np.linalg.norm(drawn.grid.points - goal, axis=1) <= same
+            if self._visits.ravel()[visited].sum() < MAX_VISITS:
                 self._visits += drawn.grid.counted(goal[None]).astype(int)
                 return goal[None]
             self._given_up |= drawn.grid.counted(gaps.places[near]) > 0
             gaps = gaps[~near]
         return None
-
-    def _visits_near(self, grid: Grid, goal: np.ndarray, radius: float) -> int:
-        """Visits to close a gap within a radius in m of a goal [2]."""
-        visits, cells = self._visits.ravel(), np.flatnonzero(self._visits)
-        away = np.linalg.norm(grid.points[cells] - goal, axis=1)
-        return int(visits[cells[away <= radius]].sum())
 
     def _due(self, gaps: CoverageGaps, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
@@ -343,14 +275,14 @@ class MapTarget:
         left = mission.budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
-        goals = coverage.gap_closing_goals(mission.position, gaps)
+        goals = gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.goals.turning_radius * len(goals)
         way = tour_length(mission.position, goals, mission.goals.routes) + turns
         return DISTANCE_MARGIN * way + mission.extra(now, speed)(goals) >= left
 
     def _gaps(self, drawn: ElevationMap) -> CoverageGaps:
         """The gaps, counting places visited since the map as pings."""
-        return self._measure(drawn, self._mission.track.since(drawn.stamp_ns / SECOND))[1]
+        return self._assess(drawn, self._mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     @property
     def present_level(self) -> float:
@@ -364,11 +296,50 @@ class MapTarget:
             return self._mission.budget.unlimited
         return self.status is not None and self.status.share >= self.settings.share
 
-    def _measure(self, drawn: ElevationMap, more: np.ndarray) -> tuple[TargetStatus, CoverageGaps]:
-        reach, mission = self._reach, self._mission
-        if reach is None or not reach.grid.same(drawn.grid):
+    def _assess(self, drawn: ElevationMap, more: np.ndarray) -> tuple[TargetStatus, CoverageGaps]:
+        """Compare a map, with its density, with the target; also returns the coverage gaps.
+        ``more``: places that count as pings besides the map's [K, 2], in m."""
+        reach, mission, settings, grid = self._reach, self._mission, self.settings, drawn.grid
+        if reach is None or not reach.grid.same(grid):
             assert mission.position is not None
-            reach = self._reach = ReachableCells(drawn.grid, mission.goals.routes, mission.position)
-            self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
-            self._visits = np.zeros(drawn.grid.shape, dtype=int)
-        return assess(self.settings, self.present_level, drawn, reach, self._given_up, more)
+            reach = self._reach = ReachableCells(grid, mission.goals.routes, mission.position)
+            self._given_up = np.zeros(grid.shape, dtype=bool)
+            self._visits = np.zeros(grid.shape, dtype=int)
+        if not reach.enterable.any():  # the map is of another area: nothing is excluded or met
+            return TargetStatus(fault="no cell of the map is navigable"), CoverageGaps.none()
+        level, share, fault = self.present_level, math.nan, ""
+        depth = level - drawn.mean
+        if settings.tvu:
+            std = np.sqrt(drawn.variance[reach.enterable])
+            with np.errstate(invalid="ignore"):
+                share = shares(depth[reach.enterable], std, [settings.tvu])[settings.tvu]
+        by_depth = settings.tvu or settings.depth_factor > 0
+        if by_depth and not (reach.enterable & (depth > 0)).any():
+            fault = f"no navigable place is below the water level of {level:g} m"
+        if not settings.limits_distance:
+            return TargetStatus(share, fault=fault), CoverageGaps.none()
+        # Without depths in the target the water level may be unknown.
+        dry = (depth <= 0) & (settings.depth_factor > 0)
+        away, entry = reach.away, reach.entry
+        if (dry & reach.enterable).any():  # covered from outside, like a keep-out
+            away, entry = to_nearest(grid, reach.enterable & ~dry)
+        # Place and ping may each be half a diagonal from the centre of their cell. NaN: no depth.
+        wet = np.where(depth > 0, depth, 0.0)
+        limit = np.maximum(settings.distance, settings.depth_factor * wet) - diagonal(grid)
+        if drawn.density is None:
+            fault = "the map lacks the density of its pings (field density)"
+        elif not (limit > 0)[~dry].all():
+            fault = (
+                fault or f"{settings.max_distance_text} is less than a cell of the map in places"
+            )
+        pinged = grid.counted(more) > 0
+        if drawn.density is not None:
+            pinged |= drawn.density > 0
+        distance, _ = to_nearest(grid, pinged)
+        far = reach.counted & (distance > limit)
+        lost = far & ((away > limit) | self._given_up)
+        gaps, total = far & ~lost, reach.counted.sum()
+        farthest = float(distance[gaps].max(initial=0.0))
+        status = TargetStatus(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
+        points, excess = grid.points, (distance - limit)[gaps]
+        return status, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])

@@ -107,13 +107,14 @@ class Watchdog:
             self._armed = True
         elif self._armed and mission.active and outside > self.settings.geofence_margin:
             self._armed = False  # an operator who resumes may drive it back
-            text = f"the vehicle is {outside:.1f} m outside the workspace"
-            mission.pause(text, GUARD)
+            mission.pause(f"the vehicle is {outside:.1f} m outside the workspace", GUARD)
 
     def check(self, mission: Mission, wall_s: float, ros_s: float) -> None:
         """Pause the mission if there is a fault, or resume it; call about every second."""
-        elapsed, received = self._elapsed(wall_s, ros_s), self._received
-        self._received = set()
+        before, self._checked_at = self._checked_at or (wall_s, ros_s), (wall_s, ros_s)
+        slower = min(wall_s - before[0], ros_s - before[1])
+        elapsed = min(max(slower, 0.0), MAX_ELAPSED_S)
+        received, self._received = self._received, set()
         if mission.active and mission.status is not self._status:
             self._silent.clear()  # new timeouts
         self._status = mission.status
@@ -124,12 +125,18 @@ class Watchdog:
             return
         if not (mission.active or mission.status.recovers):
             return
-        for source in _expected(mission):
+        status = mission.status
+        expected = [ODOMETRY, SONAR]
+        if (status.interrupted if status.state == PAUSED else status.state) == RETURNING:
+            expected = [ODOMETRY] if mission.deep is None else expected  # nothing is mapped
+        elif status.state == EXPLORING:
+            expected.append(MAP)
+        for source in expected:
             self._silent[source] += elapsed
         for source in received:
             self._silent[source] = 0.0
-        before, (self._fault, fault) = self._fault, self._find_fault()
-        if fault is not None and (mission.active or self._fault != before):
+        known, (self._fault, fault) = self._fault, self._find_fault()
+        if fault is not None and (mission.active or self._fault != known):
             mission.pause(fault, INPUT)  # or another one keeps it paused
         self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
         if self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
@@ -149,20 +156,6 @@ class Watchdog:
             expected = f"expected {s.max_position_std:g} m"
             return POSITION, f"the position is only known to {self._std:.3g} m, {expected}"
         return None, None
-
-    def _elapsed(self, wall_s: float, ros_s: float) -> float:
-        before, self._checked_at = self._checked_at or (wall_s, ros_s), (wall_s, ros_s)
-        slower = min(wall_s - before[0], ros_s - before[1])
-        return min(max(slower, 0.0), MAX_ELAPSED_S)
-
-
-def _expected(mission: Mission) -> tuple[str, ...]:
-    """What a mission needs where it is. On the way home nothing is mapped."""
-    status = mission.status
-    state = status.interrupted if status.state == PAUSED else status.state
-    if state == RETURNING:
-        return (ODOMETRY,) if mission.deep is None else (ODOMETRY, SONAR)
-    return (ODOMETRY, SONAR, MAP) if status.state == EXPLORING else (ODOMETRY, SONAR)
 
 
 class Progress:

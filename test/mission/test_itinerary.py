@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.itinerary import GoalQueue, VehicleTrack
+from poam_ros.mission.budget import VehicleTrack
+from poam_ros.mission.itinerary import GoalQueue
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
 
@@ -174,11 +175,3 @@ def test_a_clock_set_back_removes_later_places():
     track.add(1.0, np.array([7.0, 0.0]))
     track.add(2.0, np.array([8.0, 0.0]))
     assert track.since(1.5).tolist() == [[8, 0]]
-
-
-def test_places_are_split_at_a_time():
-    track = VehicleTrack(SQUARE)
-    drive(track, [(k, 0) for k in range(10)])
-    since, before = track.split_at(3.5)
-    np.testing.assert_array_equal(since[:, 0], range(4, 10))
-    np.testing.assert_array_equal(before[:, 0], range(4))

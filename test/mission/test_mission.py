@@ -10,8 +10,8 @@ from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.arrival import CAPTURE_RADIUS
-from poam_ros.mission.itinerary import Budget
+from poam_ros.mission.budget import Budget
+from poam_ros.mission.itinerary import CAPTURE_RADIUS
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.pilots import PILOTS

@@ -15,7 +15,7 @@ from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import SURFACE, FrontEndSettings
 from ...journal.folder import JournalSettings
 from ...mavlink.settings import PlaceSettings as PlacesInDegrees
-from ...mission.arrival import CAPTURE_RADIUS
+from ...mission.itinerary import CAPTURE_RADIUS
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
