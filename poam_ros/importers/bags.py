@@ -218,8 +218,11 @@ class _Events:
     """The events of a recording, in the order of recording."""
 
     def __init__(self, path: Path, settings: BagSettings, reach: ReadProgress) -> None:
+        with requires_extra("a recording", "rosbags", "bags"):
+            from rosbags import typesys
         self._path, self._settings, self._reach = path, settings, reach
-        self._decoder = Decoder()
+        self._library, self._stores = typesys, dict[tuple[str, str], Any]()
+        self._jazzy = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
         self._frame: str | None = None
         self.frame: LocalFrame | None = None  # of a receiver's positions
         self._state = self._taken_over = ""
@@ -237,61 +240,33 @@ class _Events:
             since = (raw.time_ns - first) / SECOND
             if since < self._settings.start or 0 < self._settings.stop < since:
                 continue
-            event = self._event(raw)
+            try:
+                event = self._event(raw)
+            except Exception:  # bytes of something else
+                self.refused["unreadable_message"] += 1
+                continue
             if event is not None:
                 yield Moment(raw.time_ns, raw.time_ns / SECOND), event
 
     def _event(self, raw: RawMessage) -> Event | None:
-        try:
-            message = self._decoder.decode(raw)
-            if raw.topic == self._settings.odom_topic:
-                return self._position(raw.kind, message)
-            if raw.topic == self._settings.range_topic:
-                if raw.kind == RANGES[0]:
-                    return read_range(message)
-                return RawPing(raw.time_ns, float(message.data), 0.0, math.inf)
-            if raw.topic == self._settings.level_topic:
-                return float(message.data)
-        except Exception:  # bytes of something else
-            self.refused["unreadable_message"] += 1
-            return None
+        """The event of a message; raises whatever its bytes make the library raise."""
+        message = self._decoded(raw)
+        if raw.topic == self._settings.odom_topic:
+            return self._position(raw.kind, message)
+        if raw.topic == self._settings.range_topic:
+            if raw.kind == RANGES[0]:
+                return read_range(message)
+            return RawPing(raw.time_ns, float(message.data), 0.0, math.inf)
+        if raw.topic == self._settings.level_topic:
+            return float(message.data)
         if raw.topic == self._settings.taken_over_topic:
             self._taken_over = message.data
         else:
             self._state = message.data
         return mapped_state(self._state, self._taken_over) if self._state else None
 
-    def _position(self, kind: str, message: Any) -> VehicleState | OdometryRefused:
-        """Positions in the frame of the first message; other frames are refused, as without tf2."""
-        if kind == POSITIONS[3]:
-            return self._fix(message)
-        state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
-        self._frame = self._frame or state.frame_id
-        return state if state.frame_id == self._frame else OdometryRefused("frame")
-
-    def _fix(self, message: Any) -> VehicleState | OdometryRefused:
-        """A receiver's position on the water, in metres from the first one; the vehicle is taken
-        as level."""
-        place = message.latitude, message.longitude
-        if message.status.status < 0 or not all(map(math.isfinite, place)) or not any(place):
-            return OdometryRefused("no_fix")
-        if self.frame is None:
-            self.frame = LocalFrame(*place)
-        xy = self.frame.to_map(*place)
-        return VehicleState(stamp_to_ns(message.header.stamp), (*xy, 0.0))
-
-
-class Decoder:
-    """Decodes CDR bytes by the recording's message definitions, or else by those of Jazzy."""
-
-    def __init__(self) -> None:
-        with requires_extra("a recording", "rosbags", "bags"):
-            from rosbags import typesys
-        self._library, self._stores = typesys, dict[tuple[str, str], Any]()
-        self._jazzy = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
-
-    def decode(self, raw: RawMessage) -> Any:
-        """The message; raises whatever its bytes make the library raise."""
+    def _decoded(self, raw: RawMessage) -> Any:
+        """By the recording's message definitions, or else by those of Jazzy."""
         key = raw.kind, raw.definition
         if key not in self._stores:
             self._stores[key] = self._jazzy
@@ -301,6 +276,20 @@ class Decoder:
                     store.register(self._library.get_types_from_msg(raw.definition, raw.kind))
                     self._stores[key] = store
         return self._stores[key].deserialize_cdr(raw.data, raw.kind)
+
+    def _position(self, kind: str, message: Any) -> VehicleState | OdometryRefused:
+        """Positions in the frame of the first message; other frames are refused, as without tf2.
+        Those of a receiver on the water are in metres from the first one; the vehicle is taken as
+        level."""
+        if kind != POSITIONS[3]:
+            state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
+            self._frame = self._frame or state.frame_id
+            return state if state.frame_id == self._frame else OdometryRefused("frame")
+        place = message.latitude, message.longitude
+        if message.status.status < 0 or not all(map(math.isfinite, place)) or not any(place):
+            return OdometryRefused("no_fix")
+        self.frame = self.frame or LocalFrame(*place)
+        return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.to_map(*place), 0.0))
 
 
 class RawMessage(NamedTuple):

@@ -135,21 +135,20 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
             own.pop()  # nothing can need it any more
         own.append(message)
     found = {system: _readings(_of_autopilot(every)) for system, every in vehicles.items()}
-    counts = {system: _count(sonars) for system, (sonars, _) in found.items()}
-    most = max(counts, key=lambda system: counts[system], default=None)
-    (sonars, lost), messages = found.get(most, ({}, Counter())), _of_autopilot(vehicles[most])
-    refused["other_vehicle"] += sum(counts.values()) - counts.get(most, 0)
+    most = max(found, key=lambda system: len(found[system][0]), default=None)
+    (pings, lost), messages = found.get(most, ([], Counter())), _of_autopilot(vehicles[most])
+    refused["other_vehicle"] += sum(len(each) for each, _ in found.values()) - len(pings)
     fixes = [each for each in messages if _place(each)]
     if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == 0 for m in messages):
         raise InputError(f"{path}: {NO_FIX}")
-    if not fixes or not sonars:
+    if not fixes or not pings:
         kinds = "DPTH", "RFND", *RANGES
-        wanted = {"positions": (("POS", "GPS", *POSITIONS[:2]), fixes), "depths": (kinds, sonars)}
+        wanted = {"positions": (("POS", "GPS", *POSITIONS[:2]), fixes), "depths": (kinds, pings)}
         raise nothing_found(path, wanted, heard, refused + lost)
     kind = min((each.kind for each in fixes), key=POSITIONS.index)
     fixes = [each for each in fixes if each.kind == kind]
-    number, ranges, name = _sonar(path, sonars, options.columns.get("depth", ""))
-    refused["other_sonar"] += counts[most] - _count({number: sonars[number]})
+    number, ranges, name = _sonar(path, pings, options.columns.get("depth", ""))
+    refused["other_sonar"] += sum(each[0] != number for each in pings)
     words = [f"positions {fixes[0].own_kind}", f"depths {name} (m below the sonar)"]
     if any(each.kind == "ATTITUDE" for each in messages):
         words.append("roll and pitch applied")
@@ -171,12 +170,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     return replace(found_ones, layout=layout, refused=+refused)
 
 
-#: Time (s) and range (m) of valid readings, by number of the sonar, and kind of message.
-Sonars = dict[int, dict[str, list[tuple[float, float]]]]
-
-
-def _count(sonars: Sonars) -> int:
-    return sum(len(each) for kinds in sonars.values() for each in kinds.values())
+#: A valid reading: number of the sonar, the log's kind of message, time (s), range (m).
+Reading = tuple[int, str, float, float]
 
 
 def _of_autopilot(messages: list[LogMessage]) -> list[LogMessage]:
@@ -185,10 +180,9 @@ def _of_autopilot(messages: list[LogMessage]) -> list[LogMessage]:
     return [m for m in messages if m.component == AUTOPILOT_COMPONENT or m.kind not in own]
 
 
-def _readings(messages: list[LogMessage]) -> tuple[Sonars, Counter[str]]:
+def _readings(messages: list[LogMessage]) -> tuple[list[Reading], Counter[str]]:
     """The valid readings of a vehicle's sonars, and how many others there are, by reason."""
-    sonars: Sonars = {}
-    lost = Counter[str]()
+    found, lost = list[Reading](), Counter[str]()
     for message in messages:
         if message.kind not in RANGES:
             continue
@@ -198,9 +192,8 @@ def _readings(messages: list[LogMessage]) -> tuple[Sonars, Counter[str]]:
         elif reason := refusal_reason(ping):
             lost[reason] += 1
         else:
-            kinds = sonars.setdefault(message.id, {})
-            kinds.setdefault(message.own_kind, []).append((message.seconds, ping.range))
-    return sonars, lost
+            found.append((message.id, message.own_kind, message.seconds, ping.range))
+    return found, lost
 
 
 def _place(message: LogMessage) -> tuple[float, float] | None:
@@ -212,31 +205,33 @@ def _place(message: LogMessage) -> tuple[float, float] | None:
     return (latitude, longitude) if valid else None
 
 
-def _sonar(path: Path, sonars: Sonars, wanted: str) -> tuple[int, Sequence[str], str]:
+def _sonar(path: Path, pings: list[Reading], wanted: str) -> tuple[int, Sequence[str], str]:
     """The number of the sonar whose depths are mapped, the kinds of its messages that are read, and
     its name: the best kind that is frequent, and the number. Raises as ``read_mavlink``."""
-    live: dict[str, tuple[int, str]] = {}
-    for number, kinds in sonars.items():
-        frequent = [k for k in kinds if 2 * len(kinds[k]) >= max(map(len, kinds.values()))]
-        kind = min(frequent, key=lambda kind: RANGES.index(OWN.get(kind, kind)))
-        live[f"{kind}.{number}"] = number, kind
-    series = {name: np.array(sorted(sonars[n][kind])).T for name, (n, kind) in live.items()}
+    counts, series, live = Counter(each[:2] for each in pings), {}, {}
+    for number in dict.fromkeys(number for number, _ in counts):
+        own = {kind: count for (n, kind), count in counts.items() if n == number}
+        kind = min((k for k in own if 2 * own[k] >= max(own.values())), key=_rank)
+        name = f"{kind}.{number}"
+        live[name] = number, RANGES[_rank(kind) :], name
+        series[name] = np.array(sorted(each[2:] for each in pings if each[:2] == (number, kind))).T
     names = sorted(series, key=lambda name: -len(series[name][0]))
     if wanted:
-        names = [n for n in names if wanted.upper() in (n, n.split(".")[0])]
-        if not names:
-            every = " or ".join(f"depth={name}" for name in live)
-            raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
-        names = names[:1]
+        names = [n for n in names if wanted.upper() in (n, n.split(".")[0])][:1]
+    if not names:
+        every = " or ".join(f"depth={name}" for name in live)
+        raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
     first = series[names[0]][0]
     candidates = [
         Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
         for name, (at, depth) in ((name, series[name]) for name in names)
         if 20 * len(at) > len(first)
     ]
-    name = best_of(str(path), candidates)[0].name
-    number, kind = live[name]
-    return number, RANGES[RANGES.index(OWN.get(kind, kind)) :], name
+    return live[best_of(str(path), candidates)[0].name]
+
+
+def _rank(kind: str) -> int:
+    return RANGES.index(OWN.get(kind, kind))
 
 
 def _usual_speed(places: np.ndarray) -> float:
@@ -246,6 +241,25 @@ def _usual_speed(places: np.ndarray) -> float:
     steps = np.hypot(*np.diff(rough_metres(places[:, 1:]), axis=0).T)
     known = (since > 0) & np.isfinite(steps)
     return float(np.quantile(steps[known] / since[known], 0.9)) if known.any() else 0.0
+
+
+def _replay(
+    replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surface: bool
+) -> None:
+    """Feed a front end with a vehicle's messages, through the decoder of a live link."""
+    telemetry, parameters = Telemetry(surface, logged=True), ParameterReader()
+    telemetry.frame, boots = frame, 0
+    for message in live:
+        arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
+        if message.kind == "PARAM_VALUE":
+            parameters.answer(message)
+            telemetry.limits = parameters.range_limits
+        events = telemetry.events(message, arrived_ns)
+        if telemetry.clock.boots > boots:
+            boots = telemetry.clock.boots
+            replay.front_end.clock_set_back()
+        for event in events:
+            replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
 
 
 def _as_live(
@@ -260,30 +274,10 @@ def _as_live(
         if message.kind == fix != POSITIONS[0] and _place(message):
             own = getattr(message, "time_usec", SINCE_1970 * 1000) // 1000
             ms = getattr(message, "time_boot_ms", own if own < SINCE_1970 else boot_ms)
-            fields = {"time_boot_ms": ms, "relative_alt": 0.0, "vx": 0.0, "vy": 0.0}
-            yield LogMessage(kind=POSITIONS[0], seconds=message.seconds, lat=message.lat,
-                             lon=message.lon, **fields)  # fmt: skip
+            still = {"relative_alt": 0.0, "vx": 0.0, "vy": 0.0}
+            yield LogMessage(**{**vars(message), "kind": POSITIONS[0], "time_boot_ms": ms, **still})
         if message.kind not in RANGES or (message.id == number and message.kind in ranges):
             yield message
-
-
-def _replay(
-    replay: Replay, messages: Iterator[LogMessage], frame: LocalFrame, surface: bool
-) -> None:
-    """Feed a front end with a vehicle's messages, through the decoder of a live link."""
-    telemetry, parameters = Telemetry(surface, logged=True), ParameterReader()
-    telemetry.frame, boots = frame, 0
-    for message in messages:
-        arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
-        if message.kind == "PARAM_VALUE":
-            parameters.answer(message)
-            telemetry.limits = parameters.range_limits
-        events = telemetry.events(message, arrived_ns)
-        if telemetry.clock.boots > boots:
-            boots = telemetry.clock.boots
-            replay.front_end.clock_set_back()
-        for event in events:
-            replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
 
 
 def _soundings(replay: Replay, frame: LocalFrame, words: str, sound_scale: float) -> RawSoundings:

@@ -51,19 +51,17 @@ def test_a_workspace_in_degrees(origin):
         assert extent.grown(1e-6).contains((x, y))
 
 
-def test_wrong_rectangles_are_refused():
-    frame = LocalFrame(47.3, 8.55)
-    with pytest.raises(InputError, match="expected south west north east"):
-        frame.extent((47.4, 8.5, 47.3, 8.6), "workspace_degrees")
-    with pytest.raises(InputError, match="within 200 km of the origin"):
-        frame.extent((8.5, 47.3, 8.6, 47.4), "workspace_degrees")  # swapped
-
-
-def test_the_poles_and_nowhere():
+def test_what_is_no_place_or_no_rectangle(tmp_path):
     frame = LocalFrame(47.3, 8.55)
     assert all(math.isnan(number) for number in frame.to_map(math.nan, 8.0))
     with pytest.raises(InputError, match="origin: expected a latitude"):
         LocalFrame(90.0, 0.0)
+    for bounds, words in (
+        ((47.4, 8.5, 47.3, 8.6), "expected south west north east"),
+        ((8.5, 47.3, 8.6, 47.4), "within 200 km of the origin"),  # swapped
+    ):
+        with pytest.raises(InputError, match=words):
+            frame.extent(bounds, "workspace_degrees")
 
 
 BEARINGS = (20.0, 110.0, 200.0, 290.0)  # of corners, 2 km from the origin

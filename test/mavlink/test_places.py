@@ -33,13 +33,6 @@ def test_a_mission_across_the_antimeridian(voyage):
     assert v.mission.goals.results["reached"] or v.mission.goals.results["passed"]
 
 
-def test_home_in_degrees(voyage):
-    home = LocalFrame(47.3, 8.55).to_degrees((7.0, -7.0))
-    v = voyage({"on_done": "home", "max_samples": 60, "home_degrees": home}).start()
-    v.until(lambda: v.drive.finished, 300)
-    assert math.dist(v.boat.position, (7.0, -7.0)) < 1.5
-
-
 def test_a_workspace_of_the_areas_file(voyage, tmp_path):
     frame = LocalFrame(47.3, 8.55)
     areas = {"workspace": (-9, 9, -8, 8), "keep_out": (2, 5, 2, 5)}

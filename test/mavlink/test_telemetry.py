@@ -66,17 +66,14 @@ def test_attitudes(angles, heading, body, there):
 
 def test_a_position_with_its_attitude_and_accuracy(telemetry):
     turning = message("ATTITUDE", 900, yaw=1.0, yawspeed=0.5)
-    (state,) = hear(telemetry, message("GPS_RAW_INT"), turning, message("GLOBAL_POSITION_INT"))
+    heard = message("GPS_RAW_INT"), turning, message("GLOBAL_POSITION_INT")
+    (state,) = hear(telemetry, *heard)
     assert isinstance(state, VehicleState) and state.position == pytest.approx((0, 0, 0), abs=1e-6)
     assert state.stamp_ns == T0 + SECOND and state.speed == 1.0 and state.yaw_rate == -0.5
     assert state.yaw == pytest.approx(math.pi / 2 - 1.05)  # 0.1 s later
     assert state.variance == pytest.approx((0.64, 0.64, 0.0))
-
-
-def test_a_vehicle_that_dives_has_a_depth(telemetry):
-    telemetry.surface = False
-    events = [message("GPS_RAW_INT"), message("ATTITUDE"), message("GLOBAL_POSITION_INT")]
-    (state,) = hear(telemetry, *events)
+    telemetry.surface = False  # it dives
+    (state,) = hear(telemetry, *heard)
     assert state.position[2] == -2.5 and state.variance[2] == pytest.approx(1.44)
 
 
@@ -242,12 +239,8 @@ def test_a_reboot_is_counted_and_a_counter_overflow_is_not():
     clock = BootClock()
     first = clock.stamp(WRAP_MS - 100, BOOTED)
     assert clock.stamp(100, BOOTED + SECOND // 5) - first == SECOND // 5 and not clock.boots
-
-
-def test_messages_out_of_order_do_not_count_as_a_reboot():
-    clock = BootClock()
-    stamps(clock, [5000, 5100, 4900, 5200], [0.02, 0.02, 0.3, 0.02])
-    assert not clock.boots
+    stamps(clock := BootClock(), [5000, 5100, 4900, 5200], [0.02, 0.02, 0.3, 0.02])
+    assert not clock.boots  # messages out of order
 
 
 def ranges(telemetry, second, count=30):
@@ -262,9 +255,8 @@ def ranges(telemetry, second, count=30):
 
 
 def test_of_two_sonars_that_agree_the_first_is_taken(telemetry):
-    assert np.allclose(
-        ranges(telemetry, lambda k: 5.02 + k / 100)[-20:], 5 + np.arange(10, 30) / 100
-    )
+    taken = ranges(telemetry, lambda k: 5.02 + k / 100)
+    assert np.allclose(taken[-20:], 5 + np.arange(10, 30) / 100)
     assert not telemetry.fault.startswith("sonars")
 
 
