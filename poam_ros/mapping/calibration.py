@@ -21,9 +21,8 @@ from ..screening.crossings import crossing_weights, find_crossings
 from ..screening.lines import Motion, gradients
 from ..screening.mixed_model import Estimates, solve
 from .crossed import Crossed, Divisions, cross
-from .effects import NO_SPREAD, Calibration, Effect, PositionError, Spread
 from .soundings import SoundingMapSettings, Soundings
-from .survey_errors import SurveyErrors
+from .survey_errors import NO_SPREAD, Calibration, Effect, PositionError, Spread, SurveyErrors
 
 #: Key in ``Soundings.source`` and in a run's config.yaml, of the sentences.
 KEY = "calibration"

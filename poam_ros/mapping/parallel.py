@@ -28,6 +28,8 @@ from .soundings import SoundingMapSettings, Soundings
 ENVIRONMENT = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
 }
+#: Bands of the grid for each worker. With more, less time is lost at the end.
+BANDS = 4
 
 
 @contextmanager
@@ -50,43 +52,33 @@ def cluster(
         from distributed import Client, LocalCluster
     # dask logs every connection, through handlers of the root logger.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    if scheduler is not None:
-        if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
-            raise InputError(
-                f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
-            )
-        try:
-            client = Client(scheduler, timeout=10, set_as_default=False)
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
-        with client:
+    if scheduler is None:
+        workers = workers or max(1, CPU_COUNT // threads)
+        # No limit of memory: a worker that needs more would only be killed and started again.
+        local = LocalCluster(
+            n_workers=min(workers, tasks), threads_per_worker=1, memory_limit=0,
+            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, env=ENVIRONMENT,
+        )  # fmt: skip
+        with local, Client(local, set_as_default=False) as client:
             yield client
         return
-    workers = workers or max(1, CPU_COUNT // threads)
-    local = LocalCluster(
-        n_workers=min(workers, tasks),
-        threads_per_worker=1,
-        memory_limit=0,  # a worker that needs more memory would only be killed and started again
-        dashboard_address="127.0.0.1:0",  # any free port
-        silence_logs=logging.CRITICAL,
-        env=ENVIRONMENT,
-    )
-    with local, Client(local, set_as_default=False) as client:
+    if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+        raise InputError(
+            f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
+        )
+    try:
+        client = Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
+    with client:
         yield client
 
 
-#: Bands of the grid for each worker. With more, less time is lost at the end.
-BANDS = 4
-
-
 def draw_in_bands(
-    client: Any,
-    mapper: BathymetricMapper,
-    grid: Grid,
-    on_progress: OnProgress,
+    client: Any, mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress,
     wanted: np.ndarray | None = None,
-) -> ElevationMap:
+) -> ElevationMap:  # fmt: skip
     """As ``drawing.draw``, by the workers of a dask client.
 
     Raises:
@@ -96,18 +88,12 @@ def draw_in_bands(
 
     rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
     edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
-    bands = [slice(begin, end) for begin, end in pairwise(edges)]
-    there = _sent(client, mapper)
-    tasks = {
-        client.submit(
-            band_task,
-            there,
-            Grid(grid.x, grid.y[band]),
-            None if wanted is None else wanted[band],
-            pure=False,
-        ): band
-        for band in bands
-    }
+    bands, there = [slice(*ends) for ends in pairwise(edges)], _sent(client, mapper)
+    tasks = {}
+    for band in bands:
+        part = None if wanted is None else wanted[band]
+        task = partial(draw, grid=Grid(grid.x, grid.y[band]), wanted=part)
+        tasks[client.submit(_by, mapper.settings.threads, task, there, pure=False)] = band
 
     def tiles() -> Iterator[tuple[Part, ElevationMap]]:
         for future in as_completed(tasks, loop=client.loop):
@@ -118,14 +104,24 @@ def draw_in_bands(
 
 
 def draw_tiles(client: Any, mapper: BathymetricMapper, tiles: list[Tile]) -> Iterator[np.ndarray]:
-    """As ``joint_draws.here``, by the workers of a dask client.
+    """As ``joint_draws.here``, by the workers of a dask client, in single precision.
 
     Raises:
         PoamError: a matrix is beyond repair, or a worker is lost.
     """
-    there = _sent(client, mapper)
-    for future in [client.submit(tile_task, there, tile, pure=False) for tile in tiles]:
+    there, threads = _sent(client, mapper), mapper.settings.threads
+    for future in [client.submit(_by, threads, _tile, there, tile, pure=False) for tile in tiles]:
         yield result(future, "a tile of the joint draws")
+
+
+def _tile(mapper: BathymetricMapper, tile: Tile) -> np.ndarray:
+    return mapper.deviations(*tile).astype(np.float32)
+
+
+def _by(threads: int, task: Callable[..., Any], *arguments: Any) -> Any:
+    """A task on a worker."""
+    configure_process(threads)
+    return task(*arguments)
 
 
 def _sent(client: Any, mapper: BathymetricMapper) -> Any:
@@ -149,13 +145,9 @@ def result(future: Any, what: str) -> Any:
 
 
 def cross_validate(
-    soundings: Soundings,
-    workspace: Extent,
-    settings: SoundingMapSettings,
-    folds: int,
-    client: Any = None,
-    on_progress: Callable[[int], None] = lambda done: None,
-) -> HeldOut:
+    soundings: Soundings, workspace: Extent, settings: SoundingMapSettings, folds: int,
+    client: Any = None, on_progress: OnProgress = lambda done: None,
+) -> HeldOut:  # fmt: skip
     """Hold out every group of soundings once.
 
     Args:
@@ -172,52 +164,30 @@ def cross_validate(
         PoamError: a model fails for good, or a worker is lost.
     """
     fold = split_folds(soundings.group, folds, settings.seed)
-    masks = [fold == number for number in range(folds)]
-    sizes = np.array([int((~mask).sum()) for mask in masks])
-    if client is None:
-        parts = []
-        for number, mask in enumerate(masks):
-            report = partial(_add, on_progress, int(sizes[:number].sum()))
-            parts.append(validate_fold(soundings, mask, number, workspace, settings, report))
-        return HeldOut.joined(parts)
-    from distributed import as_completed
+    done, parts, tasks = 0, [], {}
+    if client is not None:
+        from distributed import as_completed
 
-    there = client.scatter(soundings, broadcast=True)
-    tasks = {
-        client.submit(fold_task, there, mask, number, workspace, settings, pure=False): number
-        for number, mask in enumerate(masks)
-    }
-    done, parts = 0, []
-    for future in as_completed(tasks, loop=client.loop):
-        parts.append(result(future, f"fold {tasks[future]}"))
-        done += int(sizes[tasks[future]])
+        there = client.scatter(soundings, broadcast=True)
+    for number in range(folds):
+        held = fold == number
+        learned, rest = int((~held).sum()), (held, number, workspace, settings)
+        if client is None:
+            report = partial(_add, on_progress, done)
+            parts.append(validate_fold(soundings, *rest, report))
+            done += learned
+        else:
+            threads = settings.model.threads
+            tasks[client.submit(_by, threads, validate_fold, there, *rest, pure=False)] = (
+                number, learned,
+            )  # fmt: skip
+    for future in as_completed(tasks, loop=client.loop) if tasks else ():
+        number, learned = tasks[future]
+        parts.append(result(future, f"fold {number}"))
+        done += learned
         on_progress(done)
     return HeldOut.joined(parts)
 
 
-def _add(on_progress: Callable[[int], None], before: int, done: int) -> None:
+def _add(on_progress: OnProgress, before: int, done: int) -> None:
     on_progress(before + done)
-
-
-def fold_task(
-    soundings: Soundings,
-    held: np.ndarray,
-    fold: int,
-    workspace: Extent,
-    settings: SoundingMapSettings,
-) -> HeldOut:
-    """One fold of a validation on a worker; the arguments are those of ``validate_fold``."""
-    configure_process(settings.model.threads)
-    return validate_fold(soundings, held, fold, workspace, settings)
-
-
-def band_task(mapper: BathymetricMapper, band: Grid, wanted: np.ndarray | None) -> ElevationMap:
-    """A band of a map on a worker."""
-    configure_process(mapper.settings.threads)
-    return draw(mapper, band, wanted=wanted)
-
-
-def tile_task(mapper: BathymetricMapper, tile: Tile) -> np.ndarray:
-    """A tile of joint draws on a worker, in single precision."""
-    configure_process(mapper.settings.threads)
-    return mapper.deviations(*tile).astype(np.float32)

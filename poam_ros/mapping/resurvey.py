@@ -26,7 +26,7 @@ from ..screening import ScreeningSettings
 from .calibration import LEVELS
 from .crossed import DAY
 from .drawing import OnProgress, predict
-from .level_errors import Levels, with_level_errors
+from .joint_draws import Levels, with_level_errors
 from .sounding_map import learn
 from .soundings import Labels, SoundingMapSettings, Soundings
 from .surveyed import between_soundings

@@ -51,9 +51,8 @@ from .calibration import KEY, LEVELS, known_errors
 from .crossed import Crossed, cross, day_column, units
 from .drawing import OnProgress, draw, predict
 from .exclusions import rows_and_files
-from .joint_draws import DrawTiles, here, joint_draws
+from .joint_draws import DrawTiles, here, joint_draws, with_level_errors
 from .left_out import DATES, left_out, time_text, write_left_out
-from .level_errors import with_level_errors
 from .outline import Outline, shore_prior
 from .soundings import SoundingMapSettings, Soundings
 from .survey_errors import SurveyErrors, with_other_survey

@@ -15,9 +15,9 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.calibration import LEVELS, calibrate, calibrated, correct
 from poam_ros.mapping.crossed import Divisions, cross, units
-from poam_ros.mapping.effects import Calibration, Effect, PositionError
 from poam_ros.mapping.exclusions import days, with_lines
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
+from poam_ros.mapping.survey_errors import Calibration, Effect, PositionError
 from poam_ros.screening.lines import Motion
 
 CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"

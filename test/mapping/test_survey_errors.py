@@ -8,10 +8,9 @@ from surveyed_days import planted, survey
 
 from poam_ros.mapping.calibration import calibrated, known_errors
 from poam_ros.mapping.crossed import cross
-from poam_ros.mapping.effects import Spread
 from poam_ros.mapping.exclusions import days
 from poam_ros.mapping.soundings import LINE, SoundingMapSettings
-from poam_ros.mapping.survey_errors import SurveyErrors, of_few
+from poam_ros.mapping.survey_errors import Spread, SurveyErrors, of_few
 
 SETTINGS = SoundingMapSettings()
 
