@@ -128,7 +128,8 @@ class Columns:
     @property
     def description(self) -> str:
         """The columns with their meanings and unit, as text."""
-        place = f"x = {self.first}, y = {self.second} ({self.place_unit or 'm'})"
+        unit = self.place_unit or "m, as nothing says otherwise: --units ft,ft"
+        place = f"x = {self.first}, y = {self.second} ({unit})"
         if self.degrees:
             place = f"latitude = {self.first}, longitude = {self.second}"
         height = f"{'depth' if self.down else 'elevation'} = {self.height}"
@@ -237,7 +238,8 @@ class Names:
 
 
 def _meanings(name: str) -> list[str]:
-    """What a column's name can mean, of ``MEANINGS``."""
+    """What a column's name can mean, of ``MEANINGS``; of that of a field, as in GPS.lat, if nothing
+    else: what the field's can."""
     words, plain = words_of(name), plain_column_name(name)
     if ABOVE_GROUND.search(plain):
         return ["altitude"]
@@ -255,6 +257,8 @@ def _meanings(name: str) -> list[str]:
             found.append(meaning)
     if {"gps", "gnss"} & {*words} and "altitude" in found:
         found.remove("altitude")  # an antenna's
+    if not found and "." in name.strip("."):
+        return _meanings(name.rpartition(".")[2])
     return [meaning for meaning in found if meaning != "date" or "time" not in found]
 
 

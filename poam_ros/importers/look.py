@@ -35,8 +35,13 @@ PARTED, LEAST = 5.0, 0.1
 DEEPEST, STEEPEST, FASTEST = 11_500.0, 1.0, 40.0
 #: Survey lines longer than this (m) and so many times longer than wide, over level ground.
 LONG_M, NARROW = 50_000.0, 300.0
-#: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes.
+#: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes,
+#: and a stated unit is believed.
 AT_REST = 50.0
+#: Rows that show how well the place tells a value; those that are apart, as a share of them.
+ROWS, SAME_TIME = 400, 0.05
+#: Less than this share of the soundings at another place is a mistake.
+STRAY = 0.05
 UNITS_ASKED = ("ft", "cm", "mm", "dm", "m")
 
 
@@ -71,18 +76,58 @@ def look(
     if len(depth) < FEWEST:
         return
     columns = columns or {}
+    at_rest = bool(units) and np.ptp(xy, axis=0).max() < AT_REST
     found = (
         _of_metres(columns, place, crs)
         or (in_feet and _of_feet())
         or _of_places(columns, xy, place, crs)
-        or _of_depths(columns, depth, units)
-        or (not vehicle and _of_slopes(columns, xy, depth, units))
+        or _of_depths(columns, depth, units, at_rest)
+        or (not (vehicle or at_rest) and _of_slopes(columns, xy, depth, units))
         or _of_speed(xy, stamp_ns)
     )
     if found:
         text, answers = found
         right = Answer("if all of this is right", {"trusted": True})
         raise Unclear(f"{where}: {text}", (*answers, right))
+
+
+def untold(place: np.ndarray, values: np.ndarray) -> float:
+    """How badly a place tells a value, from 0 to about 1: what values at nearly the same place, but
+    apart in the record, differ by, over what any two do. A depth is a function of the place; the
+    altitude of a receiver, a speed and a number of satellites are functions of time.
+
+    Args:
+        place: [N, 2] in the order of the record, in any one unit; not finite or 0, 0: unknown.
+        values: [N]; only their order counts.
+    """
+    known = np.isfinite(place).all(1) & np.isfinite(values) & (place != 0).any(1)
+    chosen = np.flatnonzero(known)[:: max(1, int(known.sum()) // ROWS)]
+    rank = np.unique(values[chosen], return_inverse=True)[1].astype(float)
+    at = np.arange(len(chosen))
+    between = np.abs(at - at[:, None]) > SAME_TIME * len(at)
+    differ = np.abs(rank - rank[:, None])
+    usual = float(differ[between].mean()) if between.any() else 0.0
+    if not usual:
+        return 1.0
+    x, y = place[chosen].T
+    away = np.where(between, np.hypot(x - x[:, None], y - y[:, None]), np.inf)
+    nearest, least = away.argmin(1), away.min(1)
+    close = least <= np.median(least)
+    return float(differ[at, nearest][close].mean()) / usual
+
+
+def stray(xy: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Which few of these places [N, 2] in m stretch the map, boolean [N]: those that lie farther
+    from all others than these reach; and how far, in m. None: there are none."""
+    for axis in xy.T:
+        order = np.sort(axis)
+        steps = np.diff(order)
+        gap = float(steps.max(initial=0))
+        beyond = axis > order[steps.argmax()] if gap else np.zeros(len(axis), dtype=bool)
+        few = beyond if beyond.mean() < 0.5 else ~beyond
+        if len(xy) >= FEWEST and 0 < few.mean() < STRAY and gap > np.ptp(xy[~few], axis=0).max():
+            return few, gap
+    return None
 
 
 Found = tuple[str, list[Answer]] | None
@@ -124,21 +169,22 @@ def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -
     stretched = float(np.cosh(middle[1] / EARTH))
     if around.max() < 1e5 or not (middle[0] > EASTING or (middle[0] < 0 and stretched > 1.02)):
         return None
-    if EASTING / 10 < middle[1] < EASTING < middle[0] < 10 * EASTING:
+    named = not any(name.isdigit() for name in columns.values())  # else a guess is no advice
+    if named and EASTING / 10 < middle[1] < EASTING < middle[0] < 10 * EASTING:
         text = f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM, unless swapped"
         return text, _swap(columns, "y", "x", when="if x is a northing and y an easting")
     return (
         f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
         f"would be {stretched:.3g} times as long as the water. For another system, or one in feet: "
-        "--crs EPSG:N", [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})],
+        "--crs EPSG:N", [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})] * named,
     )  # fmt: skip
 
 
 def _of_feet() -> Found:
     return (
-        "depths are in feet, and nothing says whether x and y are: write it into their header, as "
-        "in X (ft) or X (m), or give their system, which says it: --crs EPSG:N", [],
-    )  # fmt: skip
+        "depths are in feet, and nothing says whether x and y are (their system may: --crs EPSG:N)",
+        [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
+    )
 
 
 def _of_places(
@@ -209,7 +255,7 @@ def _resolution(axis: np.ndarray) -> float:
     return float(np.quantile(steps, 0.5)) if len(steps) else 0.0
 
 
-def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Found:
+def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str, at_rest: bool) -> Found:
     """Whether depths lie above the water, below any sea, or in two groups of sizes."""
     above = float((depth < 0).mean())
     if above > 0.5:
@@ -232,7 +278,7 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str) -> Fou
     few = max(1, len(size) // 20)
     ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
     at = int(ratio.argmax()) + few
-    if not units and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
+    if not at_rest and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
         return (
             f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: part "
             "of them may be in another unit", [],
@@ -264,8 +310,6 @@ def _of_slopes(columns: Mapping[str, str], xy: np.ndarray, depth: np.ndarray, un
             f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
             "the same depth: columns may be swapped", [],
         )  # fmt: skip
-    if units and sides.max() < AT_REST:
-        return None
     # Compared at a distance along the track, so that noise and repeated positions do not count.
     steps = np.hypot(*np.diff(xy, axis=0).T)
     lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))

@@ -33,7 +33,8 @@ class ReadOptions:
         draught: depth of the sonar, which is added to depths, in m.
         sound_scale: true metres per recorded metre of depth, which corrects for sound speed.
         start, stop: as of ``Soundings.between``, in s.
-        units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
+        units: of depths and elevations, and after a comma of x and y, keys of ``UNITS``; empty: as
+            the file says, else m.
         crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of
             no known place.
         settings: of a recording's front end and topics, and of a mission, by name.
@@ -66,8 +67,14 @@ class ReadOptions:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
-        if self.units and self.units not in UNITS:
-            raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{self.units}'")
+        if not {*self.unit_of} <= {"", *UNITS}:
+            raise InputError(f"--units: expected one of {', '.join(UNITS)} (and after a comma that "
+                             f"of x and y), got '{self.units}'")  # fmt: skip
+
+    @property
+    def unit_of(self) -> tuple[str, str]:
+        """The units of depths, and of x and y; empty: as the file says."""
+        return self.units.partition(",")[0], self.units.partition(",")[2]
 
     @property
     def timed(self) -> bool:

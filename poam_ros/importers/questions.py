@@ -21,16 +21,17 @@ from ..frontend.agreement import SHARE as ALIKE
 from .cells import UNITS, Times, angle, cell_of, is_clock, is_date, is_nothing, number
 from .columns import KEEL, TRANSDUCER, Columns, Names, counts_from, northern, words_of
 from .dialect import Dialect
+from .look import untold
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
 FINE, WIDE = 4, 5.0
-#: Least value (s) of a column of Unix times: 1980.
-UNIX_TIME = 3.2e8
+#: Least value (s) of a column of Unix times: 2001. Latitudes times 10,000,000 are less.
+UNIX_TIME = 1e9
 #: Columns that may be the depth are named up to this number; none has larger values.
 NAMED, DEEPEST = 3, 12_000.0
 #: Eastings and northings of UTM (m).
-UTM = (1e5, 9e5), (0.0, 1e7)
+UTM = (1e5, 9e5), (1e4, 1e7)
 #: Words of columns that are something else.
 NO_DEPTHS = {
     "temp", "temperature", "temperatur", "speed", "heading", "course", "cog", "sog", "sats", "hdop",
@@ -40,8 +41,6 @@ NO_DEPTHS = {
 }  # fmt: skip
 #: Two surveys are equally long within this share; a column with less than this share is none.
 SHARE, FILLED = 0.015, 0.2
-#: Rows that show how well the place tells a value, and those that are apart, as a share of them.
-ROWS, APART = 400, 0.05
 
 
 class Candidate(NamedTuple):
@@ -215,9 +214,8 @@ class Sample:
             return ends[0] <= self.known(name).min() and self.known(name).max() <= ends[1]
 
         for a, b in pairwise(flat):
-            for east, north in ((a, b), (b, a)):
-                if within(east, UTM[0]) and within(north, UTM[1]) and self.known(north)[0] > 1e4:
-                    return [{"x": east, "y": north}]
+            if within(a, UTM[0]) and within(b, UTM[1]):
+                return [{"x": a, "y": b}]
         wide = len(flat) >= 2 and min(np.ptp(self.known(name)) for name in flat[:2]) > 10
         called = wide and northern(flat[0]) != northern(flat[1])
         if called or (names.plain and (wide or len(flat) == len(self.values) == 3)):
@@ -225,26 +223,13 @@ class Sample:
         return []
 
     def unlike_depths(self, name: str, place: Sequence[str]) -> tuple[bool, float]:
-        """What speaks against a column of depths: values of both signs; and how badly the columns
-        of ``place`` tell it, from 0 to 1. A depth is a function of the place; a receiver's
-        altitude, a speed and a number of satellites are functions of time: rows at nearly the same
-        place that are apart in the record differ in them as any rows do."""
+        """What speaks against a column of depths: values of both signs, and how badly the columns
+        of ``place`` tell it."""
         below = float((self.known(name) < 0).mean())
-        values = np.column_stack([self.values[each] for each in (*place, name)])
-        values = values[np.isfinite(values).all(1) & (values[:, :-1] != 0).all(1)]
-        values = values[:: max(1, len(values) // ROWS)]
-        rank = np.unique(values[:, -1], return_inverse=True)[1].astype(float)
-        at = np.arange(len(values))
-        apart = np.abs(at - at[:, None]) > APART * len(values)
-        differ = np.abs(rank - rank[:, None])
-        usual = float(differ[apart].mean()) if apart.any() else 0.0
-        if len(place) < 2 or not usual:
+        if len(place) < 2:
             return 0.02 < below < 0.98, 1.0
-        x, y = values[:, 0], values[:, 1]
-        away = np.where(apart, np.hypot(x - x[:, None], y - y[:, None]), np.inf)
-        nearest, least = away.argmin(1), away.min(1)
-        close = least <= np.median(least)
-        return 0.02 < below < 0.98, float(differ[at, nearest][close].mean()) / usual
+        xy = np.column_stack([self.values[each] for each in place])
+        return 0.02 < below < 0.98, untold(xy, self.values[name])
 
     def place_of(self, pair: Mapping[str, str]) -> str:
         """Where columns of latitude and longitude lie, in words; empty for others."""

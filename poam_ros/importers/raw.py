@@ -207,7 +207,7 @@ class RawSoundings:
             columns=self.columns, place=self.place[at],
             stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
             crs="degrees" if self.degrees else options.crs or self.crs,
-            units=options.units or self.unit * self.unit_said,
+            units=options.unit_of[0] or self.unit * self.unit_said,
             in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
         )  # fmt: skip
 

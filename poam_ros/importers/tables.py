@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
-from ..core.reading import MemoryMeter
+from ..core.reading import TEXT_FACTOR, MemoryMeter, refuse_larger
 from ..mapping.soundings import LINE, Labels
 from .cells import DAY_S, UNITS, Angles, Times, angle, cell_of, number
 from .columns import KEEL, Columns, Names, counts_from, unit_in_column
@@ -27,6 +29,8 @@ from .questions import Sample, chosen
 from .raw import RawSoundings
 from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
 
+#: Bytes by which a file of JSON is known.
+HEAD = 64
 #: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000
 ROW_BYTES = 96  # of memory that a row of numbers takes
@@ -110,10 +114,35 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
             its columns is unclear.
     """
     try:
+        with path.open("rb") as file:
+            is_json = file.read(HEAD).lstrip()[:1] == b"{"
+        if is_json:
+            return _of_json(path, options)
         return _soundings(path, options, sniff(path)[0])
     except (OSError, csv.Error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
+
+
+def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
+    """Soundings from JSON, an object in each line: its keys are the columns, those of an object in
+    it with a point between."""
+
+    def plain(value: Any, name: str) -> dict[str, str]:
+        if isinstance(value, dict):
+            parts = (plain(each, f"{name}.{key}" if name else key) for key, each in value.items())
+            return {key: text for part in parts for key, text in part.items()}
+        return {name: "" if value is None else str(value)}
+
+    refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+        rows = [plain(json.loads(line), "") for line in lines if line.strip()]
+    except ValueError as error:
+        raise InputError(f"{path}: expected a JSON object in each line ({error})") from None
+    header = dict.fromkeys(key for row in rows for key in row)
+    texts = [[row.get(key, "") for key in header] for row in rows]
+    return of_rows(path, options, tuple(header), texts, "JSON, an object in each line")
 
 
 def of_rows(
@@ -194,7 +223,7 @@ def _soundings(
         height = height + options.keel / UNITS[columns.unit]
     found = RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, crs,
-        columns.place_unit or "m" * bool(crs), stamp_ns if timed.any() else None, row,
+        columns.place_unit, stamp_ns if timed.any() else None, row,
         {name: Labels(code, tuple(rows.values[name]))
          for name, code in zip(rows.labels, codes, strict=True)},
         columns=columns.meanings, fixed=fixed, unit_said=columns.unit_said,
@@ -291,9 +320,15 @@ def _read(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Rows
         names = Names.of(header, given, where, dialect.units)
     columns = chosen(names, sample, where)
     unit = unit_in_column(header, head, columns.height, where) or names.units[columns.height]
-    unit = options.units or unit
-    columns = replace(columns, unit=unit or "m", unit_said=bool(unit), given=tuple(options.columns))
+    said, of_place = options.unit_of
+    unit = said or unit
     in_feet = bool(crs) and not columns.degrees and is_in_feet("--crs", crs)
+    if not columns.degrees:
+        of_place = of_place or columns.place_unit or ("ft" if in_feet else "m") * bool(crs)
+    columns = replace(
+        columns, unit=unit or "m", unit_said=bool(unit), given=tuple(options.columns),
+        place_unit="" if columns.degrees else of_place,
+    )  # fmt: skip
     if in_feet and not unit:
         raise Unclear(
             f"{where}: {crs} is in feet, and column {columns.height} does not say its unit",

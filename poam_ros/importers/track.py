@@ -18,6 +18,7 @@ from ..frontend.agreement import EQUAL, OFFSET, compare
 from .cells import UNITS
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
 from .faults import POSITION_JUMP, impossible_positions, no_readings, placed_by
+from .look import untold
 from .options import Answer, Unclear
 
 #: Depths between positions farther apart than this are refused, in s.
@@ -174,7 +175,7 @@ def with_altitudes(
         Unclear: the altitude may be above the ground, or above the sea.
         InputError: ``sound_scale`` is not 1, which applies to depths below the surface.
     """
-    if not _is_above_ground(columns, height, altitude, where):
+    if not _is_above_ground(columns, place, height, altitude, where):
         return replace(columns, altitude=""), height, np.zeros(len(height), dtype=bool)
     if sound_scale != 1:
         raise InputError(
@@ -191,9 +192,10 @@ def with_altitudes(
 
 
 def _is_above_ground(
-    columns: Columns, height: np.ndarray, altitude: np.ndarray, where: str
+    columns: Columns, place: np.ndarray, height: np.ndarray, altitude: np.ndarray, where: str
 ) -> bool:
-    """Whether altitudes are, by their names. Raises an ``Unclear`` where they may be."""
+    """Whether altitudes are, by their names. Raises an ``Unclear`` where they may be: first comes
+    the ground that the place tells better."""
     name, beside = columns.height, columns.altitude
     if "altitude" in columns.given:
         return True
@@ -203,13 +205,15 @@ def _is_above_ground(
     same = compare(np.abs(height), altitude).kind in (EQUAL, OFFSET)  # both of the ground
     if (vehicle or ABOVE_GROUND.search(plain_column_name(beside))) and not same:
         return True
-    own = {("z" if (height < 0).mean() > 0.5 else "depth"): name}
+    up = (height < 0).mean() > 0.5
+    own = {"z" if up else "depth": name}
+    answers = [
+        Answer("if the ground lies at the two together", {"columns": {**own, "altitude": beside}}),
+        Answer(f"if {name} is that of the ground", {"columns": own}),
+    ]
+    if untold(place, height) < untold(place, height - altitude if up else height + altitude):
+        answers.reverse()
     raise Unclear(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "
-        "ground, or an antenna's above the sea",
-        [
-            Answer("if the ground lies at the two together",
-                   {"columns": {**own, "altitude": beside}}),
-            Answer(f"if {name} is that of the ground", {"columns": own}),
-        ],
+        "ground, or an antenna's above the sea", answers,
     )  # fmt: skip

@@ -161,12 +161,13 @@ def test_eastings_and_northings_swapped_are_asked_about(read):
 
 def test_eastings_in_feet_without_a_word_of_it_are_asked_about(read):
     """As hydrographers' x y z in a system of a state of the USA."""
-    places = 6_048_000 + 6.0 * (T % 12), 2_103_000 + 30.0 * (T // 12)
-    rows = (f"{a:.2f} {b:.2f} {-20 - np.sin(a):.2f}\n" for a, b in zip(*places, strict=True))
-    text = "".join(rows)
-    for header in ("", "x y z\n"):
-        with pytest.raises(InputError, match=r"not those of UTM.* or one in feet: --crs EPSG:N"):
-            read(header + text)
+    for header, east, north in (("x y z\n", 6e6, 2.1e6), ("", 6e6, 2.1e6), ("", 2.15e6, 6.15e5)):
+        places = east + 6.0 * (T % 12), north + 30.0 * (T // 12)
+        rows = (f"{a:.2f} {b:.2f} {-20 - np.sin(a):.2f}\n" for a, b in zip(*places, strict=True))
+        said = r"not those of UTM.* or one in feet: --crs EPSG:N"
+        with pytest.raises(Question, match=said) as asked:
+            read(header + "".join(rows))
+        assert header or len(asked.value.answers) == 1  # --trust-columns: a guess is no advice
 
 
 def test_places_beyond_the_earth_are_asked_about(read):
@@ -224,13 +225,20 @@ def test_a_file_of_another_continent_may_have_its_columns_swapped(write):
         read_soundings([first, second])
 
 
-def test_feet_of_depths_may_be_those_of_places(read):
+def test_feet_of_depths_may_be_those_of_places(read, write):
     feet = EAST / FOOT - 1e6, NORTH / FOOT - 16e6, DEPTH / FOOT
-    with pytest.raises(Question, match=r"depths are in feet, and nothing says whether x and y are"):
+    said = r"depths are in feet, and nothing says whether x and y are.*--units ft,ft; .*ft,m"
+    with pytest.raises(Question, match=said):
         read(table("x,y,depth_ft", *feet))
-    assert len(read(table("x,y,depth_ft", *feet), ReadOptions(trusted=True))) == COUNT
-    named = read(table("x_ft,y_ft,depth_ft", *feet))
-    np.testing.assert_allclose(named.xy[:, 0], FOOT * feet[0], atol=0.01)
+    for text, options in (
+        (table("x,y,depth_ft", *feet), ReadOptions(units="ft,ft")),
+        (table("x_ft,y_ft,depth_ft", *feet), ReadOptions()),
+    ):
+        np.testing.assert_allclose(read(text, options).xy[:, 0], FOOT * feet[0], atol=0.01)
+    plain = read(table("x,y,z", EAST, NORTH, -DEPTH)).source["understood"]
+    assert "(m, as nothing says otherwise: --units ft,ft)" in plain
+    with pytest.raises(InputError, match=r"--units: expected one of m, ft, .*got 'ft,elle'"):
+        ReadOptions(units="ft,elle")
 
 
 @pytest.mark.parametrize(

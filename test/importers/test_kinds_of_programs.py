@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -104,12 +105,19 @@ KINDS = {
         "No.,Zone,Northing,Easting,longitude,latitude,Depth", lambda i: (
             i, "10T", f"{545_000 + X[i]:.0f}", f"{5_233_000 + Y[i]:.0f}", *at(i)[::-1],
             f"{DEPTH[i]:.2f}")),
+    "a message's fields": table("GPS.lat,GPS.lon,RANGE.depth", lambda i: (
+        round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i]), f"{DEPTH[i]:.2f}")),
+    "JSON, an object in each line": table("", lambda i: (
+        json.dumps({"gps": {"lat": LATITUDE[i], "lon": LONGITUDE[i]}, "t": i, "depth": DEPTH[i]}),)
+    ),
+    "a receiver's altitude": table("lat,lon,Altitude,Depth", lambda i: (
+        *at(i), f"{44 + np.sin(i / 31):.2f}", f"{DEPTH[i]:.2f}")),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
 ASKED = {
     "castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y",
-    "a time in six columns, altitudes beside",
+    "a time in six columns, altitudes beside", "a receiver's altitude",
 }  # fmt: skip
 NO_PLACE = {"hydrographic x y z"}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poam_ros.importers.faults import frozen
-from poam_ros.importers.look import look
+from poam_ros.importers.look import look, stray
 from poam_ros.importers.questions import Unclear
 
 T = np.arange(600)
@@ -54,3 +54,9 @@ def test_repeated_depths_are_refused_where_the_bottom_beside_them_changes():
 def test_a_flat_bottom_is_no_fault(caplog):
     flat = np.where(XY[:, 0] < 60, 5.0, np.round(5 + (XY[:, 0] - 60) / 30, 1))
     assert not frozen("log", XY, flat).any() and not caplog.records
+
+
+def test_a_few_soundings_of_another_place_are_named():
+    few, far = stray(np.vstack((XY, XY[:12] + (0, 4000))))
+    assert few.sum() == 12 and few[-12:].all() and 3900 < far < 4000
+    assert stray(XY) is None and stray(np.vstack((XY, XY + (0, 4000)))) is None

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InputError, quantity
-from ...core.geodesy import GeoReference, place_text
+from ...core.geodesy import GeoReference, hemispheres, place_text
 from ...core.settings import Setting, rows
 from ...importers.bags import BagSettings
+from ...importers.look import stray
 from ...mapping.soundings import SoundingMapSettings
 from ...models.native.loader import announce
 from ...models.prior import read_prior
@@ -93,7 +94,7 @@ def _add_input(group: Any) -> None:
     add("--trust-columns", dest="trusted", action="store_true",
         help="Ask nothing: columns and values are right.")  # fmt: skip
     add("--units", metavar="UNIT",
-        help="Unit of depths, such as ft (default: as named, or m).")  # fmt: skip
+        help="Unit of depths, as ft, and of x and y, as ft,ft (default: as named).")  # fmt: skip
     add("--crs", default="", metavar="EPSG:N",
         help="System of x and y (default: local metres).")  # fmt: skip
     add("--near", nargs=2, type=float, metavar=("LATITUDE", "LONGITUDE"),
@@ -243,8 +244,24 @@ def _print_soundings(soundings: Soundings) -> None:
     # The only lines that show a mirrored position or an unnamed unit.
     low, high = soundings.z.min(), soundings.z.max()
     print(f"elevations from {low:.2f} to {high:.2f} m (positive up)")
+    if (found := stray(soundings.xy)) is not None:
+        few, far = found
+        low, high = soundings.xy[~few].min(0), soundings.xy[~few].max(0)
+        room = max(1.0, float((high - low).max()) / 100)
+        box = np.column_stack((low - room, high + room)).ravel()
+        print(
+            f"{few.sum():,} of {len(few):,} soundings lie {far / 1000:.2g} km from the others; "
+            f"--workspace {' '.join(f'{side:.0f}' for side in box)} leaves them out"
+        )
     if (origin := soundings.projection) is not None:
-        print(f"check this place: {place_text(origin.latitude, origin.longitude)}")
+        latitude, longitude = origin.latitude, origin.longitude
+        text = place_text(latitude, longitude)
+        if abs(longitude) <= 90:  # no value shows whether the columns of a file are exchanged
+            north, east = hemispheres(longitude, latitude)
+            text += (
+                f"; exchanged: {abs(longitude):.2f}\u00b0 {north}, {abs(latitude):.2f}\u00b0 {east}"
+            )
+        print(f"check this place: {text}")
 
 
 def _length(metres: float) -> str:

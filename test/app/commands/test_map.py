@@ -90,7 +90,11 @@ def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
     by = ["--hold-out", "0.3", "--by", "line", "--resolution", "4"]
     assert main(["map", *map(str, days), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
-    assert f"{days[1]}: x = x, y = y (m), elevation = z (m)" in said and "240 soundings" in said
+    assert (
+        f"{days[1]}: x = x, y = y (m, as nothing says otherwise: --units ft,ft), elevation = z (m)"
+        in said
+        and "240 soundings" in said
+    )
     with (out / "held_out.csv").open() as file:
         assert file.readline().startswith("file,row,x,y,z,")
     for held in read_records(out / "held_out.csv", ("file", "row", "x")):
