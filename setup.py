@@ -87,7 +87,7 @@ setup(
         "Typing :: Typed",
     ],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed", "ros/common/*.xml"]},
+    package_data={NAME: ["py.typed", "ros/*.xml"]},
     python_requires=">=3.10",
     install_requires=REQUIRED,
     ext_modules=NATIVE,

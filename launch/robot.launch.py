@@ -8,7 +8,8 @@ Nothing moves before the second command. The nodes keep running when the mission
 the latched maps remain. A node that dies is started again. With mission_dir:=DIR the mission is
 stored there and recovered: the planner is paused until /planner/resume, unless
 watchdog.resume_after_restart is true. Without it the map starts empty, and the planner waits for
-/planner/start. Other parameters: params_file:=mine.yaml, a copy of config/robot.yaml. rviz:=true
+/planner/start. Other parameters, and a workspace in degrees:
+params_file:=mine.yaml, a copy of config/robot.yaml. rviz:=true
 shows the mission on this machine; view.launch.py does so on another one.
 """
 
@@ -20,7 +21,6 @@ from launch.action import Action
 
 from poam_ros.app import graph
 from poam_ros.app.launching import LaunchArguments, required_node, viewer
-from poam_ros.core.errors import InputError
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -29,19 +29,15 @@ def generate_launch_description() -> LaunchDescription:
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))
 
-        def known(name: str) -> Any:
-            if arguments.given(name):
-                return arguments.value(context, name)
-            found = graph.in_file(file, "planner", name)
-            return graph.DEFAULTS[name] if found is None else found
-
-        degrees, metres = any(known("workspace_degrees")), arguments.given("workspace")
-        if degrees and metres:
-            raise InputError("launch argument workspace: expected metres or degrees, got both")
-        metres = metres or (not degrees and graph.in_file(file, "planner", "workspace") is not None)
-        places = {} if metres else graph.place_in_metres({n: known(n) for n in graph.PLACES})
+        in_file = graph.in_files(file, "planner")
+        values: dict[str, Any] = graph.DEFAULTS | in_file
+        if arguments.given("mission_dir"):
+            values["mission_dir"] = arguments.value(context, "mission_dir")
+        degrees = any(values["workspace_degrees"])
+        metres = arguments.given("workspace") or ("workspace" in in_file and not degrees)
+        places = {} if metres else graph.place_in_metres(values)
         graph.require_workspace(bool(places) or arguments.given("workspace"), file)
-        autostart, mission_dir = known("autostart"), known("mission_dir")
+        autostart, mission_dir = values["autostart"], values["mission_dir"]
         place = {
             "namespace": arguments.namespace(context),
             "remappings": graph.robot_remappings(partial(arguments.value, context)),
@@ -62,7 +58,7 @@ def generate_launch_description() -> LaunchDescription:
         ]
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
-            folder = known("output") or mission_dir
+            folder = values["output"] or mission_dir
             started.append(viewer(graph.rviz_command(str(folder or "")), sim_time, place))
         return started
 

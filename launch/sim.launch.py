@@ -10,7 +10,7 @@ from launch.action import Action
 
 from poam_ros.app import graph
 from poam_ros.app.launching import LaunchArguments, required_node, viewer
-from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.parameters import NODES
 
 
 def generate_launch_description() -> LaunchDescription:

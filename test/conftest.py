@@ -109,7 +109,7 @@ def ros():
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.parameter import Parameter
 
-    from poam_ros.ros.common.transport import avoid_shared_memory
+    from poam_ros.ros.node import avoid_shared_memory
 
     avoid_shared_memory()
     rclpy.init()

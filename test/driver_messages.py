@@ -6,7 +6,7 @@ from sensor_msgs.msg import Range
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.importers.messages import DIAGONAL, bare_frame
-from poam_ros.ros.common.messages import header, write_pose
+from poam_ros.ros.messages import header, write_pose
 
 
 def write_odometry(state: VehicleState) -> Odometry:

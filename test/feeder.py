@@ -17,8 +17,8 @@ from std_msgs.msg import Float64MultiArray, String
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.ros.common.messages import read_report
-from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.messages import read_report
+from poam_ros.ros.node import KEPT, LATCHED, SENSOR_PUBLISH
 
 DEPTH = 100.0
 QUIET = 1.5  # s of wall time after which nothing that was sent is still on its way

@@ -14,7 +14,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import PointCloud2
 
 from poam_ros.frontend.refused_pings import REASONS, RefusedPings
-from poam_ros.ros.common.messages import stamp_to_ns
+from poam_ros.ros.messages import stamp_to_ns
 
 
 class Heard:

@@ -16,7 +16,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.create import open_mission
 from poam_ros.learning.thread import ModelThread
 from poam_ros.outputs.folder import read_map
-from poam_ros.ros.common.parameters import MAPPER
+from poam_ros.ros.parameters import MAPPER
 
 SMALL = {
     "odometry.vertical": "datum",

@@ -127,7 +127,7 @@ class Started:
 def node_command(name: str, parameters: Mapping[str, Any]) -> list[str]:
     """What starts a node with these parameters."""
     given = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
-    return [sys.executable, "-m", f"poam_ros.ros.{name}.node", "--ros-args", *given]
+    return [sys.executable, "-m", f"poam_ros.ros.{name}", "--ros-args", *given]
 
 
 @contextmanager

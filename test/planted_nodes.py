@@ -38,7 +38,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.journal.interface import REINSTATE, WITHDRAW
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.ros.common.qos import LATCHED
+from poam_ros.ros.node import LATCHED
 
 LIMIT = 300.0  # s, for what must happen
 

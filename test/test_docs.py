@@ -11,7 +11,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 
 from poam_ros.app.cli import main
 from poam_ros.frontend import refused_pings as refused
-from poam_ros.ros.common.parameters import INNER, NODES
+from poam_ros.ros.parameters import INNER, NODES
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {

@@ -15,7 +15,7 @@ from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat
 from poam_ros.research.configuration import read_sweep
-from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.parameters import NODES
 
 
 @cache
@@ -75,6 +75,8 @@ def _check_launch(words: list[str], where: str) -> None:
 
 
 def _check_run(words: list[str], where: str) -> None:
+    if words[0] == "tf2_ros":
+        return
     assert words[0] == "poam_ros" and words[1] in {*NODES, "poam"}, where
     for name, _, value in (word.partition(":=") for word in words if ":=" in word):
         if f"-p {name}" in where:

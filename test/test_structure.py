@@ -33,7 +33,7 @@ HEAVY = (
     "research.sweep", "app.launching",
 )  # fmt: skip
 #: Parts of these that load nothing heavy: what only wants to know which models there are.
-LIGHT = ("models.registry", "models.sparse.methods", "models.nngp.options", "ros.common.parameters")
+LIGHT = ("models.registry", "models.sparse.methods", "models.nngp.options", "ros.parameters")
 
 
 @cache
@@ -128,7 +128,7 @@ def test_the_page_on_the_architecture_names_every_package():
 SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
 STAMPING = {
     "app.commands.doctor", "app.commands.drive", "mapping.exclusions", "mavlink.simulated_boat",
-    "outputs.chart", "ros.simulator.node",
+    "outputs.chart", "ros.simulator",
 }  # fmt: skip
 
 

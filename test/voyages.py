@@ -14,7 +14,7 @@ from poam_ros.mavlink.drive import Drive
 from poam_ros.mavlink.link import Link
 from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
-from poam_ros.ros.common.parameters import MAPPER, PLANNER
+from poam_ros.ros.parameters import MAPPER, PLANNER
 from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import load_terrain
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from poam_ros.core.settings import Setting, Value
-from poam_ros.ros.common.parameters import INNER, NODES
+from poam_ros.ros.parameters import INNER, NODES
 
 ROOT = Path(__file__).parents[1]
 

@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             InputError: a file cannot be read, a name is unknown, or a value is wrong.
         """
-        from ..ros.common.parameters import known_names
+        from ..ros.parameters import known_names
         from .graph import values_in_files
 
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

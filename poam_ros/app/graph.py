@@ -17,7 +17,7 @@ from ..core.settings import Setting, Value, flat, instance, rows
 from ..mavlink.settings import PlaceSettings
 from ..models.registry import ModelSettings
 from ..planning.areas import AreaSettings
-from ..ros.common.parameters import NODES
+from ..ros.parameters import NODES
 from ..simulation.settings import MissionSettings
 
 #: The parameters of all nodes, by name.
@@ -68,10 +68,7 @@ WORKSPACE = replace(
 )  # fmt: skip
 ROBOT_NODES = ("mapper", "planner")
 #: Arguments of robot.launch.py that are parameters.
-ROBOT_FORWARDED = (
-    "workspace", "origin", "frame_id", "mission_dir", "autostart", "range_type", "range_field",
-    "mavros",
-)  # fmt: skip
+ROBOT_FORWARDED = "workspace", "frame_id", "mission_dir", "range_type", "range_field", "mavros"
 ROBOT_ROWS = {row.name: row for node in ROBOT_NODES for row in NODES[node]}
 #: Topics that may have other names on a vehicle; the defaults are the nodes' own names.
 ROBOT_TOPICS = (
@@ -80,20 +77,14 @@ ROBOT_TOPICS = (
     Setting("goal_topic", "goal_pose", "Topic of the goals, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
 )
-#: An argument of robot.launch.py that is no parameter.
+#: In a parameter file of robot.launch.py, but no parameter of a node.
 (WORKSPACE_DEGREES,) = (row for row in rows(PlaceSettings) if row.name == "workspace_degrees")
-#: Arguments, or parameters of the planner, that say where the workspace is on the Earth.
-PLACES = (
-    "workspace_degrees", "origin", "heading", "areas.file", "areas.coordinates",
-    "areas.polygon_degrees",
-)  # fmt: skip
 #: Defaults of settings that robot.launch.py looks up in the parameter file.
 DEFAULTS = {row.name: row.default for row in (*ROBOT_ROWS.values(), WORKSPACE_DEGREES)}
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
 #: All arguments of robot.launch.py.
 ROBOT_ARGUMENTS = (
-    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, WORKSPACE_DEGREES,
-    USE_SIM_TIME, *OWN,
+    *(ROBOT_ROWS[name] for name in ROBOT_FORWARDED), *ROBOT_TOPICS, USE_SIM_TIME, *OWN,
 )  # fmt: skip
 
 
@@ -133,13 +124,13 @@ def require_workspace(given: bool, params_file: str) -> None:
     """
     if given:
         return
-    missing = [node for node in ROBOT_NODES if in_file(params_file, node, "workspace") is None]
+    missing = [node for node in ROBOT_NODES if "workspace" not in in_files(params_file, node)]
     if missing:
         where = f", and {params_file} has none for {' and '.join(missing)}" if params_file else ""
         raise InputError(
             "launch argument workspace: expected xmin xmax ymin ymax in metres, as in "
-            "workspace:='0 120 -40 40', workspace_degrees, or areas.file with a polygon of kind "
-            f"workspace; it was not given{where}"
+            "workspace:='0 120 -40 40'; or in params_file, or there workspace_degrees, or "
+            f"areas.file with a polygon of kind workspace; it was not given{where}"
         )
 
 
@@ -160,21 +151,20 @@ def parameter_files(names: str, what: str = "launch argument params_file") -> li
     return files
 
 
-def in_file(params_file: str, node: str, name: str) -> Any:
-    """A node's parameter in ROS parameter files, as ``parameter_files`` takes them; None if it is
-    not there.
+def in_files(params_file: str, node: str) -> dict[str, Any]:
+    """A node's parameters in ROS parameter files, as ``parameter_files`` takes them, by name.
 
     Raises:
         InputError: a file cannot be read.
     """
-    value = None
+    found: dict[str, Any] = {}
     for path in parameter_files(params_file):
         try:
             for _, values in file_values(path, (node,)):
-                value = values.get(name, value)
+                found |= values
         except (OSError, InputError) as error:
             raise InputError(f"launch argument params_file: {path}: {error}") from None
-    return value
+    return found
 
 
 def values_in_files(names: str, command: str) -> list[tuple[str, str, Any]]:
@@ -234,7 +224,7 @@ def rviz_command(folder: str = "", workspace: Sequence[float] = (), rviz: bool =
         workspace: xmin, xmax, ymin, ymax of what to show; empty: the map says it.
         rviz: whether to open RViz, or only write the layouts.
     """
-    command = [sys.executable, "-m", "poam_ros.ros.viewers.rviz"]
+    command = [sys.executable, "-m", "poam_ros.ros.rviz"]
     command += ["--folder", folder] if folder else []
     command += ["--workspace", *map(str, workspace)] if workspace else []
     return command if rviz else [*command, "--no-rviz"]

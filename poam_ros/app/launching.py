@@ -19,7 +19,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from ..core.errors import InputError
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import NODES, known_names
+from ..ros.parameters import NODES, known_names
 from . import graph
 from .command import text_of
 

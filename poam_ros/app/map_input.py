@@ -20,7 +20,7 @@ from ..journal.reader import RecordedMission, read_mission
 from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows
-from ..ros.common.parameters import VEHICLE
+from ..ros.parameters import VEHICLE
 from ..screening import ScreeningSettings
 
 if TYPE_CHECKING:

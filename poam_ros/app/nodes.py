@@ -28,7 +28,7 @@ Runs the node until Ctrl-C. Its parameters are in docs/parameters.md, its topics
 docs/interfaces.md."""
 #: The module of each node.
 MODULES = {
-    **{node: f"poam_ros.ros.{node}.node" for node in ("mapper", "planner", "simulator", "monitor")},
+    **{node: f"poam_ros.ros.{node}" for node in ("mapper", "planner", "simulator", "monitor")},
 }
 
 

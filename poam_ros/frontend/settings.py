@@ -96,7 +96,8 @@ class FrontEndSettings(Settings):
     )  # fmt: skip
     sonar_tilt: tuple[float, ...] = setting(
         (0.0, 0.0), "Pitch and roll of the sonar. 0, 0: the beam points down; pitch > 0: tilted "
-        "aft; roll > 0: tilted to port", "rad", minimum=-1.5, maximum=1.5, name="sonar.tilt",
+        "aft; roll > 0: tilted to port; pi: z of the vehicle points down", "rad", minimum=-3.1416,
+        maximum=3.1416, name="sonar.tilt",
     )  # fmt: skip
     base_frame: str = setting(
         "", "Frame of the vehicle in which the sonar mount is looked up in tf2. Empty: use "

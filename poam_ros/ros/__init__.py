@@ -1,1 +1,1 @@
-"""ROS 2: messages, parameters, transforms, diagnostics, and a package for each node."""
+"""ROS 2: a module for each node, and what they share: messages, parameters, inputs, RViz."""

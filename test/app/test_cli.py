@@ -222,7 +222,7 @@ def test_wrong_input_gives_one_line_and_status_2(options, words, tmp_path, capsy
 # The moments are those at which a module has been loaded, which Python itself says.
 @pytest.mark.parametrize(
     "module",
-    ["poam_ros.core.geometry", "numpy", "poam_ros.ros.common.parameters",
+    ["poam_ros.core.geometry", "numpy", "poam_ros.ros.parameters",
      pytest.param("torch.nn", marks=pytest.mark.slow),
      pytest.param("poam_ros.simulation.lockstep", marks=pytest.mark.slow)],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from poam_ros.app.drivers import Topic, driver_findings
+from poam_ros.app.commands.doctor import Topic, driver_findings
 
 pytest.importorskip("rclpy")
 
@@ -42,12 +42,14 @@ def found(*topics):
 
 
 def test_mavros():
+    """It listens to poses that are no goals, and publishes an altitude as odometry."""
     problems, given = found(
+        odometry("/mavros/global_position/local", z=431.0),
         odometry("/mavros/local_position/odom"),
         pings("/mavros/rangefinder/rangefinder"),
+        *(goal(f"/mavros/{name}/pose") for name in ("landing_target", "mocap", "vision_pose")),
         goal("/mavros/setpoint_position/local"),
         Topic("/mavros/state", "mavros_msgs/msg/State", 1),
-        odometry("/mavros/global_position/local", z=431.0),
     )
     assert not problems
     assert given == {
@@ -55,6 +57,26 @@ def test_mavros():
         "range_topic": "/mavros/rangefinder/rangefinder",
         "goal_topic": "/mavros/setpoint_position/local", "mavros": "/mavros",
     }  # fmt: skip
+
+
+def test_axes_north_east_down_need_a_transform():
+    """As Stonefish publishes them: the map's frame is never theirs."""
+    problems, given = found(
+        odometry("/girona500/odometry", "world_ned", 3.0), pings("/girona500/dvl/altitude"),
+        goal("/girona500/reference_pose"),
+    )  # fmt: skip
+    assert problems == ["/girona500/odometry: 'world_ned' has axes north, east, down"]
+    assert "frame_id" not in given
+
+
+def test_a_simulator_with_nav2():
+    clock = Topic("/clock", "rosgraph_msgs/msg/Clock", 1)
+    status = Topic("/navigate_to_pose/_action/status", "action_msgs/msg/GoalStatusArray", 1)
+    behind = odometry("/odom")
+    behind.offset_s = -1e9
+    problems, given = found(behind, pings("/sonar"), goal("/goal_pose"), clock, status)
+    assert not problems and "goal_topic" not in given
+    assert (given["params_file"], given["use_sim_time"]) == ("nav2.yaml", "true")
 
 
 def test_a_simulated_vehicle_in_the_frame_world_with_a_dvl():

@@ -52,6 +52,5 @@ def test_grouped_parameters_of_a_file_are_found(tmp_path):
     """robot.launch.py makes the workspace of a polygon that the parameter file names."""
     text = "/**/planner:\n  ros__parameters:\n    areas: {file: lake.plan}\n    areas.margin: 2.0\n"
     file = written(tmp_path, text)
-    assert graph.in_file(file, "planner", "areas.file") == "lake.plan"
-    assert graph.in_file(file, "planner", "areas.margin") == 2.0
-    assert graph.in_file(file, "mapper", "areas.file") is None
+    found = {"areas.file": "lake.plan", "areas.margin": 2.0}
+    assert graph.in_files(file, "planner") == found and not graph.in_files(file, "mapper")

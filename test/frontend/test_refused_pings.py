@@ -255,7 +255,7 @@ def test_every_reason_has_a_number_of_its_own():
             "frontend/ranges",
             "frontend/placing",
             "learning/session",
-            "ros/common/transforms",
+            "ros/inputs",
         )
     )
     where = r"(?:return |else |full = |refuse\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"

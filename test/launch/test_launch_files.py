@@ -39,8 +39,6 @@ ROBOT = {
     "water_level_topic": "water_level",
     "frame_id": "map",
     "workspace": "",
-    "workspace_degrees": "0.0 0.0 0.0 0.0",
-    "autostart": "false",
     "mission_dir": "",
     "params_file": "",
     "namespace": "",
@@ -192,22 +190,21 @@ def test_robot_topics_and_workspace():
 
 
 def test_a_workspace_in_degrees(tmp_path):
-    """Both nodes have the same frame."""
+    """Both nodes have the same frame; an argument in metres beats the file."""
     pytest.importorskip("pyproj")
-    commands = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995")
-    for command in commands.values():
+    file = tmp_path / "robot.yaml"
+    degrees = "workspace_degrees: [-17.5005, 179.9995, -17.4995, -179.9995]"
+    file.write_text(f"/**:\n  ros__parameters: {{{degrees}}}\n")
+    for command in nodes("robot", params_file=str(file)).values():
         found = parameters(command)
         assert found["origin"] == pytest.approx([-17.5, -180.0])
         x, _, y, _ = found["workspace"]
         assert (x, y) == pytest.approx((-53.1, -55.3), abs=0.2)
-    file = tmp_path / "robot.yaml"
-    file.write_text("/**/planner:\n  ros__parameters: {origin: [-17.4, 180.0]}\n")
-    moved = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995",
-                  params_file=str(file))  # fmt: skip
-    assert parameters(moved["mapper"])["origin"] == pytest.approx([-17.4, 180.0])
-    assert parameters(moved["mapper"])["workspace"][2] < -11_000
-    with pytest.raises(InputError, match="expected metres or degrees, got both"):
-        nodes("robot", workspace_degrees="47 8 47.001 8.001", workspace="0 9 0 9")
+    file.write_text(f"/**:\n  ros__parameters: {{{degrees}, origin: [-17.4, 180.0]}}\n")
+    moved = parameters(nodes("robot", params_file=str(file))["mapper"])
+    assert moved["origin"] == pytest.approx([-17.4, 180.0]) and moved["workspace"][2] < -11_000
+    given = nodes("robot", params_file=str(file), workspace="0 9 0 9")
+    assert parameters(given["mapper"])["workspace"] == [0.0, 9.0, 0.0, 9.0]
 
 
 def test_a_workspace_of_the_fence_of_a_ground_station(tmp_path):
@@ -262,7 +259,7 @@ def test_wrong_values_are_refused_with_a_reason(name, given, words):
         nodes(name, **given)
 
 
-VIEWER = "poam_ros.ros.viewers.rviz"
+VIEWER = "poam_ros.ros.rviz"
 
 
 def viewer(launch_file: str, **given: str) -> list[str]:
@@ -322,16 +319,15 @@ def test_a_view_ends_when_rviz_is_closed():
     ("given", "again"),
     [
         ({}, True),
-        ({"mission_dir": "kept", "autostart": "true"}, True),
-        ({"autostart": "true"}, False),  # it would set off by itself, once more
-        ({"params_file": "robot.yaml"}, False),
+        ({"mission_dir": "kept", "params_file": "robot.yaml"}, True),
+        ({"params_file": "robot.yaml"}, False),  # it would set off by itself, once more
     ],
 )
 def test_a_vehicle_s_node_that_dies_is_started_again(given, again, tmp_path):
     if "params_file" in given:
         file = tmp_path / "robot.yaml"
         file.write_text("/**/planner:\n  ros__parameters:\n    autostart: true\n")
-        given = {"params_file": str(file)}
+        given = given | {"params_file": str(file)}
     description = load("robot")
     from launch import LaunchContext
     from launch.events.process import ProcessExited

@@ -35,9 +35,9 @@ def foxglove():
 def offered():
     """Kind and QoS of every topic that the nodes publish, by name without the leading slash."""
     rclpy = pytest.importorskip("rclpy")
-    from poam_ros.ros.mapper.node import MapperNode
-    from poam_ros.ros.planner.node import PlannerNode
-    from poam_ros.ros.simulator.node import SimulatorNode
+    from poam_ros.ros.mapper import MapperNode
+    from poam_ros.ros.planner import PlannerNode
+    from poam_ros.ros.simulator import SimulatorNode
 
     rclpy.init()
     found = {}

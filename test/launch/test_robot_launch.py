@@ -35,20 +35,20 @@ def test_a_killed_mapper_is_restarted_and_recovers(tmp_path, other_domain):
     mission, params = tmp_path / "mission", environment["POAM_TEST_PARAMS"]
     pilot = tmp_path / "pilot.yaml"  # combined with the other file; no argument of the launch file
     pilot.write_text(
-        "/**:\n  ros__parameters: {pilot: diagonal, max_samples: 200, odometry.vertical: datum}\n",
+        "/**:\n  ros__parameters: {pilot: diagonal, max_samples: 200, odometry.vertical: datum, "
+        "autostart: true}\n",
         encoding="utf-8",
     )
     robot = launched.launch(
         "robot",
         params_file=f"{params},{pilot}",
         mission_dir=str(mission),
-        autostart="true",
         use_sim_time="true",
         odom_topic=VEHICLE["odom"],
         range_topic=VEHICLE["sonar/range"],
         goal_topic=VEHICLE["goal_pose"],
     )
-    simulator = ["-m", "poam_ros.ros.simulator.node", "--ros-args", "--params-file", params]
+    simulator = ["-m", "poam_ros.ros.simulator", "--ros-args", "--params-file", params]
     for setting in ("use_sim_time:=true", "wait_for_mission:=true", "speed:=10.0"):
         simulator += ["-p", setting]
     for topic, name in VEHICLE.items():

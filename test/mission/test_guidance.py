@@ -7,7 +7,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.mission.guidance import Guidance
-from poam_ros.ros.common.parameters import PLANNER
+from poam_ros.ros.parameters import PLANNER
 
 WORKSPACE = Extent(0, 20, 0, 20)
 VALUES = {row.name: row.default for row in PLANNER} | {

@@ -9,7 +9,7 @@ from poam_ros.core.clock import Moment
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.guidance import Guidance
-from poam_ros.ros.common.parameters import PLANNER
+from poam_ros.ros.parameters import PLANNER
 
 VALUES = {row.name: row.default for row in PLANNER} | {
     "workspace": (0.0, 50.0, 0.0, 50.0), "goals.metres": "40 40", "on_done": "home",

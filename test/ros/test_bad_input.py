@@ -24,13 +24,13 @@ from poam_ros.core.geometry import Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.ros.common.clouds import write_map_cloud
-from poam_ros.ros.common.parameters import NODES
-from poam_ros.ros.common.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.monitor.node import MonitorNode
-from poam_ros.ros.planner.node import PlannerNode
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.messages import write_map_cloud
+from poam_ros.ros.monitor import MonitorNode
+from poam_ros.ros.node import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.parameters import NODES
+from poam_ros.ros.planner import PlannerNode
+from poam_ros.ros.simulator import SimulatorNode
 
 pytestmark = [pytest.mark.ros, pytest.mark.filterwarnings("error::RuntimeWarning")]
 
@@ -129,7 +129,7 @@ class Stranger(Listener):
 
 def odd_pings(mapper, stranger, count, rng, eventually):
     """Send ``count`` odd pings as fast as they can be; returns how many were sent and lost."""
-    lost, ledger = mapper._sensors, mapper.session.ledger
+    lost, ledger = mapper.lost, mapper.session.ledger
     sent = 0
     while sent < count:
         for _ in range(min(1000, count - sent)):
@@ -138,13 +138,12 @@ def odd_pings(mapper, stranger, count, rng, eventually):
         stranger.out["odom"].publish(write_odometry(VehicleState(rng.integers(2**60), (0.0,) * 3)))
     for _ in range(20):  # the number of one that arrives tells of what was lost before it
         stranger.out["sonar/range"].publish(fill(Range(), rng))
-    lost, ledger = mapper._sensors, mapper.session.ledger
     eventually(
-        lambda: ledger.received + lost.lost["sonar/range"] == sent + 20,
+        lambda: ledger.received + lost["sonar/range"] == sent + 20,
         what="a ping is in no count",
     )
     eventually(lambda: all_counted(ledger))
-    return sent + 20, lost.lost["sonar/range"]
+    return sent + 20, lost["sonar/range"]
 
 
 def calls(stranger, count, rng, eventually):

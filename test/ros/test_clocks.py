@@ -25,11 +25,12 @@ from poam_ros.frontend.events import STATES
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.mission.states import DRIVEN, Status
-from poam_ros.ros.common import messages, qos
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.monitor.node import MonitorNode
-from poam_ros.ros.planner.node import PlannerNode
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros import messages
+from poam_ros.ros import node as qos
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.monitor import MonitorNode
+from poam_ros.ros.planner import PlannerNode
+from poam_ros.ros.simulator import SimulatorNode
 
 STEPS = (-3600.0, -1.0, 3600.0)  # s
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]

@@ -17,7 +17,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.journal.interface import WITHDRAW, JournalStep
-from poam_ros.ros.mapper.diagnostics import Lately, View, mapper_status
+from poam_ros.ros.diagnostics import Lately, View, mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.judge import Shift
 
@@ -26,10 +26,10 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 
 
 def look(s, alive=True, lost=0, lately=None):
-    session = s.session
-    bounds, lately = {"mean": (1.0, 2.0)}, lately or Lately()
-    view = session, s.now, alive, Counter(odom=lost), lost, bounds, lately
-    return mapper_status(View(*view))
+    if lately is None:
+        lately = Lately()
+        lately.take(s.session, Counter(odom=lost), s.now.steady_s)
+    return mapper_status(View(s.session, s.now, alive, {"mean": (1.0, 2.0)}, lately))
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ class Watched:
         self.look()
 
     def look(self):
-        self.lately.take(self.survey.session, self.survey.now.steady_s)
+        self.lately.take(self.survey.session, Counter(), self.survey.now.steady_s)
         return look(self.survey, lately=self.lately)
 
     def second(self, odometry=True, distance=None):

@@ -23,9 +23,9 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.ros.common.messages import header
-from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.messages import header
+from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
 
 pytestmark = pytest.mark.ros
 

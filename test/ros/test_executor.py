@@ -20,8 +20,8 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.errors import InputError
-from poam_ros.ros.common.executor import run_node
-from poam_ros.ros.common.node import BaseNode
+from poam_ros.ros.node import run_node
+from poam_ros.ros.node import BaseNode
 
 class Talker(BaseNode):
     def __init__(self):

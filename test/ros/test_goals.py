@@ -16,8 +16,8 @@ from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
 from poam_ros.core.errors import InputError, LogThrottle
-from poam_ros.ros.common import messages
-from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
+from poam_ros.ros import messages
+from poam_ros.ros.goals import RETRY_S, ActionGoals, open_goals
 
 EXECUTING, SUCCEEDED, CANCELED, ABORTED = 2, 4, 5, 6
 
@@ -251,7 +251,7 @@ def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(refusal):
         pytest.skip("nav2_msgs is installed")
     with pytest.raises(InputError, match="expected nav2_msgs to be installed for 'go'"):
         open_goals(None, "go", print)
-    from poam_ros.ros.planner.node import main
+    from poam_ros.ros.planner import main
 
     assert "goals.action" in refusal(main, "-p", "goals.action:=go")
 
@@ -261,7 +261,7 @@ def test_nav2s_action_gets_the_pose(ros, eventually):
     from rclpy.action import ActionServer
     from rclpy.node import Node
 
-    from poam_ros.ros.planner.node import PlannerNode
+    from poam_ros.ros.planner import PlannerNode
 
     heard = []
 

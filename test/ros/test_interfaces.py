@@ -7,11 +7,11 @@ from pages import ROOT, tables
 
 pytest.importorskip("rclpy")
 
-from poam_ros.ros.common.parameters import NODES
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.monitor.node import MonitorNode
-from poam_ros.ros.planner.node import PlannerNode
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.monitor import MonitorNode
+from poam_ros.ros.parameters import NODES
+from poam_ros.ros.planner import PlannerNode
+from poam_ros.ros.simulator import SimulatorNode
 
 pytestmark = pytest.mark.ros
 KINDS = {

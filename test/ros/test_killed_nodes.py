@@ -36,10 +36,10 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.planner.node import PlannerNode
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.planner import PlannerNode
+from poam_ros.ros.simulator import SimulatorNode
 
 pytestmark = pytest.mark.ros
 

@@ -13,7 +13,7 @@ import yaml
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.ros.viewers.layout import (
+from poam_ros.ros.layout import (
     CELLS,
     DEFAULT,
     HEIGHT,
@@ -150,7 +150,7 @@ def opened(tmp_path, ros_env):
     stand_in.chmod(0o755)
 
     def run(*words, path=f"{stand_in.parent}:{os.environ['PATH']}"):
-        command = [sys.executable, "-m", "poam_ros.ros.viewers.rviz", *words]
+        command = [sys.executable, "-m", "poam_ros.ros.rviz", *words]
         env = {**ros_env, "PATH": path}
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
         said = Path(f"{stand_in}.arguments")
@@ -170,16 +170,16 @@ def test_rviz_is_opened_on_the_running_map(opened, ros, tmp_path):
     from rclpy.node import Node
     from sensor_msgs.msg import PointCloud2
 
-    from poam_ros.ros.common import clouds
-    from poam_ros.ros.common.qos import LATCHED
+    from poam_ros.ros import messages
+    from poam_ros.ros.node import LATCHED
 
     grid = Grid.cells(Extent(100, 300, -50, 50), 2.0)
     drawn = ElevationMap(grid, -20 - grid.x / 100 + 0 * grid.y[:, None], np.ones(grid.shape))
     node = ros(lambda: Node("mapper", namespace="auv"))
-    picture = clouds.write_occupancy(grid, None, 1, FRAME)[0]
+    picture = messages.write_occupancy(grid, None, 1, FRAME)[0]
     node.create_publisher(OccupancyGrid, "map/mean", LATCHED).publish(picture)
     node.create_publisher(PointCloud2, "map/points", LATCHED).publish(
-        clouds.write_map_cloud(drawn, FRAME)
+        messages.write_map_cloud(drawn, FRAME)
     )
     words = ["--ros-args", "-r", "__ns:=/auv", "-p", "use_sim_time:=true"]
     layout, arguments, done = opened("--folder", str(tmp_path / "run"), *words)

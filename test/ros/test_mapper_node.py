@@ -32,10 +32,9 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.ros.common.clouds import read_map_cloud
-from poam_ros.ros.common.messages import read_report
-from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.messages import read_map_cloud, read_report
+from poam_ros.ros.node import KEPT, LATCHED, SENSOR_PUBLISH
 
 pytestmark = pytest.mark.ros
 
@@ -394,7 +393,7 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     v.drive(4)
     eventually(lambda: p.front_end.ledger.rejected["no_mount"] == 4)
     # tf2 is not here: what it would find is put in its place.
-    p.mapper._frames.look_up = lambda target, source: tree[target, source]
+    p.mapper._inputs.frames.look_up = lambda target, source: tree[target, source]
     tree["base_link", "sonar_link"] = found = TransformStamped()
     mount = found.transform
     mount.translation.z = -2.0
@@ -464,7 +463,7 @@ def test_a_pause_ends_when_its_planner_dies(ros, eventually):
 def test_messages_that_the_middleware_has_lost_are_reported(pair, eventually, monkeypatch):
     made = []
     monkeypatch.setattr(
-        "poam_ros.ros.common.qos.SubscriptionEventCallbacks",
+        "poam_ros.ros.node.SubscriptionEventCallbacks",
         lambda **given: made.append(given["message_lost"]) or SubscriptionEventCallbacks(**given),
     )
     p = pair()
@@ -472,4 +471,4 @@ def test_messages_that_the_middleware_has_lost_are_reported(pair, eventually, mo
     for report, topic in zip(made, ("odom", "sonar/range"), strict=True):
         p.mapper.in_turn(report, SimpleNamespace(total_count_change=3))
         eventually(lambda name=topic: status() and int(status()[-1][f"lost {name}"]) == 3)
-    assert p.mapper._sensors.take_lost()[0].total() == 6
+    assert p.mapper.lost.total() == 6

@@ -16,9 +16,10 @@ from std_msgs.msg import Float64MultiArray, String, UInt64
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs.scoring import MapReport
-from poam_ros.ros.common import clouds, messages, qos
-from poam_ros.ros.monitor.node import MonitorNode
-from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros import messages
+from poam_ros.ros import node as qos
+from poam_ros.ros.monitor import MonitorNode
+from poam_ros.ros.planner import PlannerNode
 
 SECOND = 1_000_000_000
 GRID = Grid.cells(Extent(-30, 30, -30, 30), 2.0)
@@ -37,7 +38,7 @@ class Mission(Node):
         self.plans = self.create_publisher(Path, "plan", qos.KEPT)
         self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", qos.LATCHED)
         self.truth = np.add.outer(GRID.y, GRID.x)
-        self.terrain.publish(clouds.write_cloud(GRID, {"z": self.truth}, SECOND, "map"))
+        self.terrain.publish(messages.write_cloud(GRID, {"z": self.truth}, SECOND, "map"))
 
     def plan(self, second: int) -> None:
         self.plans.publish(messages.write_path(np.zeros((2, 2)), second * SECOND, "map"))
@@ -45,7 +46,7 @@ class Mission(Node):
     def draw(self, second: int, samples: int, finished: bool = False) -> None:
         variance = np.full(GRID.shape, 4.0)
         drawn = ElevationMap(GRID, self.truth + 1.0, variance, stamp_ns=second * SECOND)
-        self.maps.publish(clouds.write_map_cloud(drawn, "map"))
+        self.maps.publish(messages.write_map_cloud(drawn, "map"))
         report = MapReport(second * SECOND, samples, 0.1234567890123, 600.0, 0.5, 0.25, finished)
         self.reports.publish(messages.write_report(report))
 

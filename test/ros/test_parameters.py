@@ -1,6 +1,8 @@
 """One table for descriptors, checks, YAML and docs."""
 
+import contextlib
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from poam_ros.app import graph
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.common.parameters import (
+from poam_ros.ros.parameters import (
     MAPPER,
     NODES,
     PLANNER,
@@ -133,15 +135,13 @@ TABLE = (
 
 @pytest.mark.ros
 def test_declared_described_and_changed_at_run_time(ros):
-    from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
 
-    from poam_ros.ros.common.node import declare_parameters
+    from poam_ros.ros.node import BaseNode
 
     changes = []
-    overrides = [Given("gain", value=2), Given("corners", value=[3, 4])]
-    node = ros(Node, node_name="declared", parameter_overrides=overrides)
-    values = declare_parameters(node, TABLE, changes.append)
+    node = ros(partial(BaseNode, "declared", TABLE), parameters={"gain": 2, "corners": [3, 4]})
+    node.changed, values = changes.append, node.values
     assert (values.gain, values.count, values.corners) == (2.0, 3, (3.0, 4.0))
     described = node.describe_parameter("gain")
     assert described.description == "A gain (m)."
@@ -173,14 +173,10 @@ def test_declared_described_and_changed_at_run_time(ros):
 
 @pytest.mark.ros
 def test_wrong_override_is_refused_at_start(ros):
-    from rclpy.node import Node
-    from rclpy.parameter import Parameter as Given
+    from poam_ros.ros.node import BaseNode
 
-    from poam_ros.ros.common.node import declare_parameters
-
-    node = ros(Node, node_name="refused", parameter_overrides=[Given("gain", value=11)])
     with pytest.raises(InputError, match="parameter gain: expected a number from 0 to 10, got 11"):
-        declare_parameters(node, TABLE)
+        ros(partial(BaseNode, "refused", TABLE), parameters={"gain": 11})
 
 
 @pytest.mark.ros
@@ -190,19 +186,12 @@ def test_wrong_override_is_refused_at_start(ros):
      ("qos_overrides./odom.depth", None), ("use_sim_time", None)],
 )  # fmt: skip
 def test_an_override_that_no_parameter_takes_is_refused(ros, name, words):
-    from rclpy.node import Node
-    from rclpy.parameter import Parameter as Given
+    from poam_ros.ros.node import BaseNode
 
-    from poam_ros.ros.common.node import declare_parameters, refuse_unknown
-
-    overrides = [Given(name, value=True if name == "use_sim_time" else 2)]
-    node = ros(Node, node_name="undeclared", parameter_overrides=overrides)
-    declare_parameters(node, TABLE)
-    if words is None:
-        refuse_unknown(node, ["sparse.steps"])
-        return
-    with pytest.raises(InputError, match=words):
-        refuse_unknown(node, ["sparse.steps"])
+    given = {name: True if name == "use_sim_time" else 2}
+    expected = pytest.raises(InputError, match=words) if words else contextlib.nullcontext()
+    with expected:
+        ros(partial(BaseNode, "undeclared", TABLE), parameters=given)
 
 
 @pytest.mark.ros
@@ -226,6 +215,6 @@ def test_an_override_that_no_parameter_takes_is_refused(ros, name, words):
     ],
 )
 def test_a_mapper_ends_with_one_line_and_status_2(arguments, words, refusal):
-    from poam_ros.ros.mapper.node import main
+    from poam_ros.ros.mapper import main
 
     assert words in refusal(main, *arguments)

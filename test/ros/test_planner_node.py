@@ -36,8 +36,9 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.mission.target import GAPS
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, NoOptions, PlannerEntry
-from poam_ros.ros.common import clouds, messages, qos
-from poam_ros.ros.planner.node import PlannerNode, main
+from poam_ros.ros import messages
+from poam_ros.ros import node as qos
+from poam_ros.ros.planner import PlannerNode, main
 
 LIMIT = 300.0  # s, for a process to end
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
@@ -80,7 +81,7 @@ class Vehicle(Listener):
             "variance": np.exp(-(distance**2)) + 1e-3,
             "lengthscale": np.ones(grid.shape),
         }
-        self.maps.publish(clouds.write_cloud(grid, layers, 1, frame))
+        self.maps.publish(messages.write_cloud(grid, layers, 1, frame))
 
     def send_chart(self, std: float, pings: list[tuple[float, float]], bed: float = -20.0) -> None:
         """A map of a flat bed with an even deviation, which knows where its pings are."""
@@ -89,7 +90,7 @@ class Vehicle(Listener):
         now = self.get_clock().now().nanoseconds
         drawn = ElevationMap(grid, flat, np.full(grid.shape, std**2), stamp_ns=now)
         drawn = drawn.with_pings(np.array(pings, dtype=float))
-        self.maps.publish(clouds.write_map_cloud(drawn, "map"))
+        self.maps.publish(messages.write_map_cloud(drawn, "map"))
 
     def last_goal(self) -> list[float] | None:
         return (self.goals or [None])[-1]
@@ -328,7 +329,8 @@ class Guided(Listener):
 
     def _on_goal(self, message: PoseStamped) -> None:
         with self._moving:
-            self.target, self.told = messages.read_pose(message), len(self.trail)
+            place = message.pose.position
+            self.target, self.told = np.array((place.x, place.y)), len(self.trail)
         self.heard.keep("goal_pose", message)
 
     def jump(self, place: tuple[float, float], target: np.ndarray | None) -> None:
@@ -588,7 +590,7 @@ def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
 @pytest.mark.parametrize("simulated", [True, False])
 def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry, and without a clock if time is simulated."""
-    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_TIMEOUT_S", -1.0)
+    monkeypatch.setattr("poam_ros.ros.planner.ODOMETRY_TIMEOUT_S", -1.0)
     ros(PlannerNode, parameters={"use_sim_time": simulated}, namespace="auv")
     heard = []
 
@@ -663,6 +665,14 @@ class WithMavros(PlannerNode):
         return None
 
 
+@pytest.fixture
+def mavros(monkeypatch):
+    module = types.ModuleType("mavros_msgs.msg")
+    module.State = State
+    monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
+    monkeypatch.setitem(sys.modules, "mavros_msgs.msg", module)
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
@@ -670,11 +680,7 @@ class WithMavros(PlannerNode):
         (State(armed=False), "the vehicle was disarmed"),
     ],
 )
-def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatch, said, words):
-    mavros = types.ModuleType("mavros_msgs.msg")
-    mavros.State = State
-    monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
-    monkeypatch.setitem(sys.modules, "mavros_msgs.msg", mavros)
+def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, mavros, said, words):
     given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
     planner = ros(WithMavros, parameters=given)
     vehicle = ros(Guided)
@@ -702,18 +708,16 @@ def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatc
 class Deaf(WithMavros):
     """A planner with MAVROS that nobody publishes for."""
 
-    def report(self, level, text, values, stamp_ns=None):
+    def report(self, level, text, values):
         self.said_last = level, text
-        super().report(level, text, values, stamp_ns)
+        super().report(level, text, values)
 
 
-def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(ros, eventually, monkeypatch):
+def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(
+    ros, eventually, mavros, monkeypatch
+):
     """In a namespace, the guard against take-overs listened to nobody, and nothing said so."""
-    mavros = types.ModuleType("mavros_msgs.msg")
-    mavros.State = State
-    monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))
-    monkeypatch.setitem(sys.modules, "mavros_msgs.msg", mavros)
-    monkeypatch.setattr("poam_ros.ros.planner.node.AUTOPILOT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("poam_ros.ros.planner.AUTOPILOT_TIMEOUT_S", 0.5)
     given = {"workspace": WORKSPACE, "mavros": "/boat/mavros/"} | PATIENT
     planner = ros(Deaf, parameters=given)
     assert planner.said_on == "/boat/mavros/state"

@@ -30,13 +30,13 @@ from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance, rows
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
+from poam_ros.importers.messages import read_odometry, read_range
 from poam_ros.mavlink.settings import LinkSettings
-from poam_ros.ros.common.inputs import RangeReader
-from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
-from poam_ros.ros.common.parameters import MAPPER, PLANNER, RangeSettings
-from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.inputs import MIN_DOWNWARD, FrameTransformer, RangeReader, mounted
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.messages import ns_to_stamp
+from poam_ros.ros.parameters import MAPPER, PLANNER, RangeSettings
+from poam_ros.ros.planner import PlannerNode
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))

@@ -13,9 +13,9 @@ from poam_ros.importers.bags import BagSettings
 from poam_ros.journal.interface import UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.ros.mapper.node import MapperNode
-from poam_ros.ros.planner.node import PlannerNode
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.planner import PlannerNode
+from poam_ros.ros.simulator import SimulatorNode
 
 pytestmark = pytest.mark.ros
 

@@ -21,7 +21,7 @@ from std_msgs.msg import String
 
 from poam_ros.app.cli import main
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
-from poam_ros.ros.common import clouds
+from poam_ros.ros import messages
 
 LATCHED = QoSProfile(depth=20, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # A small workspace, so that the pilot is short; a small model.
@@ -120,7 +120,7 @@ def check_published(snapshot, listener, eventually):
     """The last map that was published is the one that was kept."""
 
     def last_map():
-        drawn = clouds.read_map_cloud(listener.maps[-1])
+        drawn = messages.read_map_cloud(listener.maps[-1])
         return drawn.stamp_ns == snapshot.stamp_ns and drawn
 
     received = eventually(last_map)

@@ -19,9 +19,9 @@ from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.run import Run
 from poam_ros.planning.tvu import tvu_ratio
-from poam_ros.ros.common.clouds import read_map_cloud
-from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.messages import read_map_cloud
+from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
 
 pytestmark = pytest.mark.ros
 GIVEN = {

@@ -23,9 +23,10 @@ from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Extent
-from poam_ros.ros.common import clouds, messages, qos
-from poam_ros.ros.simulator.node import SimulatorNode, main
-from poam_ros.ros.simulator.topics import thinned
+from poam_ros.importers.messages import read_odometry
+from poam_ros.ros import messages
+from poam_ros.ros import node as qos
+from poam_ros.ros.simulator import SimulatorNode, main, thinned
 from poam_ros.simulation.world.terrain import Terrain
 
 EXTENT = Extent(-31, 31, -31, 31)
@@ -56,7 +57,7 @@ class Crew(Listener):
         return simulator.simulation.vehicle.goal == goal
 
     def place(self) -> np.ndarray:
-        return np.array(messages.read_odometry(self.heard["odom"][-1]).position[:2])
+        return np.array(read_odometry(self.heard["odom"][-1]).position[:2])
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
     assert times[0] > 0
     assert (np.diff(times) > 0).all()
-    states = [messages.read_odometry(m) for m in crew.heard["odom"]]
+    states = [read_odometry(m) for m in crew.heard["odom"]]
     assert {s.frame_id for s in states} == {"map"}
     assert crew.heard["odom"][0].child_frame_id == "base_link"
     steps = np.diff([s.stamp_ns for s in states])
@@ -117,7 +118,7 @@ def test_the_twist_is_over_ground_in_the_axes_of_a_vehicle_that_a_current_sets(s
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.y != 0)
     message = crew.heard["odom"][-1]
     forward, left = message.twist.twist.linear.x, message.twist.twist.linear.y
-    moves = complex(forward, left) * np.exp(1j * messages.read_odometry(message).yaw)
+    moves = complex(forward, left) * np.exp(1j * read_odometry(message).yaw)
     assert abs(moves - 0.6j) == pytest.approx(1.0, abs=0.02)  # through water
 
 
@@ -170,7 +171,7 @@ def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):
 
 def test_the_terrain_is_published_as_it_is(ship):
     _, crew = ship()
-    grid, layers = clouds.read_cloud(crew.heard["terrain"][0])
+    grid, layers = messages.read_cloud(crew.heard["terrain"][0])
     assert grid.shape == (62, 62)
     np.testing.assert_allclose(layers["z"], np.tile(41 + grid.x, (62, 1)), rtol=1e-5)
     assert grid.y[0] < grid.y[-1]
@@ -210,7 +211,7 @@ def test_speed_may_change_on_simulated_time(ship, eventually):
 
 
 def test_waits_for_a_mission_if_asked(ros, eventually, terrain, monkeypatch):
-    monkeypatch.setattr("poam_ros.ros.simulator.node.MISSION_TIMEOUT_S", math.inf)
+    monkeypatch.setattr("poam_ros.ros.simulator.MISSION_TIMEOUT_S", math.inf)
     given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0, "wait_for_mission": True}
     simulator = ros(SimulatorNode, parameters=given)
     texts = ["waiting for a mission"]
@@ -226,7 +227,7 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain, monkeypatch):
 
 
 def test_waits_no_longer_for_a_mission_that_does_not_appear(ros, eventually, terrain, monkeypatch):
-    monkeypatch.setattr("poam_ros.ros.simulator.node.MISSION_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("poam_ros.ros.simulator.MISSION_TIMEOUT_S", 0.1)
     simulator = ros(SimulatorNode, parameters={"terrain": terrain, "wait_for_mission": True})
     eventually(lambda: simulator.simulation.time_ns > 0)
 

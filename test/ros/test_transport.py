@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from poam_ros.ros.common.executor import run_node
-from poam_ros.ros.common.transport import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory
+from poam_ros.ros.node import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory, run_node
 
 NODE = """
 import rclpy
 import poam_ros
-from poam_ros.ros.common.transport import avoid_shared_memory
+from poam_ros.ros.node import avoid_shared_memory
 avoid_shared_memory()
 rclpy.init()
 node = rclpy.create_node("quiet")

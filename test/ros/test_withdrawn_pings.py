@@ -16,8 +16,8 @@ from poam_ros.core.clock import SECOND
 from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.results import read_unmapped
-from poam_ros.ros.common.qos import LATCHED
-from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.node import LATCHED
 
 pytestmark = pytest.mark.ros
 

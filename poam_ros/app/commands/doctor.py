@@ -1,40 +1,153 @@
-"""`poam doctor`: check the running graph and this machine. It also works without ROS 2."""
+"""`poam doctor`: check the running graph and this machine. It also works without ROS 2.
+
+Without a mapper it reads what a vehicle's drivers publish, and prints the launch line that fits.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 import platform
+import shlex
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...core.clock import SECOND
 from ...core.errors import InputError, quantity
+from ...frontend.front_end import MAX_ABOVE, OTHER_CLOCK_NS
 from ...models.native.loader import missing_parts
-from ..drivers import ODOMETRY, RANGE, Finding, Topic, Watch, driver_findings, problem
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-
+HEALTHY, PROBLEMS = 0, 1
 NEEDED = ("numpy", "scipy", "torch", "gpytorch")
 PING_BYTES = 400  # on disk for a ping, including indices and checkpoints
 MIN_DISK = 500 * 2**20
 GROUP = "239.255.0.1"  # multicast group of DDS discovery
 MIDDLEWARE_SETTINGS = ("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 
+NODES = ("mapper", "planner", "simulator", "monitor")
+OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+LOST_SHARE = 0.01  # of all messages; more is a problem
+#: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
+#: which a busy machine delays, per unit of its speed.
+MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
+#: Time of a simulation after which every node knows it, in s.
+STARTING_S = 10.0
+STARTING = "the simulation is starting: run poam doctor again in a moment"
+#: What to do about counts of the nodes.
+COUNTED = {
+    "goals_timed_out": "set capture_radius (the turning diameter), max_speed or current",
+    "goals_clipped": "they were moved into the workspace; only some planners do that",
+}
+
+ODOMETRY, RANGE, POSE, LEVEL, STATUS, MAVROS, CLOCK = (
+    "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range", "geometry_msgs/msg/PoseStamped",
+    "std_msgs/msg/Float64", "action_msgs/msg/GoalStatusArray", "mavros_msgs/msg/State",
+    "rosgraph_msgs/msg/Clock",
+)  # fmt: skip
+#: Other messages with a range: its field, and that of its quality.
+KNOWN = {
+    "marine_acoustic_msgs/msg/Dvl": ("altitude", "beam_velocities_valid"),
+    "dvl_msgs/msg/DVL": ("altitude", "velocity_valid"),
+    "geometry_msgs/msg/PoseWithCovarianceStamped": ("pose.pose.position.z", ""),
+    "mavros_msgs/msg/Altitude": ("bottom_clearance", ""),
+}
+#: Of all other types, a number with one of these names.
+FIELDS, NUMERIC = ("range", "altitude", "distance", "data"), ("float", "double", "int", "uint")
+#: Parts of the names of topics: numbers that are ranges to the bottom; poses that are goals; and
+#: poses that are none, though somebody listens to them, such as MAVROS to a camera's.
+RANGES = "altim", "altitude", "sonar", "echo", "range", "dvl", "depth_below"
+GOALS = "goal", "setpoint", "target", "waypoint", "reference", "cmd", "command", "desired"
+ESTIMATES = "vision", "mocap", "landing", "fake", "slam", "initial"
+MIN_RATE = 2.0  # slowest odometry that pings are placed by, in Hz
+HALF = 50.0  # m: half a side of the workspace that is proposed
+LOOK_S = 0.5  # between two looks for new topics
+
+
+class Finding(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        text: what was found.
+        advice: what to do about it; empty if all is well.
+        problem: whether it harms the survey; otherwise it is a note.
+    """
+
+    text: str
+    advice: str = ""
+    problem: bool = False
+
+    def __str__(self) -> str:
+        mark = "PROBLEM" if self.problem else "note" if self.advice else "ok"
+        return f"{mark:8}{self.text}" + (f": {self.advice}" if self.advice else "")
+
+
+def problem(text: str, advice: str) -> Finding:
+    """A finding that harms the survey."""
+    return Finding(text, advice, problem=True)
+
 
 def machine_findings(mission_dir: Path | None) -> Iterator[Finding]:
     """The checks that need no ROS 2."""
-    yield from _versions()
-    yield _compiled()
+    versions = {}
+    for name in NEEDED:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield problem(f"{name} is not installed", f"pip install {name}")
+    text = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield Finding(f"Python {platform.python_version()}, {text}")
+    missing, off = missing_parts(), os.environ.get("POAM_NATIVE") == "0"
+    if missing:
+        advice = "unset it" if off else "updates take longer until then"
+        yield problem(f"POAM_NATIVE=0: {missing}" if off else missing, advice)
+    else:
+        yield Finding("the compiled parts are loaded")
     yield from _processor()
-    yield from _disk(mission_dir)
+    if mission_dir is not None:
+        yield _disk(mission_dir)
+
+
+def _processor() -> Iterator[Finding]:
+    own = hasattr(os, "sched_getaffinity")
+    cores = (len(os.sched_getaffinity(0)) if own else os.cpu_count()) or 1
+    yield Finding(f"{cores} cores ({platform.machine()})")
+    if cores < 2:
+        yield Finding("one core for model and callbacks", "expect updates to take twice as long")
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit() and int(threads) > cores:
+        yield problem(
+            f"OMP_NUM_THREADS={threads} on {cores} cores: more threads than cores",
+            "unset it; the mapper's parameter `threads` sets its own",
+        )
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > 1.5 * cores:
+        advice = "stop other programs; a lack of cores may explain what is too slow below"
+        yield problem(f"load average {load:.1f} on {cores} cores", advice)
+
+
+def _disk(folder: Path) -> Finding:
+    there = next((p for p in (folder, *folder.absolute().parents) if p.exists()), None)
+    if there is None or not there.is_dir() or not os.access(there, os.W_OK):
+        return problem(f"{folder} cannot be written", "choose another folder")
+    free = shutil.disk_usage(there).free
+    size = f"{free / 2**30:.1f} GiB" if free >= 2**30 else f"{free / 2**20:.0f} MiB"
+    if free >= MIN_DISK:
+        return Finding(f"{folder} has {size} left")
+    return problem(
+        f"{folder} has {size} left, about {free // PING_BYTES:,} pings", "free some space"
+    )
 
 
 def middleware_findings() -> Iterator[Finding]:
@@ -54,66 +167,9 @@ def middleware_findings() -> Iterator[Finding]:
     yield _multicast()
 
 
-def _versions() -> Iterator[Finding]:
-    found = {}
-    for name in NEEDED:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield problem(f"{name} is not installed", f"pip install {name}")
-    text = ", ".join(f"{name} {version}" for name, version in found.items())
-    yield Finding(f"Python {platform.python_version()}, {text}")
-
-
-def _compiled() -> Finding:
-    missing = missing_parts()
-    if missing and os.environ.get("POAM_NATIVE") == "0":
-        return problem(f"POAM_NATIVE=0: {missing}", "unset it")
-    return (
-        problem(missing, "updates take longer until then")
-        if missing
-        else Finding("the compiled parts are loaded")
-    )
-
-
-def _processor() -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding(f"{cores} cores ({platform.machine()})")
-    if (cores or 1) < 2:
-        yield Finding("one core for model and callbacks", "expect updates to take twice as long")
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    if threads.isdigit() and int(threads) > (cores or 1):
-        yield problem(
-            f"OMP_NUM_THREADS={threads} on {cores} cores: more threads than cores",
-            "unset it; the mapper's parameter `threads` sets its own",
-        )
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load > 1.5 * (cores or 1):
-        advice = "stop other programs; a lack of cores may explain what is too slow below"
-        yield problem(f"load average {load:.1f} on {cores} cores", advice)
-
-
-def _disk(mission_dir: Path | None) -> Iterator[Finding]:
-    if mission_dir is None:
-        return
-    there = next((p for p in (mission_dir, *mission_dir.absolute().parents) if p.exists()), None)
-    if there is None or not there.is_dir() or not os.access(there, os.W_OK):
-        yield problem(f"{mission_dir} cannot be written", "choose another folder")
-        return
-    free = shutil.disk_usage(there).free
-    pings = free // PING_BYTES
-    if free < MIN_DISK:
-        yield problem(
-            f"{mission_dir} has {_size(free)} left, about {pings:,} pings", "free some space"
-        )
-    else:
-        yield Finding(f"{mission_dir} has {_size(free)} left")
-
-
 def _multicast() -> Finding:
     """Whether a message to the multicast group of DDS arrives on this machine."""
-    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver, sender = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     with receiver, sender:
         try:
             receiver.settimeout(1.0)
@@ -133,23 +189,6 @@ def _multicast() -> Finding:
     return Finding("multicast on loopback works")
 
 
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
-
-
-LOOK_S = 0.5  # between two looks for new topics
-NODES = ("mapper", "planner", "simulator", "monitor")
-OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
-LOST_SHARE = 0.01  # of all messages; more is a problem
-#: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
-#: which a busy machine delays, per unit of its speed.
-MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
-#: Time of a simulation after which every node knows it, in s.
-STARTING_S = 10.0
-
-STARTING = "the simulation is starting: run poam doctor again in a moment"
-
-
 class NodeStatus(NamedTuple):
     """The newest status of a node. ``age_s``: wall clock minus stamp; None without a stamp."""
 
@@ -157,6 +196,13 @@ class NodeStatus(NamedTuple):
     text: str
     values: Mapping[str, str]
     age_s: float | None
+
+    def number(self, key: str) -> float:
+        """A value as a number; 0 if it is none."""
+        try:
+            return float(self.values.get(key, "0"))
+        except ValueError:
+            return 0.0
 
 
 def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
@@ -172,8 +218,79 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     return by_node
 
 
+@dataclass
+class Topic:
+    """A topic of the graph, and what was heard on it.
+
+    Attributes:
+        kind: type of its messages.
+        offset_s: stamps minus the time of arrival, of the newest message; NaN: without stamps.
+    """
+
+    name: str
+    kind: str
+    publishers: int = 0
+    subscribers: int = 0
+    count: int = 0
+    seconds: float = 1.0
+    offset_s: float = math.nan
+    newest: Any = None
+
+    @cached_property
+    def type(self) -> Any:
+        """The class of its messages; None if their package is not installed."""
+        from ...ros.inputs import message_type
+
+        try:
+            return message_type(self.kind)
+        except InputError:
+            return None
+
+    @cached_property
+    def field(self) -> tuple[str, str]:
+        """The field of a range in messages of other types, and that of its quality; or empty."""
+        if self.kind in (ODOMETRY, RANGE) or not self.named(RANGES):
+            return "", ""
+        fields = {} if self.type is None else self.type.get_fields_and_field_types()
+        numbers = (name for name in FIELDS if fields.get(name, "").startswith(NUMERIC))
+        return KNOWN.get(self.kind) or (next(numbers, ""), "")
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.count / self.seconds
+
+    @property
+    def frame(self) -> str:
+        """The frame in the newest message's header; empty: none."""
+        header = getattr(self.newest, "header", None)
+        return str(header.frame_id).lstrip("/") if header is not None else ""
+
+    @property
+    def points_down(self) -> bool:
+        """Whether the frame's name says north, east, down."""
+        return "ned" in self.frame.lower().replace("/", "_").split("_")
+
+    def named(self, parts: Iterable[str]) -> bool:
+        """Whether one of these is in its name."""
+        return any(part in self.name.lower() for part in parts)
+
+    def take(self, message: Any, now_ns: int) -> None:
+        """Count a message."""
+        self.count, self.newest = self.count + 1, message
+        stamp = getattr(getattr(message, "header", None), "stamp", None)
+        if stamp is not None and (stamp.sec or stamp.nanosec):
+            self.offset_s = (stamp.sec * SECOND + stamp.nanosec - now_ns) / SECOND
+
+    def __str__(self) -> str:
+        stamps = "no stamps" if math.isnan(self.offset_s) else f"stamps {self.offset_s:+.1f} s"
+        frame = f", frame '{self.frame}'" if self.frame else ""
+        return f"{self.name} ({self.kind}): {self.rate:.1f} Hz{frame}, {stamps}"
+
+
 def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
-    """The newest status of each node of this package, by full name; and the graph's topics.
+    """The newest status of each node of this package, by full name; and the graph's topics, with
+    what was heard on those that may be odometry or ranges.
 
     Raises:
         ImportError: ROS 2 is not installed.
@@ -182,29 +299,50 @@ def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.executors import SingleThreadedExecutor
 
-    heard: dict[str, NodeStatus] = {}
+    from ...ros.node import SENSOR_READ
 
+    heard: dict[str, NodeStatus] = {}
+    topics: dict[str, Topic] = {}
+    ours: set[str] = set()
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     node = rclpy.create_node("poam_doctor", context=context)
     executor = SingleThreadedExecutor(context=context)
+
+    def look() -> None:
+        """Subscribe to what has appeared."""
+        for name, kinds in node.get_topic_names_and_types():
+            if name in topics:
+                continue
+            topic = topics[name] = Topic(name, kinds[0])
+            if (topic.kind in (ODOMETRY, RANGE) or topic.field[0]) and topic.type:
+                ours.add(name)
+
+                def take(message: Any, topic: Topic = topic) -> None:
+                    topic.take(message, node.get_clock().now().nanoseconds)
+
+                node.create_subscription(topic.type, name, take, SENSOR_READ)
+
     try:
         node.create_subscription(
             DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
         )
         executor.add_node(node)
-        watch, end = Watch(node), time.monotonic() + seconds
-        while time.monotonic() < end:
-            watch.look()
-            until = min(end, time.monotonic() + LOOK_S)
+        begun = time.monotonic()
+        while (passed := time.monotonic() - begun) < seconds:
+            look()
+            until = begun + min(seconds, passed + LOOK_S)
             while time.monotonic() < until:
                 executor.spin_once(timeout_sec=0.1)
-        topics = watch.topics()
+        for topic in topics.values():
+            topic.seconds = max(passed, 1e-3)
+            topic.publishers = node.count_publishers(topic.name)
+            topic.subscribers = node.count_subscribers(topic.name) - (topic.name in ours)
     finally:
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown(context=context)
-    return heard, topics
+    return heard, list(topics.values())
 
 
 def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
@@ -213,8 +351,11 @@ def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
+    simulators = [s for name, s in heard.items() if name.rpartition("/")[2] == "simulator"]
+    # It waits for its nodes, or has only just begun to send its time.
     starting = any(
-        _is_starting(s) for name, s in heard.items() if name.rpartition("/")[2] == "simulator"
+        s.text.startswith("waiting") or s.number("time_s") < STARTING_S * s.number("speed")
+        for s in simulators
     )
     yield from _clock_findings(heard, starting)
     for name, status in sorted(heard.items()):
@@ -225,14 +366,13 @@ def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         else:
             yield problem(f"{name}: {status.text}", "" if ": " in status.text else "see its log")
         if name.rpartition("/")[2] == "mapper":
-            yield from _ping_findings(name, status.values)
-        yield from _count_findings(name, status.values)
-
-
-def _is_starting(simulator: NodeStatus) -> bool:
-    """Whether a simulation waits for its nodes, or has only just begun to send its time."""
-    time_s, speed = (_number(simulator.values, key) for key in ("time_s", "speed"))
-    return simulator.text.startswith("waiting") or time_s < STARTING_S * speed
+            yield from _ping_findings(name, status)
+        refusals = (k for k in status.values if k.startswith(("refused_", "goals_ref", "errors ")))
+        for key in (*COUNTED, *refusals):
+            if count := status.number(key):
+                yield Finding(
+                    f"{name}: {key} {count:.0f}", COUNTED.get(key, f"see the log of {name}")
+                )
 
 
 def _clock_findings(heard: Mapping[str, NodeStatus], starting: bool) -> Iterator[Finding]:
@@ -249,7 +389,7 @@ def _clock_findings(heard: Mapping[str, NodeStatus], starting: bool) -> Iterator
         for name, status in heard.items()
         if status.age_s is not None and not name.endswith("monitor")
     }
-    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in heard.values())])
+    speed = max([1.0, *(status.number("achieved_speed") for status in heard.values())])
     simulated = bool(ages) and min(map(abs, ages.values())) > MAX_CLOCK_DIFFERENCE_S
     limit = MAX_SIMULATED_DIFFERENCE_S * speed if simulated else MAX_CLOCK_DIFFERENCE_S
     if ages and max(ages.values()) - min(ages.values()) > limit:
@@ -260,45 +400,142 @@ def _clock_findings(heard: Mapping[str, NodeStatus], starting: bool) -> Iterator
         yield Finding("the nodes use a different time from this machine: simulated or recorded")
 
 
-def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
-    received = _number(values, "received")
+def _ping_findings(name: str, status: NodeStatus) -> Iterator[Finding]:
+    received = status.number("received")
     if not received:
         yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
         return
-    lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
-    for topic, count in lost.items():
-        if count > LOST_SHARE * received:
+    for key in status.values:
+        if key.startswith("lost ") and status.number(key) > LOST_SHARE * received:
             advice = "busy machine or small buffers: sysctl -w net.core.rmem_max=2147483647"
-            yield problem(f"{name}: {quantity(round(count), 'message')} of {topic} lost", advice)
-    samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
+            lost = quantity(round(status.number(key)), "message")
+            yield problem(f"{name}: {lost} of {key.removeprefix('lost ')} lost", advice)
+    samples, cycle = status.number("samples"), status.number("cycle_p99_s")
     if samples and cycle:
         yield Finding(
             f"{name}: {samples:.0f} samples in the map; an update takes {cycle:.2f} s (p99)"
         )
 
 
-def _count_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
-    """Findings from counts of goals, refusals and errors."""
-    for key, advice in (
-        ("goals_timed_out", "set capture_radius (the turning diameter), max_speed or current"),
-        ("goals_clipped", "they were moved into the workspace; only some planners do that"),
-    ):
-        if count := _number(values, key):
-            yield Finding(f"{name}: {key} {count:.0f}", advice)
-    refusals = [k for k in values if k.startswith(("refused_", "goals_refused_", "errors "))]
-    for key in refusals:
-        if count := _number(values, key):
-            yield Finding(f"{name}: {key} {count:.0f}", f"see the log of {name}")
+def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
+    """Findings about drivers, and the launch line that fits them, if they are enough."""
+    simulated = any(t.kind == CLOCK and t.publishers for t in topics)
+
+    def ranked(judge: Any, wanted: Callable[[Topic], Any], order: Callable[[Topic], Any]) -> Any:
+        """Those that are wanted, best first, each with its findings."""
+        found = [(t, list(judge(t, simulated))) for t in topics if t.publishers and wanted(t)]
+        key = lambda f: (f[0].count > 0, -sum(r.problem for r in f[1]), order(f[0]))  # noqa: E731
+        return sorted(found, key=key, reverse=True)
+
+    odometry = ranked(
+        _odometry_findings, lambda t: t.kind == ODOMETRY, lambda t: (t.frame == "map", t.rate)
+    )
+    ranges = ranked(_range_findings, lambda t: t.kind == RANGE, lambda t: (t.named(RANGES), t.rate))
+    ranges = ranges or ranked(_range_findings, lambda t: t.field[0], lambda t: t.rate)
+    listened = [t for t in topics if t.kind == POSE and t.subscribers and not t.named(ESTIMATES)]
+    goals = sorted(listened, key=lambda t: not t.named(GOALS))
+    actions = (t.name for t in topics if t.kind == STATUS)
+    if nav2 := any(name.endswith("navigate_to_pose/_action/status") for name in actions):
+        goals = []
+    missing = problem(
+        "nobody publishes nav_msgs/Odometry",
+        "start the driver of the position, or compare ROS_DOMAIN_ID with its own",
+    )
+    yield from odometry[0][1] if odometry else [missing]
+    missing = problem(
+        "nobody publishes a sensor_msgs/Range, or a number named as one",
+        "start the sonar's driver; any message with a number will do (docs/sensors.md)",
+    )
+    yield from ranges[0][1] if ranges else [missing]
+    if not (goals or nav2):
+        advice = "the vehicle must drive to a geometry_msgs/PoseStamped, or have Nav2"
+        yield problem("nobody listens to a goal", advice)
+    for argument, others in (
+        ("odom_topic", [t for t, _ in odometry]), ("range_topic", [t for t, _ in ranges]),
+        ("goal_topic", goals),
+    ):  # fmt: skip
+        if names := ", ".join(t.name for t in others[1:]):
+            yield Finding(f"{argument} may be another", names)
+    if odometry and ranges:
+        goal = next(iter(goals), None)
+        line = _launch_line(odometry[0][0], ranges[0][0], goal, nav2, topics)
+        yield Finding("start mapper and planner with", line)
 
 
-def _number(values: Mapping[str, str], key: str) -> float:
-    try:
-        return float(values.get(key, "0"))
-    except ValueError:
-        return 0.0
+def _heard(topic: Topic, simulated: bool) -> Finding:
+    if not topic.count and topic.type is None:
+        advice = "source its workspace, here and where mapper and planner run"
+        return problem(f"{topic.name}: {topic.kind.split('/')[0]} is not installed", advice)
+    if not topic.count:
+        return problem(f"{topic.name}: nothing is heard", "its driver publishes nothing yet")
+    if abs(topic.offset_s) > OTHER_CLOCK_NS / SECOND and not simulated:
+        return problem(f"{topic}", "synchronise the clocks, or set use_sim_time for a recording")
+    return Finding(str(topic))
 
 
-HEALTHY, PROBLEMS = 0, 1
+def _odometry_findings(topic: Topic, simulated: bool) -> Iterator[Finding]:
+    yield _heard(topic, simulated)
+    if not topic.count:
+        return
+    name, pose, frame = topic.name, topic.newest.pose.pose, topic.frame
+    if topic.rate < MIN_RATE:
+        yield problem(f"{name}: {topic.rate:.1f} Hz", "5 Hz or more are needed")
+    if frame.endswith("_link") or frame == str(topic.newest.child_frame_id).lstrip("/") != "":
+        advice = "choose odometry in a fixed frame"
+        yield problem(f"{name}: frame '{frame}' moves with the vehicle", advice)
+    if topic.points_down:
+        yield problem(
+            f"{name}: '{frame}' has axes north, east, down",
+            "see docs/connect.md, Axes north, east, down",
+        )
+    elif pose.position.z > MAX_ABOVE:
+        yield problem(
+            f"{name}: z is {pose.position.z:.1f} m, above the water",
+            "z must be 0 at the water and grow upwards. A vehicle that floats: odometry.surface; "
+            "heights: odometry.vertical: datum; z down: docs/connect.md, Axes north, east, down",
+        )
+    turn = pose.orientation
+    if not any((turn.x, turn.y, turn.z, turn.w)):
+        yield problem(f"{name}: no attitude (all zeros)", "the driver must fill it in")
+
+
+def _range_findings(topic: Topic, simulated: bool) -> Iterator[Finding]:
+    yield _heard(topic, simulated)
+    if topic.kind != RANGE or (topic.count and not topic.newest.max_range > 0):
+        yield Finding(f"{topic.name}: no limits of range", "set sonar.min_range, sonar.max_range")
+    if quality := topic.field[1]:
+        advice = f"set range_valid_field to {quality} in a parameter file"
+        yield Finding(f"{topic.name}: ranges may be invalid", advice)
+
+
+def _launch_line(
+    odometry: Topic, ranges: Topic, goal: Topic | None, nav2: bool, topics: Sequence[Topic]
+) -> str:
+    def published(kind: str, word: str = "") -> Topic | None:
+        return next((t for t in topics if t.kind == kind and t.publishers and word in t.name), None)
+
+    x = y = 0.0
+    if odometry.newest is not None:
+        x, y = (round(getattr(odometry.newest.pose.pose.position, axis)) for axis in "xy")
+    x, y = (y, x) if odometry.points_down else (x, y)
+    box = f"{x - HALF:g} {x + HALF:g} {y - HALF:g} {y + HALF:g}"
+    given = {"workspace": box, "odom_topic": odometry.name, "range_topic": ranges.name}
+    if odometry.frame not in ("", "map") and not odometry.points_down:
+        given["frame_id"] = odometry.frame
+    if ranges.kind != RANGE:
+        given |= {"range_type": ranges.kind, "range_field": ranges.field[0]}
+    if goal is not None:
+        given["goal_topic"] = goal.name
+    if mavros := published(MAVROS):
+        given["mavros"] = mavros.name.removesuffix("/state")
+    if level := published(LEVEL, "water_level"):
+        given["water_level_topic"] = level.name
+    if published(CLOCK):
+        given["use_sim_time"] = "true"
+    if nav2:
+        given["params_file"] = "nav2.yaml"
+    arguments = (f"{name}:={shlex.quote(value)}" for name, value in given.items())
+    return " ".join(("ros2 launch poam_ros robot.launch.py", *arguments))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -334,7 +571,7 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
         reason = " ".join(str(error).split())[:200]
         yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
         return
-    sensors = any(topic.kind in (ODOMETRY, RANGE) and topic.publishers for topic in topics)
+    sensors = any(t.publishers and (t.kind in (ODOMETRY, RANGE) or t.field[0]) for t in topics)
     if sensors and not any(name.rpartition("/")[2] in ("mapper", "simulator") for name in heard):
         yield from driver_findings(topics)
     else:

@@ -14,7 +14,7 @@ from ...models.native.loader import announce
 from ...models.registry import ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...planning.routes import ClearanceSettings
-from ...ros.common.parameters import TERRAIN
+from ...ros.parameters import TERRAIN
 from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings

@@ -26,14 +26,14 @@ from ...core.files import atomic_write
 from ...core.settings import rows
 from ...models.registry import MODELS
 from ...planning.planners import PLANNERS
-from ...ros.common.parameters import INNER, NODES, TERRAIN
+from ...ros.parameters import INNER, NODES, TERRAIN
 from .. import graph
 from ..command import INTERRUPTED, Parser, add_settings
 from ..nodes import MODULES, needs_ros
 
 if TYPE_CHECKING:
     from ...outputs.recorder import Progress
-    from ...ros.monitor.node import MonitorNode
+    from ...ros.monitor import MonitorNode
 
 
 def add_arguments(parser: Parser) -> None:
@@ -214,7 +214,7 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
-    from ...ros.monitor.node import MonitorNode
+    from ...ros.monitor import MonitorNode
 
     try:
         # The display shows progress; lines of the log would break it.

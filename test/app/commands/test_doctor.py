@@ -157,7 +157,7 @@ def test_a_wrong_number_gives_one_line_and_status_2(capsys):
 def test_it_receives_the_status_of_a_live_node(python, ros_env, eventually, capsys):
     pytest.importorskip("rclpy")
     node = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-r", "__ns:=/boat"], env=ros_env
+        [python, "-m", "poam_ros.ros.planner", "--ros-args", "-r", "__ns:=/boat"], env=ros_env
     )
 
     def heard():

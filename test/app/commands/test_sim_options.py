@@ -9,7 +9,7 @@ from poam_ros.app import graph
 from poam_ros.app.command import Parser
 from poam_ros.app.commands.sim import add_arguments, resolve, ros_arguments, rviz_command
 from poam_ros.core.errors import InputError
-from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.parameters import NODES
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import InputError
-from ...core.files import atomic_write, shipped
-from ...core.geometry import Extent
-from ...core.reading import read_yaml
+from ..core.errors import InputError
+from ..core.files import atomic_write, shipped
+from ..core.geometry import Extent
+from ..core.reading import read_yaml
 
 #: px, of the picture in RViz's window: its height, its narrowest and widest, and what is beside it.
 HEIGHT, WIDTHS, PANELS = 808, (500, 1220), 380

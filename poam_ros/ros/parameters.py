@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...core.errors import InputError
-from ...core.geodesy import MapPlaceSettings
-from ...core.geometry import Extent
-from ...core.settings import Setting, Settings, Value, rows, setting
-from ...frontend.batching import TimedBatches, TrainingSettings
-from ...frontend.events import HOLD, ON_DONE
-from ...frontend.settings import SURFACE, FrontEndSettings
-from ...journal.folder import JournalSettings
-from ...mavlink.settings import PlaceSettings as PlacesInDegrees
-from ...mission.itinerary import CAPTURE_RADIUS
-from ...mission.store import MissionStoreSettings
-from ...mission.target import TargetSettings
-from ...mission.watchdog import WatchdogSettings
-from ...models.registry import MODELS, ModelSettings, option_rows
-from ...planning.areas import AreaSettings, one_polygon
-from ...planning.pilots import PILOTS
-from ...planning.planners import PLANNERS, planner_rows
-from ...planning.routes import ClearanceSettings
-from ...screening import ScreeningSettings
-from ...simulation.settings import MissionSettings
-from ...simulation.world.simulator import SonarSettings
+from ..core.errors import InputError
+from ..core.geodesy import MapPlaceSettings
+from ..core.geometry import Extent
+from ..core.settings import Setting, Settings, Value, rows, setting
+from ..frontend.batching import TimedBatches, TrainingSettings
+from ..frontend.events import HOLD, ON_DONE
+from ..frontend.settings import SURFACE, FrontEndSettings
+from ..journal.folder import JournalSettings
+from ..mavlink.settings import PlaceSettings as PlacesInDegrees
+from ..mission.itinerary import CAPTURE_RADIUS
+from ..mission.store import MissionStoreSettings
+from ..mission.target import TargetSettings
+from ..mission.watchdog import WatchdogSettings
+from ..models.registry import MODELS, ModelSettings, option_rows
+from ..planning.areas import AreaSettings, one_polygon
+from ..planning.pilots import PILOTS
+from ..planning.planners import PLANNERS, planner_rows
+from ..planning.routes import ClearanceSettings
+from ..screening import ScreeningSettings
+from ..simulation.settings import MissionSettings
+from ..simulation.world.simulator import SonarSettings
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from ...core.clock import SECOND, Moment
-from ...core.errors import quantity
-from ...frontend.events import MapDrawn
-from ...frontend.front_end import AFTER_MISSION, OVERLOAD
-from ...frontend.refused_pings import ODOMETRY_REASONS, REASONS
-from ...learning.session import SurveySession
-from ...outputs.crossings import statistics_of
-from ...outputs.scoring import MapReport
+from ..core.clock import SECOND, Moment
+from ..core.errors import quantity
+from ..frontend.front_end import AFTER_MISSION, OVERLOAD
+from ..frontend.refused_pings import ODOMETRY_REASONS, REASONS
+from ..learning.session import SurveySession
+from ..outputs.crossings import statistics_of
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
@@ -41,8 +39,6 @@ class View(NamedTuple):
     session: SurveySession  # its ledger and status
     now: Moment
     alive: bool  # whether the model's thread runs
-    lost: Mapping[str, int]  # messages, by topic
-    lost_lately: int  # of them since the last report
     bounds: Mapping[str, tuple[float, float]]  # values at 0 and 100 of each occupancy grid
     lately: Lately
     order: str = "1a"  # of S-44, whose limit the differences at crossings are compared with
@@ -50,26 +46,8 @@ class View(NamedTuple):
 
 def mapper_status(view: View) -> tuple[bytes, str, dict[str, object]]:
     """The mapper's state as a diagnostic level, a text and values."""
-    values: dict[str, object] = {}
-    for part in PARTS:
-        values |= part(view)
-    # The first failing check is reported; they are sorted by severity.
-    found = next(filter(None, (check(view) for check in CHECKS)), None)
-    return *(found or (OK, _doing(view.session))), values
-
-
-def map_report(drawn: MapDrawn) -> MapReport:
-    """The report of a map, for `map/report`."""
-    learned = drawn.learned
-    unknown = float("nan")
-    return MapReport(
-        stamp_ns=drawn.map.stamp_ns,
-        samples=drawn.map.samples,
-        target_mean=unknown if learned is None else learned.targets[0],
-        target_variance=unknown if learned is None else learned.targets[1],
-        update_s=unknown if learned is None else learned.report.update_s,
-        predict_s=drawn.predict_s,
-    )
+    values = _pings(view) | _progress(view) | _crossings(view) | _model(view) | _map(view)
+    return *next(_checks(view), (OK, _doing(view.session))), values
 
 
 def _doing(session: SurveySession) -> str:
@@ -81,26 +59,25 @@ def _doing(session: SurveySession) -> str:
     return front_end.closed or "mapping"
 
 
-def _disk(view: View) -> tuple[bytes, str] | None:
-    failing = view.session.journal.failing
-    return (ERROR, f"pings are not being stored: {failing}") if failing else None
-
-
 class Lately:
     """How many pings and odometry messages were refused in the last ``LATELY_S``, and why.
 
     Attributes:
         refused: shares of the pings by reason, largest first.
         odometry: shares of the odometry by reason.
+        lost: messages lost since the start, by topic; ``lost_now``: since the last look.
     """
 
     def __init__(self) -> None:
         self.refused: dict[str, float] = {}
         self.odometry: dict[str, float] = {}
+        self.lost: Counter[str] = Counter()
+        self.lost_now = 0
         self._before: deque[tuple[float, int, Counter[str], int, Counter[str]]] = deque()
 
-    def take(self, session: SurveySession, steady_s: float) -> None:
+    def take(self, session: SurveySession, lost: Counter[str], steady_s: float) -> None:
         """Look at the counts, at a steady time in s; call about every second."""
+        self.lost_now, self.lost = lost.total() - self.lost.total(), Counter(lost)
         ledger, buffer = session.ledger, session.front_end.buffer
         now = (
             steady_s, ledger.received - ledger.pending, Counter(ledger.rejected),
@@ -121,68 +98,44 @@ def _shares(counts: Counter[str], total: int) -> dict[str, float]:
     return {reason: count / total for reason, count in counts.most_common()} if total else {}
 
 
-def _refused(view: View) -> tuple[bytes, str] | None:
+def _refused(lately: Lately, clock_offset_s: float) -> Iterator[tuple[bytes, str]]:
     """Pings and odometry that are refused, by their share in the last seconds."""
-    lately, advice = view.lately, ODOMETRY_REASONS | REASONS
+    advice = ODOMETRY_REASONS | REASONS
     found = [
         (share, reason, what, sum(shares.values()))
         for what, shares in (("pings", lately.refused), ("odometry", lately.odometry))
         for reason, share in shares.items()
         if share >= MANY and advice.get(reason)
     ]
-    if not found:
-        return None
-    share, reason, what, refused = max(found)
-    text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
-    if reason == "other_clock":
-        text += f", {view.session.front_end.clock_offset_s:+.1f} s apart"
-    return ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
+    if found:
+        share, reason, what, refused = max(found)
+        text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
+        text += f", {clock_offset_s:+.1f} s apart" if reason == "other_clock" else ""
+        yield ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
 
 
-def _full(view: View) -> tuple[bytes, str] | None:
-    full = view.session.full
-    return (ERROR, f"pings are refused: {REASONS[OVERLOAD]}") if full else None
-
-
-def _dropped(view: View) -> tuple[bytes, str] | None:
-    dropped = sum(view.session.status.dropped.values())
-    return (WARN, f"{dropped} accepted pings were dropped") if dropped else None
-
-
-def _lost(view: View) -> tuple[bytes, str] | None:
-    lost = view.lost_lately
-    return (WARN, f"{quantity(lost, 'message')} lost in the last second") if lost else None
-
-
-def _shifted(view: View) -> tuple[bytes, str] | None:
-    shift = view.session.verdicts.watch.found
-    return None if shift is None else (WARN, f"{shift.sentence}: {MOVED}")
-
-
-def _slow(view: View) -> tuple[bytes, str] | None:
-    times = view.session.status.times
+def _checks(view: View) -> Iterator[tuple[bytes, str]]:
+    """What is wrong, the worst first. A new check is a line here."""
+    session, status = view.session, view.session.status
+    if not view.alive:
+        yield ERROR, ENDED
+    if status.failing:
+        yield ERROR, status.failing
+    if session.journal.failing:
+        yield ERROR, f"pings are not being stored: {session.journal.failing}"
+    if session.full:
+        yield ERROR, f"pings are refused: {REASONS[OVERLOAD]}"
+    yield from _refused(view.lately, session.front_end.clock_offset_s)
+    if (shift := session.verdicts.watch.found) is not None:
+        yield WARN, f"{shift.sentence}: {MOVED}"
+    if dropped := sum(status.dropped.values()):
+        yield WARN, f"{dropped} accepted pings were dropped"
+    if view.lately.lost_now:
+        yield WARN, f"{quantity(view.lately.lost_now, 'message')} lost in the last second"
     # With fewer, the first update, which trains the initial model, would count.
-    late = times.quantile(0.99) if len(times) >= 100 else 0.0
-    return (
-        (WARN, f"one update in a hundred takes {late:.1f} s or more: {SLOW}")
-        if late > SLOW_UPDATE_S
-        else None
-    )
-
-
-Check = Callable[[View], tuple[bytes, str] | None]
-#: The checks, sorted by severity. A new check is a line here.
-CHECKS: tuple[Check, ...] = (
-    lambda view: None if view.alive else (ERROR, ENDED),
-    lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
-    _disk,
-    _full,
-    _refused,
-    _shifted,
-    _dropped,
-    _lost,
-    _slow,
-)
+    late = status.times.quantile(0.99) if len(status.times) >= 100 else 0.0
+    if late > SLOW_UPDATE_S:
+        yield WARN, f"one update in a hundred takes {late:.1f} s or more: {SLOW}"
 
 
 def _pings(view: View) -> dict[str, object]:
@@ -192,7 +145,7 @@ def _pings(view: View) -> dict[str, object]:
         ("rejected", ledger.rejected),
         ("odometry rejected", ledger.odometry_rejected),
         ("odd", ledger.suspect),
-        ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
+        ("lost", {topic: view.lately.lost[topic] for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),
     ):
@@ -269,13 +222,3 @@ def _map(view: View) -> dict[str, object]:
     for layer, (low, high) in view.bounds.items():
         values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
     return values
-
-
-#: The groups of values. Another group is another function here.
-PARTS: tuple[Callable[[View], dict[str, object]], ...] = (
-    _pings,
-    _progress,
-    _crossings,
-    _model,
-    _map,
-)

@@ -15,9 +15,8 @@ from rclpy.duration import Duration
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
-from ...core.errors import InputError, LogThrottle
-from ..common import qos
-from ..common.node import BaseNode
+from ..core.errors import InputError, LogThrottle
+from .node import GOAL, LATCHED, BaseNode
 
 RETRY_S = 5.0  # wall time until a rejected or aborted goal is sent again
 SETTLE_TIMEOUT_S = 2.0  # for all subscribers to receive the last goal
@@ -32,7 +31,7 @@ class TopicGoals:
     """
 
     def __init__(self, node: BaseNode) -> None:
-        self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
+        self._goals = node.create_publisher(PoseStamped, "goal_pose", GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
     def poll(self) -> None:
@@ -168,5 +167,5 @@ def open_goals(
     node.on_exit.callback(client.destroy)
     goals = ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings, interrupted)
     status = f"{action}/_action/status"
-    node.create_subscription(GoalStatusArray, status, goals.listen, qos.LATCHED)
+    node.create_subscription(GoalStatusArray, status, goals.listen, LATCHED)
     return goals

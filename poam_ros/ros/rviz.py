@@ -1,6 +1,6 @@
 """Opens RViz with a layout that fits the running survey. It only listens.
 
-    python -m poam_ros.ros.viewers.rviz [--folder DIR] [--workspace X X Y Y] [--no-rviz]
+    python -m poam_ros.ros.rviz [--folder DIR] [--workspace X X Y Y] [--no-rviz]
         [--ros-args ...]
 
 The extent is that of the map, which the mapper latches before there is any ping. RViz takes this
@@ -29,14 +29,11 @@ from rclpy.utilities import remove_ros_args
 from rclpy.wait_for_message import wait_for_message
 from sensor_msgs.msg import PointCloud2
 
-from ...core.errors import InputError
-from ...core.geometry import Extent
-from ..common import clouds
-from ..common.executor import DONE, WRONG_ARGUMENTS
-from ..common.messages import bare_frame
-from ..common.qos import LATCHED, SENSOR_READ
-from ..common.transport import avoid_shared_memory
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from . import messages
 from .layout import DEFAULT, Shown, write_layouts
+from .node import DONE, LATCHED, SENSOR_READ, WRONG_ARGUMENTS, avoid_shared_memory
 
 WAIT_S = 30.0  # for a mapper that is being started
 LATCHED_S = 2.0  # until what is latched has arrived from all nodes
@@ -59,14 +56,16 @@ def survey(node: Node, workspace: Extent | None) -> Shown | None:
         info, corner = picture.info, picture.info.origin.position
         width, height = info.width * info.resolution, info.height * info.resolution
         extent = Extent(corner.x, corner.x + width, corner.y, corner.y + height)
-        frame = bare_frame(picture.header.frame_id)
+        frame = messages.bare_frame(picture.header.frame_id)
         shown = Shown(extent, round(info.resolution, 6), frame=frame)
     if shown is None:
         return None
     heights = []
     for topic in ("map/points", "terrain"):
         try:
-            grid, layers = clouds.read_cloud(heard(PointCloud2, topic, LATCHED_S) or PointCloud2())
+            grid, layers = messages.read_cloud(
+                heard(PointCloud2, topic, LATCHED_S) or PointCloud2()
+            )
         except InputError:
             continue  # the planner says so
         z = layers["z"][np.isfinite(layers["z"])]

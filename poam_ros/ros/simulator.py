@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from functools import partial
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped
-from rcl_interfaces.msg import SetParametersResult
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from nav_msgs.msg import Odometry
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import PointCloud2, Range
 from std_srvs.srv import Trigger
 
-from ...core.clock import SECOND
-from ...core.errors import InputError, shown
-from ...core.geometry import Extent
-from ...core.settings import instance
-from ...planning.pilots import start_pose
-from ...simulation.world.simulator import Pacer, Simulation, SonarSettings
-from ...simulation.world.terrain import load_terrain
-from ...simulation.world.vehicle import Pose
-from ..common import messages, qos
-from ..common.executor import run_node
-from ..common.node import BaseNode
-from ..common.parameters import SIMULATOR
-from .topics import SimulatorTopics
+from ..core.clock import SECOND
+from ..core.errors import InputError, shown
+from ..core.geometry import Extent, Grid
+from ..core.settings import instance
+from ..planning.pilots import start_pose
+from ..simulation.world.simulator import (
+    Pacer,
+    SimulatedPing,
+    Simulation,
+    SimulationStep,
+    SonarSettings,
+)
+from ..simulation.world.terrain import Terrain, load_terrain
+from ..simulation.world.vehicle import Pose
+from . import messages
+from .node import CLOCK, GOAL, LATCHED, SENSOR_PUBLISH, BaseNode, run_node
+from .parameters import SIMULATOR
 
 CONTROL_PERIOD_S = 0.1  # simulated time between two steps of the vehicle, and two odometries
 TICK_S = 0.01  # wall time between two checks of the clock
@@ -36,6 +46,8 @@ GOAL_TOLERANCE = 1e-6  # m outside the workspace: rounding
 START_NS = SECOND  # start of simulated time: in ROS, zero means "no time yet"
 TOO_SLOW = "too slow: lower the simulation's speed, or stop other programs"
 GOAL_REFUSALS = ("frame", "not_finite")
+ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
+MAX_TERRAIN_CELLS = 400  # rows or columns of the terrain message
 
 
 class SimulatorNode(BaseNode):
@@ -52,9 +64,7 @@ class SimulatorNode(BaseNode):
     def __init__(self, **options: Any) -> None:
         super().__init__("simulator", SIMULATOR, **options)
         self._simulated_time = bool(self.get_parameter("use_sim_time").value)
-        if not self._simulated_time and self.values.speed != 1.0:
-            raise InputError(_speed_refused(self.values.speed))
-        self.add_on_set_parameters_callback(self._validate)
+        self.check("speed", self.values.speed)
 
     def open(self) -> None:
         """Load the terrain, create the topics, and start time.
@@ -75,7 +85,7 @@ class SimulatorNode(BaseNode):
         self._goal_ns: int | None = None  # simulation time of the last goal
         self._waiting_since = time.monotonic() if p.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns, self.waiting)
-        self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, GOAL)
         self.create_timer(TICK_S, self._on_tick)
         self.create_timer(REPORT_PERIOD_S, self._report_speed)
 
@@ -151,7 +161,8 @@ class SimulatorNode(BaseNode):
         A goal outside the workspace is moved into it, with a warning. No old goal comes: they are
         not latched.
         """
-        p, goal = self.values, messages.read_pose(message)
+        p, place = self.values, message.pose.position
+        goal = np.array((place.x, place.y))
         frame = messages.bare_frame(message.header.frame_id)
         if frame != p.frame_id:
             text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
@@ -179,15 +190,15 @@ class SimulatorNode(BaseNode):
         )
         return response
 
-    def _validate(self, parameters: list[Any]) -> SetParametersResult:
-        for parameter in parameters:
-            if parameter.name == "use_sim_time" and parameter.value != self._simulated_time:
-                reason = "parameter use_sim_time: expected only at the simulator's start"
-                return SetParametersResult(successful=False, reason=reason)
-            fixed = not self._simulated_time and parameter.value not in (1, 1.0)
-            if parameter.name == "speed" and fixed:
-                return SetParametersResult(successful=False, reason=_speed_refused(parameter.value))
-        return SetParametersResult(successful=True)
+    def check(self, name: str, value: Any) -> None:
+        """Refuse what cannot change, besides wrong values."""
+        super().check(name, value)
+        if name == "use_sim_time" and value != self._simulated_time:
+            raise InputError("parameter use_sim_time: expected only at the simulator's start")
+        if name == "speed" and not self._simulated_time and value != 1:
+            raise InputError(
+                f"parameter speed: expected 1 where use_sim_time is false, got {value!r}"
+            )
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply a new speed."""
@@ -220,8 +231,123 @@ class SimulatorNode(BaseNode):
         self.report(DiagnosticStatus.WARN if slow else DiagnosticStatus.OK, text, values)
 
 
-def _speed_refused(speed: object) -> str:
-    return f"parameter speed: expected 1 where use_sim_time is false, got {speed!r}"
+class SimulatorTopics:
+    """The simulator's publishers, and the messages of every control period.
+
+    Messages are reused: creating one costs more than sending it.
+    """
+
+    def __init__(
+        self, node: Node, simulation: Simulation, frame_id: str, field_of_view: float
+    ) -> None:
+        self._frame_id = frame_id
+        self._stamp = Time()
+        self._clock = Clock(clock=self._stamp)
+        self._odometry = Odometry(child_frame_id=BASE_FRAME)
+        self._odometry.header.frame_id = frame_id
+        self._odometry.header.stamp = self._stamp
+        self._odometry.pose.pose.position.z = simulation.sonar_z
+        self._range = Range(radiation_type=Range.ULTRASOUND, field_of_view=field_of_view)
+        self._range.header.frame_id = SONAR_FRAME
+        self._range.min_range = float(simulation.settings.min_range)
+        self._range.max_range = simulation.settings.max_range
+        self._transform = TransformStamped(child_frame_id=BASE_FRAME)
+        self._transform.header.frame_id = ODOMETRY_FRAME
+        self._transform.header.stamp = self._stamp
+        self._transform.transform.translation.z = simulation.sonar_z
+        self._open(node)
+
+    def _open(self, node: Node) -> None:
+        # A publisher's default events cost the executor most of its time. Subscribers report
+        # incompatible QoS as well.
+        events = PublisherEventCallbacks(use_default_callbacks=False)
+        silent: dict[str, Any] = {"event_callbacks": events}
+        publisher = node.create_publisher
+        self._odometry_publisher = publisher(Odometry, "odom", SENSOR_PUBLISH, **silent)
+        self._range_publisher = publisher(Range, "sonar/range", SENSOR_PUBLISH, **silent)
+        self._clock_publisher = None
+        if node.get_parameter("use_sim_time").value:
+            self._clock_publisher = publisher(Clock, "/clock", CLOCK, **silent)
+        self._transforms = transform_broadcaster(node, self._frame_id)
+        self._terrain_publisher = publisher(PointCloud2, "terrain", LATCHED, **silent)
+
+    @property
+    def connected(self) -> bool:
+        """Whether both sensors have subscribers."""
+        sensors = (self._range_publisher, self._odometry_publisher)
+        return all(sensor.get_subscription_count() > 0 for sensor in sensors)
+
+    def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
+        """Publish the ground truth."""
+        grid, elevation = thinned(terrain, MAX_TERRAIN_CELLS)
+        layers = {"z": elevation, "rgb": messages.colours(grid, elevation)}
+        self._terrain_publisher.publish(
+            messages.write_cloud(grid, layers, stamp_ns, self._frame_id)
+        )
+
+    def send(self, step: SimulationStep, offset_ns: int) -> None:
+        """Publish a step; stamps are the simulation's time plus the offset."""
+        self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
+        if self._clock_publisher is not None:
+            self._clock_publisher.publish(self._clock)
+        self._odometry_publisher.publish(self._odometry_of(step))
+        if self._transforms is not None:
+            self._transforms.sendTransform(self._transform_of(step))
+        for ping in step.pings:
+            self._range_publisher.publish(self._range_of(ping, ping.stamp_ns + offset_ns))
+
+    def _odometry_of(self, step: SimulationStep) -> Odometry:
+        pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
+        pose.position.x, pose.position.y = step.pose.x, step.pose.y
+        _, _, pose.orientation.z, pose.orientation.w = messages.yaw_to_quaternion(step.pose.yaw)
+        crab = step.direction - step.pose.yaw
+        twist.linear.x, twist.linear.y = step.speed * math.cos(crab), step.speed * math.sin(crab)
+        twist.angular.z = step.turn_rate
+        return self._odometry
+
+    def _transform_of(self, step: SimulationStep) -> TransformStamped:
+        transform = self._transform.transform
+        transform.translation.x, transform.translation.y = step.pose.x, step.pose.y
+        _, _, z, w = messages.yaw_to_quaternion(step.pose.yaw)
+        transform.rotation.z, transform.rotation.w = z, w
+        return self._transform
+
+    def _range_of(self, ping: SimulatedPing, stamp_ns: int) -> Range:
+        stamp = self._range.header.stamp
+        stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND)
+        self._range.range = float(ping.range)
+        return self._range
+
+
+def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:
+    """The cells of the terrain; every k-th if a side has more than ``cells``."""
+    stride = math.ceil(max(terrain.elevation.shape) / cells)
+    some = slice(stride // 2, None, stride)
+    whole = Grid.dividing(terrain.extent, terrain.elevation.shape)
+    return Grid(whole.x[some], whole.y[some]), terrain.elevation[some, some]
+
+
+def transform_broadcaster(node: Node, frame_id: str) -> Any:
+    """A tf2 broadcaster that has sent the static transforms; None without tf2_ros.
+
+    The tree is that of REP-105: map -> odom -> base_link -> sonar_link. The simulated odometry does
+    not drift, so map and odom are equal.
+    """
+    try:
+        from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster
+    except ImportError:
+        node.get_logger().info("tf2_ros is not installed: no transforms are published")
+        return None
+    mount = TransformStamped(child_frame_id=SONAR_FRAME)
+    mount.header.frame_id = BASE_FRAME
+    # The beam is the x axis of its frame: a quarter turn about y points it down (REP-103).
+    mount.transform.rotation.y = mount.transform.rotation.w = math.sqrt(0.5)
+    origin = TransformStamped(child_frame_id=ODOMETRY_FRAME)
+    origin.header.frame_id = frame_id
+    broadcaster = TransformBroadcaster(node)
+    broadcaster.static = StaticTransformBroadcaster(node)  # keeps it alive
+    broadcaster.static.sendTransform([origin, mount])
+    return broadcaster
 
 
 #: Runs the node with ROS arguments; returns the exit status.

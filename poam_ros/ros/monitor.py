@@ -19,13 +19,12 @@ from rclpy.task import Future
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64MultiArray, String, UInt64
 
-from ...core.errors import InputError
-from ...core.geometry import Extent
-from ...outputs.recorder import Progress, RunRecorder
-from ..common import clouds, messages, qos
-from ..common.executor import run_node
-from ..common.node import BaseNode
-from ..common.parameters import MONITOR, NODES
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..outputs.recorder import Progress, RunRecorder
+from . import messages
+from .node import KEPT, LATCHED, BaseNode, run_node
+from .parameters import MONITOR, NODES
 
 OBSERVED = ("simulator", "mapper", "planner")
 POLL_PERIOD_S = 0.2  # wall time between two polls
@@ -64,12 +63,12 @@ class MonitorNode(BaseNode):
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
         self._request_times: dict[str, float] = {}
         for kind, topic, callback, how in (
-            (PointCloud2, "terrain", self._on_terrain, qos.LATCHED),
-            (PointCloud2, "map/points", self._on_map, qos.KEPT),
-            (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
-            (UInt64, "map/samples", self._on_samples, qos.LATCHED),
-            (String, "mission/state", self._on_state, qos.LATCHED),
-            (Plan, "plan", self._on_plan, qos.KEPT),
+            (PointCloud2, "terrain", self._on_terrain, LATCHED),
+            (PointCloud2, "map/points", self._on_map, KEPT),
+            (Float64MultiArray, "map/report", self._on_report, KEPT),
+            (UInt64, "map/samples", self._on_samples, LATCHED),
+            (String, "mission/state", self._on_state, LATCHED),
+            (Plan, "plan", self._on_plan, KEPT),
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
         ):
             self.create_subscription(kind, topic, callback, how)
@@ -88,12 +87,12 @@ class MonitorNode(BaseNode):
 
     def _on_terrain(self, message: PointCloud2) -> None:
         with self._warned_of("terrain"):
-            grid, layers = clouds.read_cloud(message)
+            grid, layers = messages.read_cloud(message)
             self.recorder.set_truth(grid, layers["z"])
 
     def _on_map(self, message: PointCloud2) -> None:
         with self._warned_of("map_unreadable"):
-            self.recorder.scores.add_map(clouds.read_map_cloud(message))
+            self.recorder.scores.add_map(messages.read_map_cloud(message))
 
     def _on_report(self, message: Float64MultiArray) -> None:
         with self._warned_of("report_unreadable"):

@@ -1,0 +1,387 @@
+"""The mapper node: odometry and pings in, an elevation map with its uncertainty out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import OccupancyGrid, Odometry
+from rclpy.clock import JumpThreshold
+from rclpy.duration import Duration
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
+
+from ..core.clock import SECOND, Moment
+from ..core.errors import InputError, LogThrottle, quantity
+from ..core.geometry import Grid
+from ..core.maps import ElevationMap
+from ..core.process import configure_process
+from ..frontend import events
+from ..frontend.odometry import OdometryRefused, VehicleState
+from ..frontend.placing import level_fault
+from ..frontend.ranges import RawPing
+from ..learning.create import change_settings, open_mission, recovery_message
+from ..learning.session import SurveySession
+from ..learning.thread import ModelThread
+from ..models.registry import MODELS
+from ..outputs.folder import save
+from ..outputs.results import ResultFolder, SessionResults
+from ..outputs.run import read_settings
+from ..outputs.scoring import MapReport
+from ..planning.tvu import tvu_ratio
+from . import messages
+from .diagnostics import Lately, View, mapper_status
+from .inputs import Inputs, MountLookup
+from .node import KEPT, LATCHED, BaseNode, run_node
+from .parameters import MAPPER
+
+# The model's thread and the callbacks share the interpreter. With Python's default of 5 ms, a
+# callback that waits a few times for the lock takes longer than the sensors' period.
+SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
+LAYERS = ("mean", "variance", "lengthscale")
+
+
+class MapperNode(BaseNode):
+    """Feeds a ``SurveySession``; the model's thread learns and publishes the maps.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    session: SurveySession
+    thread: ModelThread
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("mapper", MAPPER, **options)
+
+    def open(self) -> None:
+        """Create session and topics, subscribe, and start the model's thread. Loads torch."""
+        super().open()
+        values, log = self.values, self.get_logger()
+        self._errors, self._lately = LogThrottle(log.error), Lately()
+        if not MODELS[values.method].bounded_time:
+            log.warning(
+                f"method {values.method}: the time of an update is unbounded; for comparisons only"
+            )
+        self._open_session()
+        assert self.session.grid is not None  # a mission's maps are drawn
+        self.topics = MapTopics(self, values.frame_id, self.session.grid)
+        self._shifts = self.create_publisher(String, "map/shift", LATCHED)
+        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
+        self._listen()
+        # After the sensors: a simulator waits for it.
+        self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self.topics.publish_unknown(self.now_ns)
+        self._publish_samples()
+        self.create_timer(1.0, self._on_timer)
+        self.thread.start()
+        log.info(f"mapping with {values.method}, waiting for pings")
+
+    def _open_session(self) -> None:
+        values, log = self.values, self.get_logger()
+        ResultFolder(values.output)  # raises an error for a folder that cannot be written
+        self.session, leave = open_mission(vars(values))
+
+        def close() -> None:
+            if missing := leave():
+                log.error(missing)
+
+        self.on_exit.callback(close)
+        self.session.front_end.warn = self.warnings.add
+        if found := recovery_message(self.session):
+            log.info(found)
+        self._results = SessionResults(self.session, values.output)
+        self.thread = ModelThread(self.session, lambda: self.moment, self._handle_loop_event)
+
+        self.on_exit.callback(self._write_interrupted)
+        self.on_exit.callback(self.thread.stop)
+
+    def _write_interrupted(self) -> None:
+        """Write partial results of an interrupted mission."""
+        try:
+            alive, told = self.thread.alive, self._log_problem
+            self._log_written(self._results.write_interrupted(self.moment, alive, told))
+        except (OSError, InputError) as error:
+            self.get_logger().error(f"output: partial results cannot be written ({error})")
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Apply new values to front end and model loop."""
+        change_settings(self.session, vars(self.values))
+
+    def _listen(self) -> None:
+        self._inputs = Inputs(
+            self, self._on_odometry, self._on_ping, self._on_level, self._on_sensors
+        )
+        base = getattr(self.values, "sonar.base_frame")
+        self._mounts = MountLookup(self._inputs.frames, base, self.warnings.add)
+        self._state = self._taken_over = ""
+        # Before the state, so that it is read first where both have come.
+        self.create_subscription(String, "mission/taken_over", self._on_taken_over, LATCHED)
+        self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
+        jump = self.get_clock().create_jump_callback(
+            JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
+            post_callback=lambda jump: self.session.front_end.clock_set_back(),
+        )
+        self.on_exit.callback(jump.unregister)
+        self.create_service(Trigger, "~/reset", self._on_reset)
+        self.create_service(Trigger, "~/save_map", self._on_save)
+
+    def _on_odometry(self, state: VehicleState | None, message: Odometry) -> None:
+        frames = self._inputs.frames
+        if state is None:
+            self.warnings.add(frames.fault, frames.reason)
+        self.session.odometry(state or OdometryRefused(frames.fault), self.moment)
+
+    def _on_ping(self, ping: RawPing) -> None:
+        mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
+        if mount is not None:
+            self.session.front_end.mount(mount)
+        self.session.ping(ping, self.moment)
+
+    def _on_level(self, level: float) -> None:
+        if fault := level_fault(level):
+            self.warnings.add("water_level", fault)
+        self.session.front_end.water_level(level, self.moment)
+
+    def _on_sensors(self) -> None:
+        """Place the pings for which there is odometry."""
+        if len(self.session.tick(self.moment)):
+            self._publish_samples(wake=True)
+
+    def _on_state(self, message: String) -> None:
+        self._state = message.data
+        self._follow_mission()
+
+    def _on_taken_over(self, message: String) -> None:
+        self._taken_over = message.data
+        if self._state:
+            self._follow_mission()
+
+    def _follow_mission(self) -> None:
+        self.session.mission(events.mapped_state(self._state, self._taken_over), self.moment)
+        self._publish_samples(wake=True)
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.session.reset(self.now_ns)
+        self._publish_samples(wake=True)
+        response.success = True
+        response.message = "model and data are reset; waiting for pings"
+        self.get_logger().info(response.message)
+        return response
+
+    def _on_save(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            response.message = save_map(self.session, vars(self.values), self.moment)
+            response.success = True
+            self.get_logger().info(f"save_map: {response.message}")
+        except Exception as error:  # no error may end the mission
+            writing = isinstance(error, OSError)
+            why = f"cannot write ({error.strerror or error})" if writing else error
+            response.message = f"nothing is saved: {why}"
+            self.get_logger().error(f"save_map: {response.message}")
+        return response
+
+    def _on_timer(self) -> None:
+        session = self.session
+        # Only then, as asking the graph is slow.
+        if session.front_end.closed or not session.mapper.initialised:
+            awaited = self.count_publishers(self._states.topic_name) > 0
+            session.front_end.mission_source(awaited)
+        self._on_sensors()
+        if failing := session.journal.failing:
+            self._errors.remind("disk", f"pings are not being stored: {failing}")
+        self.topics.publish_refused(session, self.moment)
+        self._lately.take(session, self.lost, time.monotonic())
+        order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
+        view = View(session, self.moment, self.thread.alive, bounds, self._lately, order)
+        self.report(*mapper_status(view))
+
+    def _publish_samples(self, wake: bool = False) -> None:
+        self._samples.publish(UInt64(data=self.session.samples))
+        if wake:
+            self.thread.wake()
+
+    def _handle_loop_event(self, outcome: events.LoopEvent) -> None:
+        """Publish what the model loop yields. Ctrl-C may shut the context down meanwhile."""
+        try:
+            match outcome:
+                case events.MapDrawn():
+                    level = self.session.front_end.level(self.moment)
+                    self.topics.publish(outcome.map, getattr(self.values, "target.tvu"), level)
+                    self._report_map(outcome)
+                    self._last = outcome
+                case events.ModelReset():
+                    self.topics.publish_unknown(self.now_ns)
+                case events.MissionFinished():
+                    self._write_results(outcome)
+                case events.PositionsShifted(text):
+                    self.warnings.add("shift", text)
+                    self._shifts.publish(String(data=text))
+                case events.Problem():
+                    self._log_problem(outcome)
+                case events.BatchLearned():
+                    self._publish_samples()  # some may have been withdrawn
+        except Exception:
+            if self.context.ok():
+                raise
+
+    def _report_map(self, drawn: events.MapDrawn, finished: bool = False) -> None:
+        unknown, learned = float("nan"), drawn.learned
+        mean, variance = (unknown, unknown) if learned is None else learned.targets
+        update_s = unknown if learned is None else learned.report.update_s
+        numbers = drawn.map.stamp_ns, drawn.map.samples, mean, variance, update_s, drawn.predict_s
+        self._reports.publish(messages.write_report(MapReport(*numbers, finished=finished)))
+
+    def _write_results(self, finished: events.MissionFinished) -> None:
+        log = self.get_logger()
+        if finished.map is None:
+            if self.session.ledger.received:  # else it is the latched state of an earlier mission
+                log.error("the mission is done without a map: too few pings")
+            return
+        log.info(f"the mission is done: {quantity(len(finished.samples), 'ping')} in the map")
+        try:
+            self._log_written(self._results.finish(finished))
+        except OSError as error:  # the disk may be free again when the node ends
+            self._errors.add("output", f"output: the results cannot be written ({error})")
+        self._report_map(self._last, finished=True)
+
+    def _log_problem(self, outcome: events.LoopEvent) -> None:
+        if isinstance(outcome, events.Problem):
+            (self._errors if outcome.error else self.warnings).add(*outcome.message)
+
+    def _log_written(self, text: str) -> None:
+        if text:
+            self.get_logger().info(text)
+
+
+class MapTopics:
+    """Publishes maps and refused pings on latched topics.
+
+    Attributes:
+        bounds: values at 0 and 100 of the occupancy grids, by layer.
+    """
+
+    def __init__(self, node: Node, frame_id: str, grid: Grid) -> None:
+        self._frame_id, self._grid = frame_id, grid
+        self._points = node.create_publisher(PointCloud2, "map/points", LATCHED)
+        # The name of the topic is fixed; it has the support of any model.
+        self._support = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
+        self._pictures = {
+            layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
+        }
+        self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
+        self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
+        self._refused_markers = node.create_publisher(MarkerArray, "pings/refused_markers", LATCHED)
+        self._shown: tuple[Any, ...] = ()  # what the refused pings were drawn from
+        self._map: ElevationMap | None = None
+        self.bounds: dict[str, tuple[float, float]] = {}
+
+    def publish_unknown(self, stamp_ns: int) -> None:
+        """Publish that there is no map yet."""
+        self._map, where = None, (stamp_ns, self._frame_id)
+        self._support.publish(messages.write_support(np.empty((0, 3)), 1.0, *where))
+        self._publish_pictures(dict.fromkeys(LAYERS), None, stamp_ns)
+
+    def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
+        """Publish a map on every topic, with its stamp.
+
+        Args:
+            drawn: the map.
+            order: S-44 order for `map/tvu`; empty: all cells are unknown.
+            level: water level above the datum, in m; None if unknown.
+        """
+        self._map, where = drawn, (drawn.stamp_ns, self._frame_id)
+        self._points.publish(messages.write_map_cloud(drawn, self._frame_id, level or 0.0))
+        ratio = None
+        if order and level is not None:
+            ratio = tvu_ratio(order, level - drawn.mean, np.sqrt(drawn.variance))
+        self._publish_pictures({name: getattr(drawn, name) for name in LAYERS}, ratio, where[0])
+        size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
+        # On the map, so that viewers show them.
+        support = np.column_stack((drawn.support, self._heights(drawn.support) + size / 2))
+        self._support.publish(messages.write_support(support, size, *where))
+
+    def publish_refused(self, session: SurveySession, now: Moment) -> None:
+        """Publish the newest refused pings and the withdrawn ones, if they changed, or the map they
+        are drawn on; those without an elevation at that of the sonar. The caller limits the rate.
+        """
+        version, withdrawn, drawn = session.ledger.version, session.withdrawn, self._map
+        known, self._shown = self._shown, (version, withdrawn, drawn)
+        if known and known[0] == version and known[1] is withdrawn and known[2] is drawn:
+            return
+        refused = session.refused_and_withdrawn
+        unknown, xyz = np.isnan(refused.xyz[:, 2]), refused.xyz.copy()
+        xyz[unknown, 2] = session.front_end.sonar_heights(refused.stamp_ns[unknown], now)
+        pings, where = replace(refused, xyz=xyz), (now.ros_ns, self._frame_id)
+        self._refused.publish(messages.write_refused(pings, *where))
+        size = float(np.hypot(*self._grid.borders.size))
+        markers = messages.write_refused_pings(pings, self._heights, size, *where)
+        self._refused_markers.publish(markers)
+
+    def _publish_pictures(
+        self, layers: Mapping[str, np.ndarray | None], tvu: np.ndarray | None, stamp_ns: int
+    ) -> None:
+        where, bounds = (stamp_ns, self._frame_id), {}
+        for name, layer in layers.items():
+            picture, span = messages.write_occupancy(self._grid, layer, *where)
+            self._pictures[name].publish(picture)
+            if span is not None:
+                bounds[name] = span
+        self.bounds = bounds
+        self._tvu.publish(messages.write_tvu(self._grid, tvu, *where))
+
+    def _heights(self, xy: np.ndarray) -> np.ndarray:
+        """What the map hides is below these at xy [N, 2], [N] in m; NaN where there is none."""
+        drawn = self._map
+        return np.full(len(xy), np.nan) if drawn is None else messages.surface(drawn)(xy)
+
+
+def save_map(session: SurveySession, values: Mapping[str, Any], now: Moment) -> str:
+    """Write the map of a session; returns what was written, and where.
+
+    Only parameters determine the folder: a request has no fields. Meanwhile messages wait: about a
+    second for 100,000 pings.
+
+    Raises:
+        InputError: there is no map, or no folder for it.
+        OSError: it cannot be written.
+    """
+    folder = values["output"] or str(session.journal.folder or "")
+    if not folder:
+        raise InputError("set the parameter output or mission_dir")
+    drawn, samples = session.map, session.mapper.data
+    if drawn is None or len(samples) < drawn.samples:  # fewer during a reset
+        raise InputError("there is no map yet")
+    level = session.front_end.level(now)
+    level = values["water.level"] if level is None else level
+    config: dict[str, Any] = {"nodes": {"mapper": {**values, "water.level": level}}}
+    where = Path(folder).expanduser()
+    # What was simulated stays so after a restart.
+    if values["simulated"] or read_settings(where).get("simulated"):
+        config["simulated"] = True
+    place, names = save(where, drawn, samples, config)
+    return f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; returns the exit status."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+    def make() -> MapperNode:
+        node = MapperNode()
+        configure_process(node.values.threads)
+        return node
+
+    return run_node(make, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Opening RViz with a layout that fits the survey."""
