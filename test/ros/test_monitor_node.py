@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Path
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
@@ -103,7 +103,9 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
     node, mission = monitor(), ros(Mission)
 
     def say(name, level, text, **values):
-        mission.diagnostics.publish(messages.write_diagnostics(name, level, text, values, SECOND))
+        status = DiagnosticStatus(name=name, level=level, message=text)
+        status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+        mission.diagnostics.publish(DiagnosticArray(status=[status]))
         return node.progress.problems
 
     eventually(lambda: say("mapper", b"\x02", "broken") == {"mapper": "broken"})
