@@ -178,15 +178,15 @@ class MapperNode(BaseNode):
         return response
 
     def _on_save(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        log, failed = self.get_logger(), "nothing is saved: "
         try:
             response.message = save_map(self.session, vars(self.values), self.moment)
             response.success = True
-            self.get_logger().info(f"save_map: {response.message}")
+        except OSError as error:
+            response.message = f"{failed}cannot write ({error.strerror or error})"
         except Exception as error:  # no error may end the mission
-            writing = isinstance(error, OSError)
-            why = f"cannot write ({error.strerror or error})" if writing else error
-            response.message = f"nothing is saved: {why}"
-            self.get_logger().error(f"save_map: {response.message}")
+            response.message = f"{failed}{error}"
+        (log.info if response.success else log.error)(f"save_map: {response.message}")
         return response
 
     def _on_timer(self) -> None:
