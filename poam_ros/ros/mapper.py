@@ -186,7 +186,10 @@ class MapperNode(BaseNode):
             response.message = f"{failed}cannot write ({error.strerror or error})"
         except Exception as error:  # no error may end the mission
             response.message = f"{failed}{error}"
-        (log.info if response.success else log.error)(f"save_map: {response.message}")
+        if response.success:
+            log.info(f"save_map: {response.message}")
+        else:  # rclpy allows one severity in a line of code
+            log.error(f"save_map: {response.message}")
         return response
 
     def _on_timer(self) -> None:
