@@ -62,8 +62,8 @@ def is_nmea(path: Path, head: bytes) -> bool:
 def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     """Read a log of NMEA 0183 sentences: GGA, GNS, RMC, GLL, ZDA; DBS, DPT, DBT, DBK of any talker.
 
-    Only sentences with a right checksum are read, wherever they stand in the file; in one without
-    any checksum, which is optional, those without are. A depth has no
+    Only sentences with a right checksum are read, wherever they stand in the file; and those
+    without one, which is optional, of a talker and kind that never has it. A depth has no
     time of its own: time and position are interpolated by its place among the sentences between the
     positions before and after. Positive offsets of DPT are added.
 
@@ -72,7 +72,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
             depths, or receivers or sounders contradict each other.
     """
     heard, refused = Counter[str](), Counter[str]()
-    every, depths, summed = _read(path, heard, refused)
+    every, depths, bare = _read(path, heard, refused)
     placed = [fix for fix in every if np.isfinite(fix.latitude)]
     timed = any(np.isfinite(fix.clock) for fix in placed)
     if timed and not all(np.isfinite(fix.clock) for fix in placed):  # GLL may lack it
@@ -104,7 +104,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     rows.sort(key=lambda row: row[0])
     kind = (
         f"{quantity(sum(heard.values()), 'sentence')} of NMEA 0183"
-        + ", none with a checksum" * (not summed)
+        + f" (without checksums: {', '.join(bare)})" * bool(bare)
         + f", positions {receivers}, {'times UTC' if timed else 'no times'}"
         + " of day without a date" * (timed and not dated)
     )
@@ -130,10 +130,10 @@ def _is_whole(sentence: re.Match[bytes]) -> bool:
 
 def _read(
     path: Path, heard: Counter[str], refused: Counter[str]
-) -> tuple[list[Fix], list[tuple[int, str, float]], bool]:
+) -> tuple[list[Fix], list[tuple[int, str, float]], list[str]]:
     """The positions and dates of a file; the depths (m) with number and name, 0 where the sounder
-    lost the bottom; and whether there are checksums. Counts the sentences by kind, and those left
-    out by reason."""
+    lost the bottom; and the names that never have a checksum. Counts the sentences by kind, and
+    those left out by reason."""
     with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
         from pynmeagps import VALNONE, NMEAReader
     try:
@@ -141,14 +141,16 @@ def _read(
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     fixes, depths, memory = list[Fix](), [], MemoryMeter(f"{path}: its content")
-    summed = any(sentence[2] for _, sentence in _sentences(data))
+    names = {name: b"" for name, _ in _sentences(data) if name[2:] in WANTED}
+    names |= {name: sentence[2] for name, sentence in _sentences(data) if sentence[2]}
+    bare = [name for name, total in names.items() if not total]
     for number, (name, sentence) in enumerate(_sentences(data)):
         kind = name[2:]
         heard[kind] += 1
         if kind not in WANTED:
             continue
         memory.add(ROW_BYTES)
-        if summed and not _is_whole(sentence):
+        if name not in bare and not _is_whole(sentence):
             refused["bad_checksum"] += 1
             continue
         try:
@@ -163,7 +165,7 @@ def _read(
                 refused["no_fix"] += kind in POSITIONS
         except Exception:  # of the library, and what malformed fields make it raise
             refused["bad_sentence"] += 1
-    return fixes, depths, summed
+    return fixes, depths, bare
 
 
 def _fix(number: int, name: str, message: Any) -> Fix | None:

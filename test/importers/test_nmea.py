@@ -215,7 +215,10 @@ def test_damaged_depths_place_no_sounding_and_are_counted(damage, reason, tmp_pa
 def test_a_log_without_any_checksum_is_read_and_it_is_said(tmp_path):
     text = "\r\n".join(line.partition("*")[0] for line in joined(sentences()).splitlines())
     found = read(tmp_path, text)
-    assert len(found) == COUNT - 1 and "none with a checksum" in found.source["written"]
+    said = "(without checksums: GPGGA, SDDPT, GPRMC)"
+    assert len(found) == COUNT - 1 and said in found.source["written"]
+    sounder = [[e[0], e[1].partition("*")[0] + "\r\n", e[2]] for e in sentences()]
+    assert len(read(tmp_path, joined(sounder))) == COUNT - 1
     found = read(tmp_path, joined(sentences(rows=INDEX[:150])) + text[text.index("$", 9000) :])
     assert len(found) == 149 and found.refused["bad_checksum"] > 100  # torn, where others have one
 
