@@ -31,7 +31,7 @@ from .link import (
     ROVER,
     SET_MESSAGE_INTERVAL,
     library,
-)  # fmt: skip
+)
 from .telemetry import DOWN
 
 SYSTEM = 1
@@ -40,8 +40,8 @@ MODES = {"MANUAL": 0, "HOLD": 4, "LOITER": 5, "AUTO": 10, "RTL": 11, "GUIDED": 1
 CUSTOM_MODE = 1  # flag of base_mode
 ACTIVE, CRITICAL = 4, 5  # MAV_STATE
 GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # attitude, velocities and positions are known
-#: Where the boat is launched.
-HOME = (47.3, 8.55)
+#: Where the boat is launched, and its time since boot then.
+HOME, BOOT_MS = (47.3, 8.55), 60_000
 #: Time between two messages of a kind once they are requested, in s; before that, 1 s. Messages of
 #: the sonar follow its own rate.
 PERIODS = {
@@ -64,11 +64,9 @@ class SimulatedBoat:
         terrain: below the boat.
         port: port on this machine that the boat sends to.
         home: latitude and longitude of the terrain's (0, 0).
-        start: first pose, in the terrain's metres.
         sonar: settings of the sonar.
         ranges: kind of the sonar's messages, as in ``telemetry.RANGES``.
         key: of a signed link [32 bytes]; None: not signed.
-        boot_ms: time since boot at the start.
         seed: of noise and faults.
         system: the boat's system id.
         speed: of the boat, in m/s.
@@ -92,19 +90,20 @@ class SimulatedBoat:
         terrain: Terrain,
         port: int,
         home: tuple[float, float] = HOME,
-        start: Pose = Pose(0.0, 0.0, 0.0),  # noqa: B008  # it is frozen
         sonar: SonarSettings | None = None,
         ranges: str = "DISTANCE_SENSOR",
         key: bytes | None = None,
-        boot_ms: int = 60_000,
         seed: int = 0,
         system: int = SYSTEM,
         speed: float = 1.0,
     ) -> None:
-        self.simulation = Simulation(terrain, start=start, sonar=sonar, max_speed=speed, seed=seed)
+        begin = Pose(0.0, 0.0, 0.0)
+        self.simulation = Simulation(
+            terrain, start=begin, sonar=sonar, max_speed=speed, seed=seed
+        )
         self._parameters = {**PARAMETERS, "WP_SPEED": speed}
         self.frame, self._ranges = LocalFrame(*home), ranges
-        self._address, self._boot_ms = ("127.0.0.1", port), boot_ms
+        self._address, self._boot_ms = ("127.0.0.1", port), BOOT_MS
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.setblocking(False)
@@ -129,7 +128,6 @@ class SimulatedBoat:
         self._next, self._periods = dict.fromkeys(PERIODS, 0.0), dict.fromkeys(PERIODS, 1.0)
         self._queue: deque[tuple[float, bytes, str]] = deque()
         self._flown = self.mode
-        self._yaw = start.yaw
 
     @property
     def time_s(self) -> float:
