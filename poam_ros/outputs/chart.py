@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -63,7 +63,6 @@ class ExportSettings(Settings):
         0.0, "Mark cells of a Nav2 map as free where the water is deeper than this at 95 %", "m",
         minimum=0.0, maximum=1e5,
     )  # fmt: skip
-
     contour_interval: float = setting(
         0.0, "Interval between contours. 0: a round value that gives about 12 contours", "m",
         minimum=0.0, maximum=1e5,
@@ -122,11 +121,11 @@ class Chart:
     provenance: Mapping[str, str]
     lengthscale: np.ndarray
     support: np.ndarray
-    unmapped: UnmappedPings = field(default_factory=UnmappedPings)
-    crossings: CrossingTable = field(default_factory=CrossingTable.none)
-    line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
-    outline: tuple[np.ndarray, ...] = ()
-    other_survey: np.ndarray | None = None
+    unmapped: UnmappedPings
+    crossings: CrossingTable
+    line: np.ndarray
+    other_survey: np.ndarray | None
+    outline: tuple[np.ndarray, ...]
 
     @property
     def place(self) -> GeoReference | None:
@@ -226,30 +225,21 @@ def read_chart(run: Run | Path, settings: ExportSettings, live: bool = False) ->
             f"the whole journal: {pasted('map', folder)}"
         )
     return Chart(
-        grid=grid,
-        elevation=mean,
-        deviation=deviation,
-        density=np.where(np.isfinite(mean), grid.counted(track), np.nan),
-        track=track,
-        settings=settings,
-        datum=datum,
-        provenance=texts,
-        lengthscale=lengthscale,
-        support=support,
-        unmapped=others,
+        grid, mean, deviation, density=np.where(np.isfinite(mean), grid.counted(track), np.nan),
+        track=track, settings=settings, datum=datum, provenance=texts, lengthscale=lengthscale,
+        support=support, unmapped=others, outline=tuple(outline),
         crossings=CrossingTable.read(folder / CROSSINGS).to_projected(place),
         line=run.mapped.get("line", np.empty(0, dtype=str)),
-        outline=tuple(outline),
         other_survey=further[0] if further else None,
-    )
+    )  # fmt: skip
 
 
 def _north_up(
     own: Grid, values: Sequence[np.ndarray], place: GeoReference | None
-) -> tuple[Grid, Sequence[np.ndarray]]:
+) -> tuple[Grid, list[np.ndarray]]:
     """Grid and values; if the map is rotated, interpolated to cells of the same size."""
     if place is None or place.north_up:
-        return own, values
+        return own, list(values)
     size = float(min(np.diff(own.x[:2])[0], np.diff(own.y[:2])[0]))
     inside = place.to_projected(Grid.nodes(own.borders, 101, 101).points)
     (west, south), (east, north) = inside.min(0), inside.max(0)

@@ -88,13 +88,6 @@ class CrossingTable:
         return self if place is None else replace(self, xy=place.to_projected(self.xy))
 
     @classmethod
-    def none(cls) -> CrossingTable:
-        """No crossings."""
-        words = np.empty((0, 2), dtype=object)
-        places = np.empty((0, 2))
-        return cls(words, words, places, np.empty(0), places, np.empty(0, dtype=bool))
-
-    @classmethod
     def read(cls, path: Path) -> CrossingTable:
         """Read what ``write`` wrote. Empty without a file.
 

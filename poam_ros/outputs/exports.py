@@ -26,7 +26,7 @@ from .plates import draw_chart
 from .run import Run
 from .vectors import geojson, geopackage, kml
 from .view.page import standalone
-from .view.scene import refused, scene_of
+from .view.scene import scene_of
 
 log = logging.getLogger(__name__)
 
@@ -288,8 +288,7 @@ def page(chart: Chart, name: str) -> dict[str, bytes]:
     """A self-contained HTML page: layers, values under the pointer, numbers."""
     with requires_extra(name, "bokeh", "view"):
         import bokeh  # noqa: F401
-    scene = scene_of(chart, remarks=refused(chart.unmapped.refused))
-    return {name: standalone(scene).encode()}
+    return {name: standalone(scene_of(chart)).encode()}
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,7 @@ def layer_of(chart: Chart, key: str) -> Layer:
     if key == "tvu":
         return Layer(key, title, values, anchors, -0.5, len(anchors) - 0.5, LEVEL_NAMES)
     finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
-    least = {"uncertainty": 0.0, "density": 0.5}
-    low = least.get(key, float(finite.min()))
+    low = 0.5 if key == "density" else float(finite.min())  # without a ping it is transparent
     high = float(np.quantile(finite, SPANNED) if key == "uncertainty" else finite.max())
     high = high if high > low else low + 1.0
     return Layer(key, title, values, mixed(anchors), low, high, downward=depth and key == "height")

@@ -124,36 +124,40 @@ class RunRecorder:
         epochs = self.scores.epochs
         self.progress.epochs = len(epochs)
         self.progress.epoch = epochs[-1] if epochs else None
-        complete = self._write()
-        if self._done_at is None or not self._settled(self._done_at):
+        complete, now, finished = self._write(), self._clock(), self._finished
+        if self._done_at is None:
             return
-        has_map = self._path is None or self._finished is not None
-        self.succeeded = complete and bool(epochs) and has_map
-        self.over = self._linger is not None and self._clock() - self._done_at >= self._linger
+        if finished is not None and self._path is not None:
+            # Topics are not ordered: the last map may arrive after its report.
+            scored = bool(epochs) and epochs[-1].samples >= finished.samples
+            described = self.config.keys() >= set(self._nodes)
+            settled = (scored and described) or now - self._finished_at >= SETTLING_S
+        else:
+            settled = self._path is None or now - self._done_at >= FILES_TIMEOUT_S
+        if settled:
+            has_map = self._path is None or finished is not None
+            self.succeeded = complete and bool(epochs) and has_map
+            self.over = self._linger is not None and now - self._done_at >= self._linger
 
     def close(self) -> None:
         """Write what is new, and draw the figures of what the mapper has written, if it has."""
         self._write()
         if self._path is None:
             return
-        if self._map_file_version() != self._before:
-            self.succeeded &= self._draw(self._path)
-        elif self._done_at is not None:
-            self.succeeded = False
-            self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
+        if self._map_file_version() == self._before:
+            if self._done_at is not None:
+                self.succeeded = False
+                self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
+            return
+        try:
+            from .figures import draw_run
 
-    def _settled(self, done_at: float) -> bool:
-        """Whether the mapper's results and all that belongs to them are here, or the wait for them
-        has timed out."""
-        now, epochs = self._clock(), self.scores.epochs
-        if self._path is None:
-            return True
-        if self._finished is None:
-            return now - done_at >= FILES_TIMEOUT_S
-        # Topics are not ordered: the last map may arrive after its report.
-        scored = bool(epochs) and epochs[-1].samples >= self._finished.samples
-        described = self.config.keys() >= set(self._nodes)
-        return (scored and described) or now - self._finished_at >= SETTLING_S
+            draw_run(self._path)
+        except ImportError:
+            self.log.warning(f"no figures: {needs_extra('drawing', 'matplotlib', 'sim')}")
+        except (PoamError, OSError) as error:
+            self.log.error(f"figures: {error}")
+            self.succeeded = False
 
     def _map_file_version(self) -> tuple[int, int] | None:
         """A value that changes when map.npz, the mapper's last file, is written."""
@@ -183,16 +187,3 @@ class RunRecorder:
         except OSError as error:
             self.log.error(f"output: cannot write to {path} ({error.strerror})")
         return self._complete
-
-    def _draw(self, path: Path) -> bool:
-        """Draw the figures; returns whether the folder holds their data."""
-        try:
-            from .figures import draw_run
-
-            draw_run(path)
-        except ImportError:
-            self.log.warning(f"no figures: {needs_extra('drawing', 'matplotlib', 'sim')}")
-        except (PoamError, OSError) as error:
-            self.log.error(f"figures: {error}")
-            return False
-        return True

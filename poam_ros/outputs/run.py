@@ -144,17 +144,17 @@ class Run:
         """
         own = flat({key: value for key, value in self.settings.items() if key != "nodes"})
         planner, mapper = (own | self.node(name) for name in ("planner", "mapper"))
-        lengths = {
-            "water_level": mapper.get("water.level"),
-            "contour_interval": own.get("contour_interval"),
-        }
-        recorded: dict[str, Any] = {k: float(v) for k, v in lengths.items() if _is_number(v)}
+        interval = own.get("contour_interval")
+        lengths = {"water_level": mapper.get("water.level"), "contour_interval": interval}
+        recorded: dict[str, Any] = {name: _number(value) for name, value in lengths.items()}
+        recorded = {name: value for name, value in recorded.items() if value is not None}
         place = planner if planner.get("origin") else mapper
-        origin, heading = place.get("origin"), place.get("heading")
-        numbers = isinstance(origin, list) and len(origin) == 2 and all(map(_is_number, origin))
-        if numbers and any(origin):  # 0, 0 is the planner's default: not given
-            recorded["origin"] = tuple(map(float, origin))
-            recorded["heading"] = float(heading) if _is_number(heading) else 0.0
+        origin = place.get("origin")
+        numbers = [_number(value) for value in origin] if isinstance(origin, list) else []
+        # 0, 0 is the planner's default: not given.
+        if len(numbers) == 2 and None not in numbers and any(numbers):
+            recorded["origin"] = tuple(numbers)
+            recorded["heading"] = _number(place.get("heading")) or 0.0
         return recorded
 
     @property
@@ -221,5 +221,6 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number else None

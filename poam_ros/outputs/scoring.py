@@ -158,25 +158,20 @@ class EpochScores:
 
     def _score(self) -> None:
         """Score every map that has its report, in order."""
-        if self._scorer is not None:
-            for stamp_ns in sorted(self._maps.keys() & self._reports.keys()):
-                received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
-                if not self._scored or report.samples > self._scored[-1][1].samples:
-                    self._scored.append((stamp_ns, self._epoch(received, report, self._scorer)))
+        scorer = self._scorer
+        for stamp_ns in sorted(self._maps.keys() & self._reports.keys()) if scorer else ():
+            assert scorer is not None
+            received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
+            if self._scored and report.samples <= self._scored[-1][1].samples:
+                continue
+            layers = (received.mean, received.variance)
+            drawn = Predicted(*(received.grid.interpolate(z, scorer.points) for z in layers))
+            try:
+                metrics = scorer.score(drawn, report.target_mean, report.target_variance)
+            except InputError:  # a variance is not positive: the row says so
+                metrics = Metrics(*[float("nan")] * 5)
+            epoch = EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)
+            self._scored.append((stamp_ns, epoch))
         for waiting in (self._maps, self._reports):
             while len(waiting) > PENDING:
                 del waiting[min(waiting)]
-
-    @staticmethod
-    def _epoch(received: ElevationMap, report: MapReport, scorer: GridScorer) -> EpochRecord:
-        mean, variance = (
-            received.grid.interpolate(layer, scorer.points)
-            for layer in (received.mean, received.variance)
-        )
-        try:
-            metrics = scorer.score(
-                Predicted(mean, variance), report.target_mean, report.target_variance
-            )
-        except InputError:  # a variance is not positive: the row says so
-            metrics = Metrics(*[float("nan")] * 5)
-        return EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)

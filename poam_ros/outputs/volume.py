@@ -102,7 +102,11 @@ def measure(
     ])  # fmt: skip
     deviations = sample(places, DRAWS)
     deviations -= deviations.mean(0)
-    some = _counted(block)
+    # Of many cells some stand for all: in the order of their blocks, one at random in each run.
+    step = -(-len(block) // CELLS)
+    runs = step * np.arange(len(block) // step)
+    within = np.random.default_rng(0).integers(step, size=len(runs))
+    some = np.argsort(block, kind="stable")[runs + within]
     mean, block = drawn.mean[rows, columns][some], block[some]
     each = cell * len(rows) / len(mean)
     rise = 0.0 * mean if banks is None else banks[rows, columns][some]
@@ -115,16 +119,6 @@ def measure(
         area[number], volume[number] = each * below, each * (below * levels - sums[below])
     depth = np.divide(volume, area, out=np.zeros_like(volume), where=area > 0)
     return WaterBelow(levels, *map(interval, (area, volume, depth)))
-
-
-def _counted(block: np.ndarray) -> np.ndarray:
-    """The cells (indices) that are counted for all, of which each lies in a block [N]: in the order
-    of their blocks, one at random in each run."""
-    step = -(-len(block) // CELLS)
-    runs = step * np.arange(len(block) // step)
-    within = np.random.default_rng(0).integers(step, size=len(runs))
-    some: np.ndarray = np.argsort(block, kind="stable")[runs + within]
-    return some
 
 
 def blocks(rows: np.ndarray, columns: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

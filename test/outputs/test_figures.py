@@ -5,7 +5,6 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import figures, plates
@@ -74,11 +73,6 @@ def test_metrics_that_are_not_finite_are_drawn(values, tmp_path):
     for column, axis in drawn(tmp_path, values).items():
         low, high = axis.get_ylim()
         assert np.isfinite([low, high]).all() and low < high, column
-
-
-def test_broken_epochs_are_reported_with_their_file(tmp_path):
-    with pytest.raises(InputError, match=r"epochs\.csv"):
-        draw_curves(blank_figure((4, 3)), tmp_path)
 
 
 def hollow(lowest, highest):

@@ -263,20 +263,6 @@ def test_survey_lines_are_named_and_screened_soundings_marked(run, monkeypatch):
     assert "a colour for each survey line" in words and "2 soundings left out as false" in words
 
 
-def test_all_false_echoes_of_a_log_are_drawn(run):
-    """refused.csv has the newest 1,000: those of one end of a large survey."""
-    named_lines(run)
-    places = np.column_stack((20 + np.arange(1500) / 100, np.full(1500, 20.0), np.full(1500, -9.0)))
-    write_refused(run, RefusedPings.none().more("false_echo", np.zeros(1500, dtype=int), places))
-    rows = [("", *place, "false_echo") for place in places.tolist()]
-    rows.append(("", 30.0, 20.0, "", "no_reading"))
-    files.write_table(run / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
-    chart = read_chart(run, ExportSettings())
-    np.testing.assert_allclose(screened_out(chart), places[:, :2])
-    _, words = read(write_report(Run.open(run)))
-    assert "1500 soundings left out as false" in words
-
-
 @pytest.mark.parametrize(("size", "units"), [(1e2, "m\u00b2"), (4e6, "ha"), (3e8, "km\u00b2")])
 def test_areas_and_volumes_have_room_for_their_numbers(tmp_path, monkeypatch, size, units):
     level = np.linspace(-30.0, 0.0, 16)

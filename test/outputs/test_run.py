@@ -46,7 +46,13 @@ def test_a_place_is_that_of_the_log_or_of_the_planner(tmp_path):
     expected = {"origin": (52.0, 13.0), "heading": 10.0}
     for config in (place, {"nodes": {"planner": place, "mapper": {}}}):
         assert Run(tmp_path, config).recorded == expected
-    for nothing in ({"origin": [0.0, 0.0]}, {"origin": [1.0]}, {"origin": ["a", 1.0]}, {}):
+    for nothing in (
+        {"origin": [0.0, 0.0]},
+        {"origin": [1.0]},
+        {"origin": ["a", 1.0]},
+        {"origin": "Helsinki"},
+        {},
+    ):
         assert Run(tmp_path, nothing).recorded == {}
 
 

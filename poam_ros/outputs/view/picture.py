@@ -14,7 +14,7 @@ from ...planning.tvu import LEVEL_NAMES
 from ..chart import Chart, clock_time
 from ..layers import KEYS, Layer, layers, scaled_hillshade, shade, thinned
 from ..vectors import levels_of
-from .scene import Scene, thinned_refused_pings
+from .scene import Scene, thinned_refused_pings, track_with_breaks
 
 #: Of a cell without a value: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
 NOTHING = -(2.0**100)
@@ -265,7 +265,8 @@ class MapPicture:
             else:
                 self._show_map(self._thinned)
         renderers = self._near if scene.somewhere else [*self._near, self.drawn["refused"]]
-        for side in (self.figure.x_range, self.figure.y_range):
+        sides: tuple[Any, Any] = (self.figure.x_range, self.figure.y_range)
+        for side in sides:
             if side.renderers != renderers:
                 side.renderers = renderers
         for key, data in _columns(scene, self._thinned).items():
@@ -276,8 +277,7 @@ class MapPicture:
             if not mark.few:
                 continue
             # Many marks would hide the map: they are smaller and fainter.
-            share = min(1.0, (mark.few / max(1, len(scene.pings if key == "track" else data["x"])))
-                ** 0.5)  # fmt: skip
+            share = min(1.0, (mark.few / max(1, len(data["x"]))) ** 0.5)
             if "size" in mark.style:
                 glyph.size = max(mark.smallest, share * mark.style["size"])
             if "fill_alpha" in mark.style:
@@ -401,11 +401,11 @@ def _same(one: Any, other: Any) -> bool:
 def _columns(scene: Scene, chart: Chart | None) -> dict[str, dict[str, Any]]:
     """The columns of ``MARKS``, over a map that may be thinned."""
     line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
-    refused = thinned_refused_pings(scene.refused)
+    refused, track = thinned_refused_pings(scene.refused), track_with_breaks(scene.pings)
     x, y, z = refused.xyz.T
     height, z = ("elevation", z) if chart is None else (chart.height_name, chart.height_of(z))
     columns: dict[str, dict[str, Any]] = {
-        "track": {"x": scene.track[:, 0], "y": scene.track[:, 1]},
+        "track": {"x": track[:, 0], "y": track[:, 1]},
         "pings": {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line},
         "refused": {
             "x": x, "y": y, "reason": refused.reason,

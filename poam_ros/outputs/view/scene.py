@@ -47,8 +47,8 @@ HOMES = Path("runs"), Path("missions")
 Versions = tuple[tuple[int, int, int] | None, ...]
 
 
-def _nowhere() -> np.ndarray:
-    return np.empty((0, 2))
+#: No places [0, 2].
+NOWHERE = np.empty((0, 2))
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ class Scene:
         chart: the map; None while there is none.
         waiting: text shown while there is no map.
         samples: accepted pings so far, among them some that are not in the map yet.
-        track: where the vehicle was.
         pings: accepted pings with known places.
         line: names of the survey lines of the pings [N]; empty where unknown.
         refused: pings that were refused; of a mission the newest of each reason.
@@ -94,8 +93,7 @@ class Scene:
     chart: Chart | None = None
     waiting: str = ""
     samples: int = 0
-    track: np.ndarray = field(default_factory=_nowhere)
-    pings: np.ndarray = field(default_factory=_nowhere)
+    pings: np.ndarray = field(default_factory=lambda: NOWHERE)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     curves: Curves = field(default_factory=Curves)
@@ -103,26 +101,20 @@ class Scene:
 
     @property
     def somewhere(self) -> bool:
-        """Whether there is a map, a track or pings."""
-        return self.chart is not None or len(self.track) + len(self.pings) > 0
+        """Whether there is a map, or pings."""
+        return self.chart is not None or len(self.pings) > 0
 
 
-def scene_of(
-    chart: Chart,
-    curves: Curves | None = None,
-    remarks: tuple[Notice, ...] = (),
-    pings: np.ndarray | None = None,
-) -> Scene:
+def scene_of(chart: Chart, curves: Curves = Curves(), pings: np.ndarray = NOWHERE) -> Scene:
     """The scene of a map; ``pings``: places [N, 2] of more pings than it has, as the mission goes
     on."""
-    title, track, line = chart.provenance["title"], chart.track, chart.line
-    if pings is not None and len(pings) > len(track):
+    track, line, others = chart.track, chart.line, chart.unmapped.refused
+    if len(pings) > len(track):
         track, line = pings, np.empty(0, dtype=str)
     some = slice(None, None, max(1, -(-len(track) // MAX_PLACES)))
     return Scene(
-        title, chart, samples=len(track), pings=track[some], track=track_with_breaks(track[some]),
-        line=line[some], refused=chart.unmapped.refused, curves=curves or Curves(),
-        remarks=remarks,
+        chart.provenance["title"], chart, samples=len(track), pings=track[some], line=line[some],
+        refused=others, curves=curves, remarks=refused(others),
     )  # fmt: skip
 
 
@@ -209,14 +201,11 @@ class FolderView:
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
             title = before.title or Run(folder, {}).title
             return replace(before, title=title, waiting=str(error), remarks=(remark,))
-        provenance = {
-            k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")
-        }
-        pings = _pings(folder) if run.saved else np.empty((0, 2))
+        shown = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
+        pings = _pings(folder) if run.saved else NOWHERE
         if len(pings) and chart.place is not None:
             pings = chart.place.to_projected(pings)
-        scene = scene_of(chart, curves, refused(chart.unmapped.refused), pings)
-        return replace(scene, chart=replace(chart, provenance=provenance))
+        return replace(scene_of(chart, curves, pings), chart=replace(chart, provenance=shown))
 
     def _without_map(self, run: Run, curves: Curves) -> Scene:
         pings, text = _pings(self._folder), f"no {MAP} in {self._folder} yet"
@@ -225,8 +214,7 @@ class FolderView:
         others = read_unmapped(self._folder, live=True)
         return Scene(
             run.title, waiting=f"waiting for the first map: {text}", samples=len(pings),
-            pings=pings, track=pings, refused=others.refused, curves=curves,
-            remarks=refused(others.refused),
+            pings=pings, refused=others.refused, curves=curves, remarks=refused(others.refused),
         )  # fmt: skip
 
 
@@ -274,7 +262,7 @@ def _pings(folder: Path) -> np.ndarray:
     with suppress(InputError):
         samples = read_table(folder / "samples.csv", ("x", "y"))
         return np.column_stack((samples["x"], samples["y"]))
-    return np.empty((0, 2))
+    return NOWHERE
 
 
 def _curves(path: Path) -> Curves:

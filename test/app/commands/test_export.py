@@ -60,17 +60,12 @@ def test_the_run_s_georeference_and_water_level_are_used(run):
     files.write_config(run / "config.yaml", {"nodes": nodes})
     found = export_settings(run, to, {})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 90.0, 2.0)
-    for nothing in ([0.0, 0.0], [60.0], ["here", 1.0], "Helsinki", None):  # zeros: not set
-        nodes["planner"]["origin"] = nothing
-        files.write_config(run / "config.yaml", {"nodes": nodes})
-        assert export_settings(run, to, {}).origin is None
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--to", "lake.xyz"], "to: expected a file that ends with .tif, .bag"),
-        (["--to", "lake.bag"], "expected --origin LAT LON"),
         (["--to", "lake.csv", "--heading", "30"], "heading: needs --origin LAT LON"),
         (["--to", "lake.csv", "--origin", "91", "0"], "origin: expected a latitude"),
         (["--to", "/proc/nothing/lake.csv"], "cannot write to /proc/nothing"),
@@ -80,11 +75,6 @@ def test_wrong_input_gives_one_line_and_status_2(options, words, run, capsys):
     assert main(["export", str(run), *options]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
-
-
-def test_a_folder_without_a_map_is_named(tmp_path, capsys):
-    assert main(["export", str(tmp_path), "--to", str(tmp_path / "map.csv")]) == 2
-    assert str(tmp_path / "map.npz") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["export", "--to", "map.csv"], ["view"]])
