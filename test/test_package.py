@@ -84,15 +84,9 @@ def test_constraints_pin_whatever_is_asked_for(setup_arguments):
     assert {re.match(r"[\w-]+", line).group() for line in asked} <= pinned
 
 
-def test_packages_are_complete_and_hold_no_tests(setup_arguments):
-    expected = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for path in (ROOT / "poam_ros").rglob("__init__.py")
-    }
-    assert set(setup_arguments["packages"]) == expected
-
-
-def test_data_files_exist_and_nothing_is_left_out(setup_arguments):
+def test_packages_and_data_files_exist_and_nothing_is_left_out(setup_arguments):
+    found = (path.parent.relative_to(ROOT) for path in (ROOT / "poam_ros").rglob("__init__.py"))
+    assert set(setup_arguments["packages"]) == {".".join(path.parts) for path in found}
     files = {name for _, names in setup_arguments["data_files"] for name in names}
     assert all((ROOT / name).is_file() for name in files)
     here = {str(path.relative_to(ROOT)) for path in (ROOT / "launch").glob("*.launch.py")}

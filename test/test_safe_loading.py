@@ -70,11 +70,7 @@ def writes(name: str, call: ast.Call) -> bool:
 
 @pytest.mark.parametrize(
     ("found", "allowed"),
-    [
-        (loads, READERS),
-        (grows, tuple(BOUNDED)),
-        (writes, tuple(PARTIAL)),
-    ],
+    [(loads, READERS), (grows, tuple(BOUNDED)), (writes, tuple(PARTIAL))],
 )
 def test_only_the_places_that_take_care_of_it(found, allowed):
     wrong = [

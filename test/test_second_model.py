@@ -1,7 +1,6 @@
 """A map model of another kind needs no change of the package (messages: ros/test_messages.py)."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +54,8 @@ def test_its_settings_are_its_own(toy):
     assert ModelSettings.of({**toy.values, "sparse.num_inducing": 7}) == toy
     with pytest.raises(InputError, match="options: expected ToyOptions for method toy"):
         ModelSettings(method="toy", options=SparseOptions())
+    with pytest.raises(InputError, match="options: expected SparseOptions for method poam"):
+        ModelSettings(method="poam", options=ToyOptions())
     with pytest.raises(InputError, match="power: expected"):
         ModelSettings.of({"method": "toy", "toy.power": 0.5})
 
@@ -90,8 +91,3 @@ def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
     assert records[-1].samples == 560 and records[-1].metrics.smse < 0.5
     assert len(read_table(tmp_path / "samples.csv")["z"]) == 560
     assert {path.name for path in draw_run(tmp_path)} == {"maps.png", "metrics.png"}
-
-
-def test_another_row_does_not_take_its_options(toy):
-    with pytest.raises(InputError, match="options: expected SparseOptions for method poam"):
-        replace(toy, method="poam")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError, requires_extra
-from .settings import Settings, setting
+from .settings import Setting
 
 #: Maximum longitude from the central meridian, in degrees.
 MAX_OFFSET = 30.0
@@ -30,32 +30,15 @@ def _latitude(origin: tuple[float, ...]) -> None:
         raise InputError(f"expected a latitude within 90 deg, got {origin[0]}")
 
 
-def map_origin() -> Any:
-    """The field ``origin`` of all settings that place the map on the Earth."""
-    return setting(
-        (0.0, 0.0), "Latitude and longitude of the map's origin, WGS 84. 0, 0: not given", "deg",
-        minimum=-180.0, maximum=180.0, name="origin", check=_latitude,
-    )  # fmt: skip
-
-
-def map_heading() -> Any:
-    """The field ``heading`` of the same settings."""
-    return setting(
-        0.0, "Direction of the map's y axis, clockwise from true north", "deg",
-        minimum=-360.0, maximum=360.0, name="heading",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class MapPlaceSettings(Settings):
-    """Where a map lies on the Earth.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-
-    origin: tuple[float, ...] = map_origin()
-    heading: float = map_heading()
+#: The settings that place a map on the Earth.
+ORIGIN = Setting(
+    "origin", (0.0, 0.0), "Latitude and longitude of the map's origin, WGS 84. 0, 0: not given",
+    "deg", minimum=-180.0, maximum=180.0, check=_latitude,
+)  # fmt: skip
+HEADING = Setting(
+    "heading", 0.0, "Direction of the map's y axis, clockwise from true north", "deg",
+    minimum=-360.0, maximum=360.0,
+)  # fmt: skip
 
 
 def rough_metres(degrees: np.ndarray) -> np.ndarray:

@@ -54,11 +54,8 @@ class ElevationMap:
 
     def only(self, shown: np.ndarray) -> ElevationMap:
         """The same map, NaN where ``shown`` [rows, columns] is false."""
-        mean, variance, *others = (
-            np.where(shown, values, np.nan)
-            for values in (self.mean, self.variance, *self.fields.values())
-        )
-        fields = dict(zip(self.fields, others, strict=True))
+        mean, variance = (np.where(shown, layer, np.nan) for layer in (self.mean, self.variance))
+        fields = {name: np.where(shown, layer, np.nan) for name, layer in self.fields.items()}
         return replace(self, mean=mean, variance=variance, fields=fields)
 
     def known(self, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -84,8 +81,7 @@ class ElevationMap:
     @property
     def lengthscale(self) -> np.ndarray:
         """The lengthscale [rows, columns], in m; NaN for a model without."""
-        nothing = np.full(self.grid.shape, np.nan)
-        return self.fields.get("lengthscale", nothing)
+        return self.fields.get("lengthscale", np.full(self.grid.shape, np.nan))
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from functools import cache
+from contextlib import suppress
 
 # Of glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 #: Bytes: blocks up to this size, and this much free memory, are not returned to the system.
 MAX_FREE = 1 << 28
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Tell the C library to reuse the memory of freed matrices, for the whole process.
-
-    By default glibc maps large blocks again each time, and the system fills every page with zeros
-    on first use. This takes a tenth to a third of a prediction, and more if MALLOC_TRIM_THRESHOLD_
-    is small, as in dask's workers. Other C libraries are left unchanged.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, MAX_FREE)
-    mallopt(_M_TRIM_THRESHOLD, MAX_FREE)
 
 
 def configure_process(threads: int) -> None:
@@ -42,7 +26,12 @@ def configure_process(threads: int) -> None:
     # torch has its own threads, SciPy's BLAS others.
     torch.set_num_threads(threads)
     threadpool_limits(threads)
-    keep_freed_memory()
+    # By default glibc maps large blocks again each time, and the system fills every page with zeros
+    # on first use: a tenth to a third of a prediction, and more in dask's workers.
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries are left unchanged
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, MAX_FREE)
+        mallopt(_M_TRIM_THRESHOLD, MAX_FREE)
     if not gc.get_freeze_count():  # once: what is garbage by then would never be freed
         gc.collect()
         gc.freeze()

@@ -10,7 +10,8 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,13 +46,10 @@ def allowance() -> int:
         InputError: ``VARIABLE`` is not a positive number.
     """
     text = os.environ.get(VARIABLE, "")
-    try:
-        mib = float(text or DEFAULT_MIB)
-    except ValueError:
-        mib = math.nan
-    if not 0 < mib < math.inf:
-        raise InputError(f"{VARIABLE}: expected a number of MiB above 0, got {shown(text)}")
-    return int(mib * 2**20)
+    with suppress(ValueError):
+        if 0 < (mib := float(text or DEFAULT_MIB)) < math.inf:
+            return int(mib * 2**20)
+    raise InputError(f"{VARIABLE}: expected a number of MiB above 0, got {shown(text)}")
 
 
 def refuse_larger(what: str, size: float, factor: int = 1) -> None:
@@ -145,12 +143,8 @@ def read_whole(path: Path, factor: int = 1) -> bytes:
 
 
 def parse_json(path: Path) -> Any:
-    """The content of a JSON file in UTF-8, with or without a byte order mark.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is not JSON, too large, or nested too deep.
-    """
+    """The content of a JSON file in UTF-8, with or without a byte order mark. Raises an OSError,
+    or as ``parse_json_text``."""
     return parse_json_text(read_whole(path, JSON_FACTOR).decode("utf-8-sig"))
 
 
@@ -169,9 +163,7 @@ def lines(file: TextIO, where: str = "") -> Iterator[str]:
     Raises:
         InputError: one is too long to be a row of a table; its message begins with ``where``.
     """
-    number = 0
-    while line := file.readline(LONGEST_LINE):
-        number += 1
+    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), 1):
         if len(line) >= LONGEST_LINE:
             raise InputError(
                 f"{where}line {number}: expected a row of a table, got more than {LONGEST_LINE} "

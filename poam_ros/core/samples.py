@@ -42,17 +42,16 @@ class Samples:
     applied: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        count, columns = len(self.number), len(APPLIED)
-        if self.range is None:
-            object.__setattr__(self, "range", np.full(count, np.nan))
-        if self.applied is None:
-            object.__setattr__(self, "applied", np.full((count, columns), np.nan))
+        one = (len(self.number),)
+        two, columns = (*one, 2), (*one, len(APPLIED))
+        for name, shape in (("range", one), ("applied", columns)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.full(shape, np.nan))
         shapes = [np.shape(array) for array in self.arrays]
-        one = (count,)
-        if shapes != [one, one, (count, 2), one, one, one, (count, columns)]:
+        if shapes != [one, one, two, one, one, one, columns]:
             raise InputError(
                 "samples: expected number, stamp_ns, z, noise_std, range [N], xy [N, 2] and "
-                f"applied [N, {columns}], got {shapes}"
+                f"applied [N, {len(APPLIED)}], got {shapes}"
             )
 
     def __len__(self) -> int:
@@ -131,13 +130,13 @@ class Samples:
         """
         if not len(self):
             raise InputError("update: expected at least one ping, got none")
-        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.z))
+        bad = ~np.isfinite(self.xyz).all(1)
         if bad.any():
             raise InputError(
                 f"update: expected finite pings, got {bad.sum()} of {len(bad)} not finite"
             )
-        std = self.noise_std[~np.isnan(self.noise_std)]
-        wrong = std[~((std > 0) & (std < np.inf))]
+        std = self.noise_std
+        wrong = std[~np.isnan(std) & ~((std > 0) & (std < np.inf))]
         if len(wrong):
             raise InputError(
                 "update: expected finite noise_std above 0 m, or NaN if unknown, "
@@ -152,11 +151,8 @@ class Samples:
     @classmethod
     def joined(cls, parts: Sequence[Samples]) -> Samples:
         """All of them, one part after the other."""
-        if not parts:
-            return cls.empty()
-        return cls(
-            *(np.concatenate(arrays) for arrays in zip(*(p.arrays for p in parts), strict=True))
-        )
+        columns = zip(*(part.arrays for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns)) if parts else cls.empty()
 
 
 def grown(buffer: Any, kept: int, rows: int) -> Any:
@@ -168,9 +164,8 @@ def grown(buffer: Any, kept: int, rows: int) -> Any:
     if rows <= len(buffer):
         return buffer
     shape = (max(rows, 2 * len(buffer)), *buffer.shape[1:])
-    longer = (
-        np.empty(shape, buffer.dtype) if isinstance(buffer, np.ndarray) else buffer.new_empty(shape)
-    )
+    array = isinstance(buffer, np.ndarray)
+    longer = np.empty(shape, buffer.dtype) if array else buffer.new_empty(shape)
     longer[:kept] = buffer[:kept]
     return longer
 
@@ -194,9 +189,7 @@ class SampleStore:
 
     def append(self, new: Samples) -> None:
         """Append new samples."""
-        count = self._count + len(new)
-        self._kept = Samples(*(grown(kept, self._count, count) for kept in self._kept.arrays))
-        place = slice(self._count, count)
+        before, self._count = self._count, self._count + len(new)
+        self._kept = Samples(*(grown(kept, before, self._count) for kept in self._kept.arrays))
         for kept, added in zip(self._kept.arrays, new.arrays, strict=True):
-            kept[place] = added
-        self._count = count
+            kept[before : self._count] = added

@@ -172,7 +172,12 @@ def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
 
     ``name``: the full name, if it is not the prefix and the field's name.
     """
-    return field(default=default, metadata={_KEY: Setting(name, default, *declared, **more)})
+    return field_of(Setting(name, default, *declared, **more))
+
+
+def field_of(row: Setting) -> Any:
+    """The field of a setting that several dataclasses have."""
+    return field(default=row.default, metadata={_KEY: row})
 
 
 def declared(settings: Any) -> dict[str, Setting]:

@@ -95,10 +95,14 @@ def _layer(features: Iterator[tuple[Any, Any]], crs: str | None) -> VectorLayer:
     for value, geometry in features:
         for part in _parts(geometry):
             if isinstance(part, shapely.Polygon):
-                layer.polygons.append(tuple(map(_corners, (part.exterior, *part.interiors))))
+                layer.polygons.append(
+                    tuple(
+                        shapely.get_coordinates(ring) for ring in (part.exterior, *part.interiors)
+                    )
+                )
                 layer.values.append(str(value or ""))
             else:
-                layer.places.append((_corners(part), str(value or "")))
+                layer.places.append((shapely.get_coordinates(part), str(value or "")))
     return layer
 
 
@@ -106,14 +110,11 @@ def _parts(geometry: Any) -> Iterator[Any]:
     """The points, lines and polygons of a geometry, however deep in collections."""
     if geometry is None or geometry.is_empty:
         return
-    for part in getattr(geometry, "geoms", ()):
-        yield from _parts(part)
     if not hasattr(geometry, "geoms"):
         yield geometry
-
-
-def _corners(line: Any) -> np.ndarray:
-    return np.array(line.coords, dtype=float)
+        return
+    for part in geometry.geoms:
+        yield from _parts(part)
 
 
 def shown_error(error: Exception) -> str:

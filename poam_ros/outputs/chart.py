@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import __version__
 from ..core.errors import InputError, pasted
-from ..core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
+from ..core.geodesy import HEADING, LOCAL, GeoReference, VerticalDatum, vertical_datum
 from ..core.geometry import Extent, Grid
-from ..core.settings import Settings, setting
+from ..core.settings import Settings, field_of, setting
 from ..frontend.settings import water_level_setting
 from ..planning.tvu import CONFIDENCE_95, strictest
 from .crossings import FILE as CROSSINGS
@@ -52,7 +52,7 @@ class ExportSettings(Settings):
     """
 
     origin: tuple[float, float] | None = None
-    heading: float = map_heading()
+    heading: float = field_of(HEADING)
     utm: bool = False
     crs: str = ""
     vertical_datum: int | None = None

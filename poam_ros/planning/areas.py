@@ -16,9 +16,9 @@ import numpy as np
 import shapely
 
 from ..core.errors import InputError
-from ..core.geodesy import GeoReference, map_heading, map_origin
+from ..core.geodesy import HEADING, ORIGIN, GeoReference
 from ..core.geometry import MAX_COORDINATE, Extent
-from ..core.settings import Settings, setting
+from ..core.settings import Settings, field_of, setting
 from .area_files import WORKSPACE, read_areas, read_goals
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
@@ -348,8 +348,8 @@ class AreaSettings(Settings):
         "metres", "Coordinates in GeoJSON files of areas and goals: x y of the map (metres), or "
         "longitude latitude (degrees)", choices=("metres", "degrees"),
     )  # fmt: skip
-    origin: tuple[float, ...] = map_origin()
-    heading: float = map_heading()
+    origin: tuple[float, ...] = field_of(ORIGIN)
+    heading: float = field_of(HEADING)
     margin: float = setting(
         1.0, "Minimum distance of goals and legs from keep-outs and the polygon's border. Choose "
         "about the vehicle's turning diameter", "m", minimum=0.01, maximum=1e4,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.geodesy import MapPlaceSettings
+from ..core.geodesy import HEADING, ORIGIN
 from ..core.geometry import Extent
 from ..core.settings import Setting, Settings, Value, rows, setting
 from ..frontend.batching import TimedBatches, TrainingSettings
@@ -105,8 +105,9 @@ MAPPER: tuple[Setting, ...] = _of_vehicle(
     Setting("simulated", False, "Say in saved maps that their pings are simulated"),
     *rows(
         JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
-        MapPlaceSettings,
     ),
+    ORIGIN,
+    HEADING,
     replace(
         _TARGET["target.tvu"],
         description="Compare the map's uncertainty with the TVU of this S-44 order (exclusive, "

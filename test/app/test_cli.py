@@ -71,11 +71,6 @@ def options_of(command) -> dict[str, argparse.Action]:
     return {option: action for action in parser._actions for option in action.option_strings}
 
 
-def test_run_has_the_promised_options():
-    promised = "--terrain --method --planner --pilot --seed --max-samples --sonar-rate --output"
-    assert set(promised.split()) <= options_of(run).keys()
-
-
 @pytest.mark.parametrize("command", [run, poam_map, drive, waypoints, plan])
 def test_help_shows_every_option_on_one_screen(command):
     parser = Parser(prog="poam it")
@@ -145,16 +140,9 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     own = SparseOptions(kernel="rbf", num_inducing=40, noise_variance=0.01, learning_rate=0.1)
     model = ModelSettings("ovc", own, threads=2)
     mission = MissionSettings(
-        "random",
-        "lawnmower",
-        "deployed",
-        7,
-        900,
-        2.0,
-        model=model,
-        planner_noise=False,
+        "random", "lawnmower", "deployed", 7, 900, 2.0, model=model, planner_noise=False,
         target=TargetSettings("1b", distance=25.0, water_level=3.0),
-    )
+    )  # fmt: skip
     assert changed == replace(mission, sonar=replace(mission.sonar, rate=2.5))
     assert [str(folder) for _, _, folder in taken] == [
         "runs/seamounts-poam-0", "runs/seamounts-ovc-7",
@@ -177,17 +165,10 @@ def test_the_command_runs_a_mission(tmp_path, capsys):
         ([], "COMMAND"),
         (["fly"], "invalid choice: 'fly'"),
         (["run", "--seed", "x"], "--seed: expected an integer"),
-        (["run", "--seed", "-1"], "--seed: expected"),
         (["run", "--method", "magic"], "--method: expected one of poam"),
-        (["run", "--planner", "best"], "--planner: expected one of max-entropy"),
-        (["run", "--pilot", "spiral"], "--pilot: expected one of bezier"),
-        (["run", "--max-samples", "0"], "--max-samples: expected"),
         (["run", "--sonar-rate", "0"], "--sonar-rate: expected"),
         (["run", "--set", "sparse.num_inducing=0"], "--set: sparse.num_inducing: expected an int"),
-        (
-            ["run", "--set", "sparse.num_inducing"],
-            "expected sparse.num_inducing=VALUE, with an int",
-        ),
+        (["run", "--set", "sparse.steps"], "expected sparse.steps=VALUE, with an int"),
         (["run", "--set", "num_inducing=9"], "the nearest is sparse.num_inducing"),
         (["run", "--set", "target=1b"], "target: is a group; expected one of target.tvu, "),
         (["run", "--sparse.num-inducing", "9"], "expected --set sparse.num_inducing=VALUE"),
@@ -195,7 +176,6 @@ def test_the_command_runs_a_mission(tmp_path, capsys):
         (["run", "--max-sample=9"], "--max-sample: no such option; the nearest is --max-samples"),
         (["drive", "--workspace", "0 9 0 9"], "--workspace: expected 4 arguments"),
         (["drive", "--workspace", "0", "9", "9", "9"], "--workspace: extent: expected finite"),
-        (["run", "--resolution", "-1"], "--resolution: expected"),
         (["sim", "--pilot", "random-samples"], "--pilot: expected one of bezier"),
     ],
 )
@@ -222,7 +202,7 @@ def test_wrong_input_gives_one_line_and_status_2(options, words, tmp_path, capsy
 # The moments are those at which a module has been loaded, which Python itself says.
 @pytest.mark.parametrize(
     "module",
-    ["poam_ros.core.geometry", "numpy", "poam_ros.ros.parameters",
+    ["poam_ros.core.geometry", "poam_ros.ros.parameters",
      pytest.param("torch.nn", marks=pytest.mark.slow),
      pytest.param("poam_ros.simulation.lockstep", marks=pytest.mark.slow)],
 )  # fmt: skip

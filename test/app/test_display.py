@@ -33,10 +33,6 @@ def test_a_line_is_printed_for_every_state_and_every_period(shown):
     ]
 
 
-def test_no_fraction_is_shown_beyond_max_samples(shown):
-    assert shown((1, Progress("done", 902, 900))) == ["state done  samples 902  epoch 0"]
-
-
 def test_pending_pings_are_shown_until_some_are_accepted(shown):
     first, then = Progress("pilot", 0, 900, pending=3), Progress("exploring", 5, 900, pending=4)
     assert shown((1, first), (2, then)) == [
@@ -70,12 +66,9 @@ def test_a_terminal_shows_a_line_per_value_and_messages_below(monkeypatch):
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     bars = [set(line) for line in lines if "\u2501" in line]
     assert bars and all(bar <= set("\u2501\u2578\u257a") for bar in bars)
-    assert [line.split() for line in lines[-4:]] == [
-        ["state", "done"],
-        ["samples", "902"],
-        ["epoch", "0"],
-        ["results:", "runs/sim"],
-    ]
+    assert [" ".join(line.split()) for line in lines[-4:]] == [
+        "state done", "samples 902", "epoch 0", "results: runs/sim",
+    ]  # fmt: skip
 
 
 def on_screen(written):
@@ -134,8 +127,5 @@ def test_reason_depth_and_time_left_are_shown(shown):
     assert shown((1, progress)) == [
         "state paused  reason requested  samples 7/9  epoch 0  depth 4.2 m  left about 2 min 12 s"
     ]
-
-
-def test_no_negative_time_left_is_shown(shown):
-    (line,) = shown((1, Progress("pilot", 7, 9, time_left=-1.0)))
-    assert line.endswith("left about 0 min 00 s")
+    (line,) = shown((1, Progress("pilot", 10, 9, time_left=-1.0)))
+    assert line == "state pilot  samples 10  epoch 0  left about 0 min 00 s"

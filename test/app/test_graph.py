@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from poam_ros.app import graph
 from poam_ros.core.errors import InputError
-
-ROOT = Path(__file__).parents[2]
 
 
 def written(tmp_path, text: str) -> str:
@@ -41,11 +37,6 @@ def test_a_missing_workspace_is_refused_in_one_line(tmp_path, text, words):
     with pytest.raises(InputError, match=words) as refused:
         graph.require_workspace(False, file)
     assert "\n" not in str(refused.value)
-
-
-def test_the_included_file_has_no_workspace():
-    with pytest.raises(InputError, match="has none for mapper and planner"):
-        graph.require_workspace(False, str(ROOT / "config/robot.yaml"))
 
 
 def test_grouped_parameters_of_a_file_are_found(tmp_path):

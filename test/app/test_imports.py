@@ -45,16 +45,3 @@ def test_a_report_loads_no_torch(tmp_path, ros_env):
     loaded = heavy(COMMAND.format(["benchmark", str(tmp_path)]), ros_env)
     assert (tmp_path / "report" / "table.md").read_text()
     assert not loaded & {"torch", "gpytorch", "scipy", "dask", "distributed"}
-
-
-def test_public_names_are_imported_on_first_use(ros_env):
-    light = "import poam_ros; assert set(poam_ros.__all__) <= set(dir(poam_ros))"
-    assert heavy(f"{light}\nimport sys; assert 'numpy' not in sys.modules", ros_env) == set()
-    assert heavy("from poam_ros import Extent, ModelSettings, SparseOptions", ros_env) == set()
-    program = (
-        "from poam_ros import BathymetricMapper as B; "
-        "assert B.__module__ == 'poam_ros.models.mapper'"
-    )
-    assert "torch" in heavy(program, ros_env)
-    with pytest.raises(ImportError):
-        exec("from poam_ros import Nothing")

@@ -11,22 +11,13 @@ from poam_ros.core.geometry import MAX_COORDINATE, Extent, Grid, is_place
 EXTENT = Extent(-10.0, 30.0, 5.0, 15.0)
 
 
-# --- Extent ---
-
-
 @pytest.mark.parametrize(
     "bounds",
     [
-        (1, 1, 0, 1),
-        (2, 1, 0, 1),
-        (0, 1, 3, 3),
-        (0, 1, 3, -3),
-        (math.nan, 1, 0, 1),
-        (0, math.inf, 0, 1),
+        (1, 1, 0, 1), (2, 1, 0, 1), (0, 1, 3, -3), (math.nan, 1, 0, 1), (0, math.inf, 0, 1),
         (0, 1, -math.inf, 1),
-        (0, 1, 0, math.nan),
     ],
-)
+)  # fmt: skip
 def test_empty_and_infinite_extents_are_refused(bounds):
     with pytest.raises(InputError, match="xmin < xmax and ymin < ymax"):
         Extent(*bounds)
@@ -38,20 +29,11 @@ def test_an_extent_is_four_numbers(bounds):
         Extent.of(bounds)
 
 
-def test_lower_size_and_centre():
-    np.testing.assert_array_equal(EXTENT.lower, [-10, 5])
-    np.testing.assert_array_equal(EXTENT.size, [40, 10])
-    np.testing.assert_array_equal(EXTENT.centre, [10, 10])
-
-
-def test_contains_its_borders_and_nothing_beyond():
+def test_contains_its_borders_and_nothing_beyond_and_slack_moves_every_side():
     inside = [(-10, 5), (30, 5), (-10, 15), (30, 15), (10, 10)]
     outside = [(-10.01, 10), (30.01, 10), (10, 4.99), (10, 15.01), (math.nan, 10), (10, math.inf)]
     assert EXTENT.contains(np.array(inside)).all()
     assert not EXTENT.contains(np.array(outside)).any()
-
-
-def test_contains_with_slack_moves_every_side():
     just_outside = np.array([(-10.5, 10), (30.5, 10), (10, 4.5), (10, 15.5)])
     assert EXTENT.contains(just_outside, slack=0.5).all()
     assert not EXTENT.contains(just_outside, slack=0.49).any()
@@ -82,9 +64,6 @@ def test_sample_is_uniform_inside_and_follows_its_generator():
     assert np.all(np.abs(counts - 500) < 5 * math.sqrt(500))
     np.testing.assert_array_equal(xy, EXTENT.sample(4000, np.random.default_rng(3)))
     assert not np.array_equal(xy, EXTENT.sample(4000, np.random.default_rng(4)))
-
-
-# --- Grid ---
 
 
 def test_cells_are_centred_and_start_in_the_lower_left_corner():
@@ -132,11 +111,6 @@ def test_points_are_row_major_with_x_fastest():
     grid = Grid.nodes(Extent(0, 2, 10, 11), columns=3, rows=2)
     expected = [(0, 10), (1, 10), (2, 10), (0, 11), (1, 11), (2, 11)]
     np.testing.assert_array_equal(grid.points, expected)
-    # Reshaped to the grid's shape, the row is y and the column is x.
-    by_cell = grid.points.reshape(*grid.shape, 2)
-    for row, y in enumerate(grid.y):
-        for column, x in enumerate(grid.x):
-            assert tuple(by_cell[row, column]) == (x, y)
 
 
 def affine(xy):
@@ -148,21 +122,13 @@ def grid(request):
     return Grid.cells(EXTENT, 2.5) if request.param == "cells" else Grid.nodes(EXTENT, 7, 6)
 
 
-def test_interpolation_is_exact_on_bilinear_functions(grid):
-    inner = Extent(grid.x[0], grid.x[-1], grid.y[0], grid.y[-1])
-    xy = inner.sample(500, np.random.default_rng(2))
-    values = affine(grid.points).reshape(grid.shape)
-    np.testing.assert_allclose(grid.interpolate(values, xy), affine(xy), atol=1e-12)
-    values = np.prod(grid.points, axis=1).reshape(grid.shape)
-    np.testing.assert_allclose(grid.interpolate(values, xy), np.prod(xy, axis=1), atol=1e-10)
-
-
-def test_interpolation_is_flat_beyond_the_border(grid):
+def test_interpolation_is_exact_on_bilinear_functions_and_flat_beyond_the_border(grid):
     inner = Extent(grid.x[0], grid.x[-1], grid.y[0], grid.y[-1])
     xy = inner.grown(50).sample(500, np.random.default_rng(3))
-    values = affine(grid.points).reshape(grid.shape)
-    expected = affine(inner.clip(xy))
-    np.testing.assert_allclose(grid.interpolate(values, xy), expected, atol=1e-12)
+    for function in (affine, lambda xy: np.prod(xy, axis=1)):
+        values = function(grid.points).reshape(grid.shape)
+        expected = function(inner.clip(xy))
+        np.testing.assert_allclose(grid.interpolate(values, xy), expected, atol=1e-10)
 
 
 def test_interpolation_on_one_row_one_column_and_one_cell():
@@ -181,15 +147,10 @@ def test_interpolation_on_one_row_one_column_and_one_cell():
 @pytest.mark.parametrize(
     ("xy", "expected"),
     [
-        ((0.0, -3.0), True),
-        ((MAX_COORDINATE, -MAX_COORDINATE), True),
-        ((1.01 * MAX_COORDINATE, 0.0), False),
-        ((0.0, math.nan), False),
-        ((-math.inf, 0.0), False),
-        ((0.0, 0.0, 0.0), False),
-        (1.0, False),
+        ((MAX_COORDINATE, -MAX_COORDINATE), True), ((1.01 * MAX_COORDINATE, 0.0), False),
+        ((0.0, math.nan), False), ((-math.inf, 0.0), False), ((0.0, 0.0, 0.0), False), (1.0, False),
     ],
-)
+)  # fmt: skip
 def test_a_place_is_two_finite_numbers_within_bounds(xy, expected):
     assert is_place(np.array(xy)) is expected
 

@@ -50,11 +50,8 @@ def test_finely_sampled_lines_cross_the_same_land():
     assert np.array_equal(shore.between(a, b)[clear], nearest[clear] < 12)
 
 
-def test_without_land_no_line_is_blocked():
+def test_a_place_on_land_is_hidden_and_without_land_nothing():
     a, b = np.random.default_rng(0).uniform(0, 60, (2, 50, 2))
-    assert not land(lambda x, y: x < -1).between(a, b).any()
-
-
-def test_a_place_on_land_is_hidden():
+    assert not land(lambda x, y: x < -1).hides(a, b).any()
     places = np.array([[50.0, 20.0], [49.0, 50.0], [60.0, 20.0]])
     assert land(spit).hides(np.full((3, 2), 40.0), places).tolist() == [True, False, True]

@@ -1,6 +1,5 @@
 """Files that ask for more memory than they are worth: refused before it is taken."""
 
-import gzip
 import io
 import signal
 import tracemalloc
@@ -11,14 +10,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
-from poam_ros.core.reading import (
-    VARIABLE,
-    allowance,
-    lines,
-    parse_json,
-    read_arrays,
-    read_yaml,
-)
+from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays, read_yaml
 from poam_ros.importers.bags import ReadProgress, bag_messages
 from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
@@ -146,15 +138,6 @@ def test_tables_without_an_end_of_line(small, tmp_path):
             read()
     with pytest.raises(InputError, match="a log: line 2"), path.open() as file:
         list(lines(file, "a log: "))
-
-
-def test_packed_terrains_unpack_to_no_more_than_a_tile(small, tmp_path):
-    path = tmp_path / "N00E000.hgt.gz"
-    with gzip.open(path, "wb") as file:
-        for _ in range(100):
-            file.write(bytes(MIB))
-    with pytest.raises(InputError, match=r"N00E000\.hgt\.gz: expected"):
-        read_raster(path)
 
 
 @pytest.mark.parametrize("ending", [".png", ".tif"])

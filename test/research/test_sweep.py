@@ -29,11 +29,7 @@ SMALL = {
     "seeds": [0],
     "max_samples": 120,
     "resolution": 2.0,
-    "model": {
-        "sparse.num_inducing": 25,
-        "sparse.steps": 1,
-        "sparse.noise_variance": "1e-1",
-    },
+    "model": {"sparse.num_inducing": 25, "sparse.steps": 1, "sparse.noise_variance": "1e-1"},
 }
 #: A sonar that reaches the ground of one terrain, but nothing of a much deeper one.
 DEEP = {
@@ -65,13 +61,9 @@ def state_of(folder: Path) -> dict:
 def scheduler():
     """A cluster as `--scheduler` wants it, its workers threads of this process."""
     with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=False,
-        protocol="tcp",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=50,
-    ) as cluster:
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp",
+        dashboard_address="127.0.0.1:0", silence_logs=50,
+    ) as cluster:  # fmt: skip
         yield cluster.scheduler_address
 
 
@@ -228,14 +220,6 @@ def test_a_folder_with_other_settings_is_refused(kept, change, message, tmp_path
     sweep_folder, *_ = kept
     settings = read_sweep(write_sweep(tmp_path, **change))
     with pytest.raises(InputError, match=message):
-        SweepFolder(sweep_folder.folder, settings, load_environments(settings))
-
-
-def test_a_folder_of_another_layout_is_refused(kept, tmp_path):
-    sweep_folder, *_ = kept
-    (sweep_folder.folder / "sweep.yaml").write_text("format: 1\n")
-    settings = read_sweep(write_sweep(tmp_path))
-    with pytest.raises(InputError, match=r"sweep.yaml: expected layout 2, got None"):
         SweepFolder(sweep_folder.folder, settings, load_environments(settings))
 
 

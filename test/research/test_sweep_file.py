@@ -19,14 +19,10 @@ GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
-        ("paper", 160),
-        ("ablation", 240),
-        ("robustness", 400),
-        ("results", 60),
-        ("planners", 160),
+        ("paper", 160), ("ablation", 240), ("robustness", 400), ("results", 60), ("planners", 160),
         ("smoke", 8),
     ],
-)
+)  # fmt: skip
 def test_shipped_configurations(name, runs):
     sweep = read_sweep(find_sweep(name))
     assert len({run.folder for run in sweep.runs()}) == runs
@@ -51,15 +47,6 @@ def test_help_and_errors_name_the_shipped_sweeps(capsys):
     )
 
 
-def test_a_folder_does_not_hide_a_shipped_configuration(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("paper", "papers"):
-        (tmp_path / name).mkdir()
-    assert find_sweep("paper").name == "paper.yaml"
-    with pytest.raises(InputError, match="papers: is a folder; expected a YAML file, or one"):
-        find_sweep("papers")
-
-
 def test_merged_mappings(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text(
@@ -73,12 +60,6 @@ def test_merged_mappings(tmp_path):
     assert (a.terrain, b.terrain, c.terrain) == ("seamounts", "jacksboro", "jacksboro")
     assert (a.elevation_range, b.elevation_range) == ((0, 9), (0, 9))
     assert c.elevation_range == (0, 5)
-
-
-def test_a_file_takes_precedence_over_a_shipped_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "paper").write_text(yaml.safe_dump(GOOD))
-    assert len(read_sweep(find_sweep("paper")).runs()) == 1
 
 
 def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
@@ -229,9 +210,19 @@ def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["nothing", "sim", "robot"])
-def test_an_unknown_configuration_is_refused(name, capsys):
+def test_an_unknown_configuration_is_refused_and_a_file_comes_first(
+    name, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
     assert main(["benchmark", name]) == 2
     assert f"{name}: no such file" in capsys.readouterr().err
+    for each in ("smoke", name):
+        (tmp_path / each).mkdir()
+    assert find_sweep("smoke").name == "smoke.yaml"
+    with pytest.raises(InputError, match=f"{name}: is a folder; expected a YAML file, or one"):
+        find_sweep(name)
+    (tmp_path / "paper").write_text(yaml.safe_dump(GOOD))
+    assert len(read_sweep(find_sweep("paper")).runs()) == 1
 
 
 def test_every_planner_gets_its_own_options(tmp_path):

@@ -132,6 +132,10 @@ def _drop_column(path, name):
     path.write_text("\n".join(lines) + "\n")
 
 
+def _keep_header(path):
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+
+
 def _rename(path, old, new):
     text = path.read_text()
     assert old in text
@@ -148,18 +152,8 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
         (lambda f: (f / "runs.csv").unlink(), "with runs.csv"),
         (lambda f: (f / "sweep.yaml").write_text("layout: 0\n"), r"sweep\.yaml: .* 2, got 0"),
         (lambda f: _drop_column(f / "runs.csv", "planner"), r"runs\.csv.*missing: planner"),
-        (
-            lambda f: (f / "runs.csv").write_text(
-                (f / "runs.csv").read_text().splitlines()[0] + "\n"
-            ),
-            "at least one finished run",
-        ),
-        (
-            lambda f: (f / "runs.csv").write_text(
-                (f / "runs.csv").read_text().replace(",1,5000", ",0,5000")
-            ),
-            "every run once",
-        ),
+        (lambda f: _keep_header(f / "runs.csv"), "at least one finished run"),
+        (lambda f: _rename(f / "runs.csv", ",1,5000", ",0,5000"), "every run once"),
         (lambda f: _rename(f / "runs.csv", RUN, f"../{RUN}"), "expected a path inside it"),
         (lambda f: _rename(f / "runs.csv", ",bezier,", ",..,"), "expected a path inside it"),
         (lambda f: (f / RUN / "epochs.csv").unlink(), r"epochs\.csv"),

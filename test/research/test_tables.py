@@ -5,13 +5,7 @@ import pytest
 from sweep_folders import write_sweep
 
 from poam_ros.research.comparison import Statistic, method_label, read_comparisons
-from poam_ros.research.report import (
-    average_rows,
-    caption,
-    format_statistic,
-    markdown_table,
-    notes,
-)
+from poam_ros.research.report import average_rows, caption, format_statistic, markdown_table, notes
 
 
 def run(method, seed, smse, samples=(500, 1000, 3000, 5000), environment="bay", **other):
@@ -50,10 +44,6 @@ def test_a_deviation_has_two_digits_and_the_mean_as_many_decimals(mean, std, tex
     assert format_statistic(Statistic(mean, std, 1 if std is None else 3)) == text
 
 
-def test_a_missing_value_is_a_dash():
-    assert format_statistic(None) == "-"
-
-
 def test_averages_are_of_the_interpolated_curve_then_over_seeds(tmp_path):
     # From 1000 to 3000 it falls from 0.4 to 0.2, then stays: the average is 0.25; the pilot's
     # 9 does not count.
@@ -84,14 +74,14 @@ def test_the_lowest_mean_of_each_environment_and_column_is_bold(tmp_path):
     comparison = compare(
         tmp_path,
         run("ssgp++", 0, 0.3), run("poam:rbf", 0, 0.2),
-        run("ssgp++", 0, 0.1, environment="fjord"), run("poam:rbf", 0, 0.2, environment="fjord"),
+        run("ssgp++", 0, 0.1, environment="a|b"), run("poam:rbf", 0, 0.2, environment="a|b"),
     )  # fmt: skip
     assert markdown_table(comparison).splitlines()[2:] == [
         "| Environment | Method | SMSE | MSLL | Update time (s) |",
         "|:--|:--|--:|--:|--:|",
         "| bay | SSGP++ | 0.300 | -1.70 | **0.500** |",
         "|  | POAM (RBF) | **0.200** | **-1.80** | **0.500** |",
-        "| fjord | SSGP++ | **0.100** | **-1.90** | **0.500** |",
+        r"| a\|b | SSGP++ | **0.100** | **-1.90** | **0.500** |",
         "|  | POAM (RBF) | 0.200 | -1.80 | **0.500** |",
     ]
 
@@ -101,11 +91,6 @@ def test_a_metric_that_is_not_a_number_is_never_bold(tmp_path):
     text = markdown_table(comparison)
     assert "| OVC | nan |" in text
     assert "**0.200**" in text
-
-
-def test_special_characters_are_escaped(tmp_path):
-    comparison = compare(tmp_path, run("poam", 0, 0.1, environment="a_b|c"))
-    assert r"| a_b\|c | POAM" in markdown_table(comparison)
 
 
 def test_labels():
@@ -150,10 +135,3 @@ def test_without_a_common_span_the_last_values_count(tmp_path):
     comparison = compare(tmp_path, run("poam", 0, 0.1), run("ovc", 0, 0.2, samples=(400,)))
     assert comparison.average("bay", "ovc", "smse").mean == pytest.approx(0.2)
     assert "last epoch" in markdown_table(comparison)
-
-
-def test_methods_come_in_the_order_of_the_sweep(tmp_path):
-    comparison = compare(tmp_path, run("svgp", 0, 0.3), run("poam", 0, 0.2), run("full", 0, 0.1))
-    assert comparison.methods == ["svgp", "poam", "full"]
-    rows = [line.split(" | ")[1] for line in markdown_table(comparison).splitlines()[4:]]
-    assert rows == ["SVGP", "POAM", "FULL"]

@@ -187,7 +187,6 @@ def test_errors_are_reported(words, said, capsys):
     [
         ("--pilot", "zigzag", "expected one of bezier"),
         ("--target-share", "1.5", "expected a number from 1e-06 to 1, got 1.5"),
-        ("--speed", "0", "expected a number from 0.001 to 1000, got 0.0"),
     ],
 )
 def test_options_are_checked(option, value, said, capsys):

@@ -12,13 +12,11 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.simulator import Simulation, SonarSettings
+from poam_ros.simulation.world.simulator import MAX_DELAY_S, Pacer, Simulation, SonarSettings
 from poam_ros.simulation.world.terrain import load_terrain
 from poam_ros.simulation.world.vehicle import Pose
 
 SECOND = 1_000_000_000
-
-
 ENVIRONMENT = Extent(-31, 31, -31, 31)
 
 
@@ -83,13 +81,10 @@ def test_no_drift_in_a_month():
 @pytest.mark.parametrize(
     ("rate", "control", "times"),
     [
-        (2.5, 10.0, [0.4, 0.8, 1.2, 1.6, 2.0]),
-        (10.0, 10.0, [round(0.1 * k, 1) for k in range(1, 21)]),
+        (2.5, 10.0, [0.4, 0.8, 1.2, 1.6, 2.0]), (0.5, 10.0, [2.0]), (1, 2.5, [1.0, 2.0]),
         (50.0, 10.0, [round(0.02 * k, 2) for k in range(1, 101)]),
-        (0.5, 10.0, [2.0]),
-        (1, 2.5, [1.0, 2.0]),
     ],
-)
+)  # fmt: skip
 def test_other_rates(rate, control, times):
     sim = simulation(rate=rate, control_rate=control)
     taken = pings([sim.step() for _ in range(round(2 * control))])
@@ -267,3 +262,32 @@ def test_wrong_simulations_are_refused():
         simulation(seed=-1)
     with pytest.raises(InputError, match="start"):
         Simulation(Slope(), start=Pose(40, 0, 0))
+
+
+def due(pacer: Pacer, times: np.ndarray) -> list[int]:
+    return [pacer.due(float(t)) for t in times]
+
+
+@pytest.mark.parametrize("speed", [1.0, 20.0, 0.3])
+def test_steps_follow_the_speed(speed):
+    assert abs(sum(due(Pacer(0.1, speed), np.arange(0, 30.005, 0.01))) - 300 * speed) <= 1
+
+
+def test_catches_up_without_a_burst():
+    pacer = Pacer(0.1, 20.0)
+    due(pacer, np.arange(0, 1, 0.01))
+    steps = due(pacer, np.concatenate(([1.2], 1.2 + np.arange(0.01, 0.5, 0.01))))
+    assert max(steps) <= 4 and abs(sum(steps) - 0.7 * 200) <= 4
+
+
+def test_steps_too_late_are_dropped():
+    pacer = Pacer(0.1, 20.0)
+    due(pacer, np.array([0.0, 0.01]))
+    assert abs(sum(due(pacer, 10 + np.arange(0, 2, 0.01))) - (2 + MAX_DELAY_S) * 200) < 10
+
+
+def test_speed_may_change():
+    pacer = Pacer(0.1, 1.0)
+    due(pacer, np.arange(0, 1, 0.01))
+    pacer.speed = 10.0
+    assert abs(sum(due(pacer, 1 + np.arange(0, 1, 0.01))) - 100) <= 2

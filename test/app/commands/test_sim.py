@@ -1,5 +1,6 @@
-"""The arguments of the nodes that `poam sim` starts, as in the launch file."""
+"""`poam sim`: the arguments of its nodes, as in the launch file, and its processes."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,13 @@ import yaml
 
 from poam_ros.app import graph
 from poam_ros.app.command import Parser
-from poam_ros.app.commands.sim import add_arguments, resolve, ros_arguments, rviz_command
+from poam_ros.app.commands.sim import (
+    ProcessGroup,
+    add_arguments,
+    resolve,
+    ros_arguments,
+    rviz_command,
+)  # fmt: skip
 from poam_ros.core.errors import InputError
 from poam_ros.ros.parameters import NODES
 
@@ -46,31 +53,15 @@ def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
     }  # fmt: skip
 
 
-def test_planner_and_mapper_get_the_map_target(options):
-    target = "tvu=1b", "share=0.9", "distance=25", "depth_factor=3"
-    given = options(*(word for each in target for word in ("--set", f"target.{each}")))
-    assert parameters("planner", given) == {
-        "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
-        "target.depth_factor": 3.0,
-    }  # fmt: skip
-    mapper = parameters("mapper", given)
-    assert mapper.pop("output") and mapper == {"target.tvu": "1b"}
-    assert "target.tvu" not in parameters("simulator", given)
-
-
 def test_options_of_model_and_planner_go_to_their_nodes(options):
-    words = "--set nngp.neighbours=9 --set path_entropy.max_leg=2 --set sonar.offset=1,0,-1"
-    given = options(*words.split())
-    assert parameters("mapper", given)["nngp.neighbours"] == 9
-    assert parameters("mapper", given)["sonar.offset"] == [1.0, 0.0, -1.0]
-    assert parameters("planner", given)["path_entropy.max_leg"] == 2.0
-    assert not {"nngp.neighbours", "path_entropy.max_leg"} & parameters("simulator", given).keys()
-
-
-def test_an_unknown_target_is_refused(options, capsys):
-    with pytest.raises(SystemExit) as ended:
-        options("--set", "target.tvu=1c")
-    assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
+    words = "nngp.neighbours=9 path_entropy.max_leg=2 sonar.offset=1,0,-1 target.tvu=1b"
+    given = options(*(word for each in words.split() for word in ("--set", each)))
+    mapper = parameters("mapper", given)
+    assert mapper.pop("output") and mapper == {
+        "nngp.neighbours": 9, "sonar.offset": [1.0, 0.0, -1.0], "target.tvu": "1b",
+    }  # fmt: skip
+    assert parameters("planner", given) == {"path_entropy.max_leg": 2.0, "target.tvu": "1b"}
+    assert parameters("simulator", given).keys() == {"terrain"}
 
 
 def test_keep_goes_to_the_monitor(options):
@@ -121,3 +112,49 @@ def test_options_override_a_parameter_file_in_any_form(namespace, order, options
     rclpy.shutdown(context=context)
     # Options before the file, a node's own section before that of all nodes, both before sim.yaml.
     assert values == [6, False, True, "seamounts"] and from_file == 4.0
+
+
+#: Says that it is up, and then ends at the signals of the second argument alone.
+DEAF = """
+import signal, sys, time
+for name in sys.argv[1].split():
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def group(tmp_path):
+    group = ProcessGroup(tmp_path)
+    yield group
+    group.stop(0.0)
+
+
+@pytest.mark.parametrize(("ignored", "ended_by"), [("", None), ("SIGINT", -15)])
+def test_processes_are_interrupted_and_then_terminated(
+    group, tmp_path, eventually, ignored, ended_by
+):
+    group.start("node", [sys.executable, "-c", DEAF, ignored])
+    eventually((tmp_path / "node.log").read_text)
+    group.stop(0.1 if ignored else 60.0)
+    name, status, last = group.ended()
+    assert name == "node" and (status == ended_by if ended_by else "KeyboardInterrupt" in last)
+
+
+def test_the_end_of_a_vital_process_is_reported_with_its_last_line(group, eventually):
+    group.start("window", [sys.executable, "-c", ""], vital=False)
+    group.start("deaf", [sys.executable, "-c", DEAF, ""])
+    assert group.ended() is None
+    code = "import os, sys; print(f'{os.getsid(0) == os.getpid()}\\n'); sys.exit(3)"
+    group.start("planner", [sys.executable, "-c", code])
+    assert eventually(group.ended) == ("planner", 3, "True")
+
+
+def test_output_goes_to_a_log_and_warnings_to_the_display(group, tmp_path, eventually):
+    text = "[INFO] a\n[WARN] b\nc\n[ERROR] d\n"
+    group.start("mapper", [sys.executable, "-c", f"print({text!r}, end='')"])
+    eventually(group.ended)
+    assert [*group.warnings()] == ["mapper: [WARN] b", "mapper: [ERROR] d"]
+    assert [*group.warnings()] == []
+    assert (tmp_path / "mapper.log").read_text() == text
