@@ -27,9 +27,8 @@ HELP = """[--ros-args [--params-file FILE] [-p NAME:=VALUE ...] [-r NAME:=OTHER 
 Runs the node until Ctrl-C. Its parameters are in docs/parameters.md, its topics and services in
 docs/interfaces.md."""
 #: The module of each node.
-MODULES = {
-    **{node: f"poam_ros.ros.{node}" for node in ("mapper", "planner", "simulator", "monitor")},
-}
+NODES = ("mapper", "planner", "simulator", "monitor")
+MODULES = {node: f"poam_ros.ros.{node}" for node in NODES}
 
 
 def start(node: str) -> int:
@@ -50,7 +49,4 @@ def start(node: str) -> int:
     return module.main()
 
 
-mapper = partial(start, "mapper")
-planner = partial(start, "planner")
-simulator = partial(start, "simulator")
-monitor = partial(start, "monitor")
+mapper, planner, simulator, monitor = (partial(start, node) for node in NODES)

@@ -86,7 +86,7 @@ class ProgressDisplay:
 
 def _facts(progress: Progress) -> list[tuple[str, str]]:
     """Names and values, in the order of the display."""
-    samples = str(progress.samples)
+    samples, left, epoch = str(progress.samples), "", progress.epoch
     # The mapper may have accepted more pings before it received the end of the mission.
     if progress.samples < progress.max_samples:
         samples += f"/{progress.max_samples}"
@@ -94,21 +94,22 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         # Screening runs when a batch is due, first at the end of the pilot survey.
         until = " until the pilot survey is over" if progress.state == PILOT else ""
         samples += f", {progress.pending} pending{until}"
-    facts = [("state", progress.state)]
-    if progress.reason:
-        facts.append(("reason", progress.reason))
-    facts += [("samples", samples), ("epoch", str(progress.epochs))]
-    if progress.depth:
-        facts.append(("depth", progress.depth))
-    if progress.time_left < float("inf"):
+    if progress.time_left < math.inf:
         minutes, seconds = divmod(round(max(0.0, progress.time_left)), 60)
-        facts.append(("left", f"about {minutes} min {seconds:02d} s"))
-    if progress.epoch is not None:
-        facts.append(("smse", f"{progress.epoch.metrics.smse:.4f}"))
-        facts.append(("update", f"{progress.epoch.update_s:.2f} s"))
-    if progress.speed == progress.speed:
-        facts.append(("speed", f"{progress.speed:.1f} x"))
-    return facts + [(node, problem) for node, problem in progress.problems.items()]
+        left = f"about {minutes} min {seconds:02d} s"
+    facts = {
+        "state": progress.state,
+        "reason": progress.reason,
+        "samples": samples,
+        "epoch": str(progress.epochs),
+        "depth": progress.depth,
+        "left": left,
+        "smse": f"{epoch.metrics.smse:.4f}" if epoch else "",
+        "update": f"{epoch.update_s:.2f} s" if epoch else "",
+        "speed": "" if math.isnan(progress.speed) else f"{progress.speed:.1f} x",
+        **progress.problems,
+    }
+    return [(name, value) for name, value in facts.items() if value or name == "state"]
 
 
 def picture(progress: Progress) -> Any:

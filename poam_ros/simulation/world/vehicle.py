@@ -87,10 +87,13 @@ class Path:
         """Seconds from start to end."""
         return sum(leg.duration for leg in self.legs)
 
-    @property
-    def length(self) -> float:
-        """Metres from start to end."""
-        return sum(leg.speed * leg.duration for leg in self.legs)
+    def length(self, time: float = 0.0) -> float:
+        """Metres that are left ``time`` seconds after the start."""
+        metres = 0.0
+        for leg in self.legs:
+            metres += leg.speed * max(0.0, min(leg.duration, leg.duration - time))
+            time = max(0.0, time - leg.duration)
+        return metres
 
     def pose(self, time: float) -> Pose:
         """The pose ``time`` seconds after the start; the last one after the end."""
@@ -102,16 +105,6 @@ class Path:
             if time <= 0:
                 break
         return pose
-
-    def remaining(self, time: float) -> Path:
-        """The rest of the path after ``time`` seconds, from the pose at that time."""
-        legs, spent = [], time
-        for leg in self.legs:
-            left = min(leg.duration, leg.duration - spent)
-            spent = max(0.0, spent - leg.duration)
-            if left > 0:
-                legs.append(Leg(leg.speed, leg.turn_rate, left))
-        return Path(self.pose(time), tuple(legs))
 
     def rates(self, time: float) -> tuple[float, float]:
         """Speed and turn rate just before ``time``; (0, 0) after the end."""
@@ -359,18 +352,18 @@ class DubinsVehicle:
             inside = [path for path in paths if path.stays_inside(self.environment)]
             if inside:
                 # Of equally long paths (a goal right behind) the first, despite rounding.
-                self._path = min(inside, key=lambda path: round(path.length, 6))
+                self._path = min(inside, key=lambda path: round(path.length(), 6))
                 self._time, self._planned = 0.0, True
                 return
 
     def _check_arrival(self, goal: tuple[float, float]) -> None:
         """Update ``at_goal``, and stop unless only the last bit of the path is left."""
-        pose, rest = self.pose, self._path.remaining(self._time)
+        pose, left = self.pose, self._path.length(self._time)
         near = math.dist((pose.x, pose.y), goal) <= ARRIVAL_RADIUS
-        self.at_goal = self.at_goal or near or (self._planned and not rest.legs)
+        self.at_goal = self.at_goal or near or (self._planned and not left)
         if self.at_goal:
             # Passing the goal on a longer path to it counts as arrival: the rest is not driven.
-            self._moving = self._planned and 0 < rest.length <= 2 * ARRIVAL_RADIUS
+            self._moving = self._planned and 0 < left <= 2 * ARRIVAL_RADIUS
 
 
 def _interior(environment: Extent, smallest_radius: float) -> Extent:

@@ -155,7 +155,7 @@ def test_shortest_candidate_beats_brute_force():
     rng = np.random.default_rng(2)
     first, second = np.meshgrid(np.linspace(0, 2 * np.pi, 1000), np.linspace(0, 2 * np.pi, 1000))
     for goal in rng.uniform(-1.5, 1.5, (3, 2)):
-        best = min(p.length for p in dubins_paths(Pose(0, 0, 0), tuple(goal), 1.0, 1.5, 1.0))
+        best = min(p.length() for p in dubins_paths(Pose(0, 0, 0), tuple(goal), 1.0, 1.5, 1.0))
         for side in (1, -1):
             bend_x, bend_y = RADIUS * np.sin(first), side * RADIUS * (1 - np.cos(first))
             turned = first - second
