@@ -49,11 +49,6 @@ def test_a_run_has_all_documented_files(folder):
     )  # fmt: skip
 
 
-def test_a_current_that_the_vehicle_cannot_hold_is_refused():
-    with pytest.raises(InputError, match="current: expected less than"):
-        LockstepMission(load_terrain("jacksboro"), MissionSettings(current=(0.0, -1.0)))
-
-
 @pytest.mark.slow
 def test_exploration_and_training_each_improve_the_map(tmp_path):
     """Seeds 0 to 3 have SMSE 0.498 ± 0.004 after the pilot survey, 0.333 ± 0.016 at the end; MSLL

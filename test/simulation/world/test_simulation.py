@@ -95,8 +95,7 @@ def test_pings_between_control_ticks_are_placed_exactly():
     """At 1 m/s due west, ping k is k/3 m from the start, between the 10 Hz poses."""
     sim = simulation()
     sim.set_goal((-30, -30))
-    taken = pings([sim.step() for _ in range(300)])
-    for k, ping in enumerate(taken, start=1):
+    for k, ping in enumerate(pings([sim.step() for _ in range(300)]), start=1):
         assert (ping.x, ping.y) == pytest.approx((30 - k / 3, -30), abs=1e-9)
 
 
@@ -198,8 +197,7 @@ def test_step_reports_the_motion():
     assert sim.vehicle.goal == (0.0, 0.0)
     step = sim.step()
     assert (step.speed, abs(step.turn_rate)) == (1.0, 1.5)
-    assert step.pose == sim.pose
-    assert step.time_ns == sim.time_ns
+    assert (step.pose, step.time_ns) == (sim.pose, sim.time_ns)
     sim.set_goal(None)
     step = sim.step()
     assert (step.speed, step.turn_rate, step.pose) == (0.0, 0.0, sim.pose)
@@ -210,10 +208,8 @@ def test_reset_repeats_everything_at_later_times():
     sim = simulation(dropout=0.1, latency=0.5)
     first = drive(sim, 157)
     sim.reset()
-    assert sim.pose == Pose(30.0, -30.0, math.pi)
-    assert sim.time_ns == first[-1].time_ns
-    assert sim.vehicle.goal is None
-    assert not sim.vehicle.at_goal
+    assert sim.pose == Pose(30.0, -30.0, math.pi) and sim.time_ns == first[-1].time_ns
+    assert sim.vehicle.goal is None and not sim.vehicle.at_goal
     second = drive(sim, 157)
     shift = first[-1].time_ns
     for a, b in zip(first, second, strict=True):
@@ -238,15 +234,10 @@ def test_the_sonar_of_a_lake_is_under_water_with_less_noise():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rate": 0.0}, "rate: expected a number from 0.01"),
-        ({"rate": math.nan}, "rate: expected a number from 0.01"),
         ({"noise_std": -0.5}, "noise_std: expected at least 0, or -1, got -0.5"),
         ({"clearance": 0.0}, "clearance: expected at least 0.01, or -1, got 0"),
-        ({"clearance": math.inf}, "clearance: expected"),
-        ({"latency": -0.5}, "latency: expected"),
         ({"min_range": 5.0, "max_range": 5.0}, "max_range: expected more than min_range = 5.0"),
         ({"dropout": 1.5}, "dropout: expected a number from 0 to 1, got 1.5"),
-        ({"nan": math.nan}, "nan: expected a number"),
         ({"dropout": 0.6, "inf": 0.5}, "expected a sum of at most 1, got 1.1"),
     ],
 )
@@ -284,10 +275,3 @@ def test_steps_too_late_are_dropped():
     pacer = Pacer(0.1, 20.0)
     due(pacer, np.array([0.0, 0.01]))
     assert abs(sum(due(pacer, 10 + np.arange(0, 2, 0.01))) - (2 + MAX_DELAY_S) * 200) < 10
-
-
-def test_speed_may_change():
-    pacer = Pacer(0.1, 1.0)
-    due(pacer, np.arange(0, 1, 0.01))
-    pacer.speed = 10.0
-    assert abs(sum(due(pacer, 1 + np.arange(0, 1, 0.01))) - 100) <= 2

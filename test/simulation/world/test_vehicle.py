@@ -282,6 +282,7 @@ def test_invalid_goals_are_refused_and_the_present_one_stays(goal):
         ({"max_speed": 0.0}, "max_speed: expected a positive number"),
         ({"max_turn_rate": math.nan}, "max_turn_rate: expected a positive number"),
         ({"environment": Extent(-0.2, 0.2, -5, 5)}, "environment: expected sides longer than"),
+        ({"current": (0.8, 0.6)}, "current: expected less than the vehicle's speed"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):
@@ -307,9 +308,3 @@ def test_in_a_current_it_holds_its_track_at_its_speed_through_water(current):
             assert np.hypot(*water) == pytest.approx(1.0, abs=0.01)
             assert wrap(math.atan2(water[1], water[0]) - middle.yaw) == pytest.approx(0, abs=0.05)
         assert distance(car.pose, goal) <= ARRIVAL_RADIUS
-
-
-def test_a_current_must_be_slower_than_the_vehicle():
-    for current in ((0.8, 0.6), (0.0, -2.0), (math.nan, 0.0)):
-        with pytest.raises(InputError, match="current: expected less than the vehicle's speed"):
-            vehicle(current=current)
