@@ -316,15 +316,9 @@ class BootClock:
     """
 
     def __init__(self) -> None:
-        self.boots, self.age_s = 0, 0.0
+        self.boots, self.age_s, self._wraps = 0, 0.0, 0
         self._newest_ms: int | None = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self._wraps = 0
-        self._begun: int | None = None  # ns, of the present window
-        self._before: int | None = None  # smallest offset of the window before, ns
-        self._present = 0
+        self._windows: deque[list[int]] = deque(maxlen=2)  # begin and smallest offset of each, ns
 
     def stamp(self, boot_ms: int, arrived_ns: int) -> int:
         """The time of measurement in ns of a message with a time since boot in ms.
@@ -335,17 +329,15 @@ class BootClock:
         if newest is not None and newest - boot_ms > WRAP_MS // 2:
             self._wraps, newest = self._wraps + 1, None  # after 49.7 days
         elif newest is not None and boot_ms < newest - REBOOT_MS:
-            self.boots, newest = self.boots + 1, None
-            self._forget()
+            self.boots, self._wraps, newest = self.boots + 1, 0, None
+            self._windows.clear()
         self._newest_ms = boot_ms if newest is None else max(boot_ms, newest)
         measured = (boot_ms + self._wraps * WRAP_MS) * MILLISECOND
-        offset = arrived_ns - measured
-        if self._begun is None:
-            self._begun, self._present = arrived_ns, offset
-        elif arrived_ns - self._begun > WINDOW_NS:
-            # After a silence the old offset is still right, but for drift: keep it for a window.
-            self._before, self._present, self._begun = self._present, offset, arrived_ns
-        self._present = min(self._present, offset)
-        smallest = self._present if self._before is None else min(self._present, self._before)
+        offset, windows = arrived_ns - measured, self._windows
+        # After a silence the old offset is still right, but for drift: it is kept for a window.
+        if not windows or arrived_ns - windows[-1][0] > WINDOW_NS:
+            windows.append([arrived_ns, offset])
+        windows[-1][1] = min(windows[-1][1], offset)
+        smallest = min(least for _, least in windows)
         self.age_s = (offset - smallest) / SECOND
         return measured + smallest
