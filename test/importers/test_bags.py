@@ -17,7 +17,6 @@ from soundings import ground
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
-from poam_ros.core.geometry import Extent
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
@@ -124,18 +123,6 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
     z = 0.0 if kind == "NavSatFix" else -1.0
     np.testing.assert_allclose(found.z, z - depth, atol=1e-6)
     assert len(found) >= 120 and ("origin" in found.source) == (kind == "NavSatFix")
-
-
-def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
-    settings = FrontEndSettings(workspace=Extent(0, 30, 0, 10), max_outside=0.0)
-    found = read_bag(bag, BagSettings(), settings)
-    assert found.xy[:, 0].max() <= 30 and found.refused == {"outside_workspace": 60}
-    beyond = found.refused_pings
-    assert len(beyond) == 60 and set(beyond.reason) == {"outside_workspace"}
-    assert beyond.xyz[:, 0].min() > 30 and np.isfinite(beyond.xyz).all()
-    plain = read_bag(bag, BagSettings(), FrontEndSettings())
-    other = read_bag(bag, BagSettings(), FrontEndSettings(sound_speed=1530.0, water_level=2.0))
-    np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.pings.range, atol=1e-9)
 
 
 def test_what_is_no_recording_is_said(tmp_path):

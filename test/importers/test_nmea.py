@@ -250,14 +250,6 @@ def test_receivers_that_agree_are_one_and_a_new_talker_loses_nothing(tmp_path):
         assert "positions GPGGA, GNGGA" in found.source["written"]
 
 
-def test_rmc_stands_in_where_gga_is_damaged(tmp_path):
-    epochs = sentences()
-    for i in range(20, 80):
-        epochs[i][0] = epochs[i][0].replace("*", "*Z")
-    found = read(tmp_path, joined(epochs))
-    assert len(found) == COUNT - 1 and found.refused["bad_checksum"] == 60
-
-
 @pytest.mark.parametrize("every", [1, 3])
 def test_receivers_at_two_places_are_one_short_question(every, tmp_path):
     epochs = sentences()
@@ -281,15 +273,6 @@ def test_one_sentence_at_two_places_has_no_answer(tmp_path):
             for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
     with pytest.raises(InputError, match=r"300 m apart at the same times: GPGGA \(400 fixes\)$"):
         read(tmp_path, joined(same))
-
-
-def test_a_position_that_jumps_is_left_out(tmp_path):
-    """A wrong digit whose checksum is right by chance."""
-    epochs = sentences()
-    epochs[70][::2] = [kind(70, BEGIN + timedelta(seconds=70), north=80.0) for kind in (gga, rmc)]
-    found = read(tmp_path, joined(epochs))
-    assert 1 <= found.refused["position_jump"] <= 2  # placed between it and its neighbours
-    assert len(found) == COUNT - 1 - found.refused["position_jump"]
 
 
 @pytest.mark.parametrize("offset", ["0.5", "-0.4", ""])
@@ -326,18 +309,6 @@ def test_feet_and_fathoms_are_depths_and_other_units_none(kind, fields, good, tm
         read(tmp_path, text)
 
 
-def test_the_depth_below_the_surface_goes_first_unless_there_are_few(tmp_path):
-    def dbs(i, when):
-        return sentence(f"SDDBS,,f,{DEPTH[i] + 1:.2f},M,,F")
-
-    (tmp_path / "log.nmea").write_text(joined(sentences(gga, dpt, dbs, dbt, rmc)))
-    found = read_soundings(tmp_path / "log.nmea")
-    check(found, offset=1.0)
-    few = [*sentences(gga, dpt, dbs, rmc, rows=INDEX[:5]), *sentences(rows=INDEX[5:])]
-    found = read(tmp_path, joined(few))
-    assert "DPT" in found.source["understood"] and len(found) == COUNT - 1
-
-
 def test_two_sounders(tmp_path):
     same = functools.partial(dpt, talker="II")
     found = read(tmp_path, joined(sentences(gga, dpt, same, rmc)))
@@ -366,13 +337,6 @@ def test_doubled_sentences_are_one_and_equal_depths_are_not(tmp_path):
 def test_a_table_is_no_log(tmp_path):
     assert not is_nmea(tmp_path / "a.csv", b"time,x,y,z\n1,2,3,$4\n" * 50)
     assert not is_nmea(tmp_path / "a.csv", b"")
-
-
-def test_a_latitude_of_the_east_is_no_position(tmp_path):
-    odd = [again(line.replace(",N,", ",E,").replace(",W,", ",N,"))
-           for line in joined(sentences()).splitlines()]  # fmt: skip
-    with pytest.raises(InputError, match="expected positions"):
-        read(tmp_path, "".join(odd))
 
 
 def below_keel(i, when):
