@@ -20,7 +20,7 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
-from poam_ros.journal.reader import read_mission
+from poam_ros.journal.folder import read_mission
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.mapper import BathymetricMapper

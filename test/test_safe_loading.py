@@ -27,9 +27,8 @@ BOUNDED = {
 PARTIAL = {
     "core/files.py": "writes beside the file, and renames",
     "app/commands/sim.py": "logs of processes",
-    "journal/database.py": "copies into a folder that is renamed",
+    "journal/database.py": "appends to the journal; copies into a folder that is renamed",
     "journal/tables.py": "a temporary copy",
-    "journal/transactions.py": "appends to the journal",
     "research/sweep.py": "into a folder that is renamed",
 }
 SAVERS = {"savefig", "savez", "savez_compressed", "save", "savetxt", "tofile", "ZipFile"}

@@ -15,8 +15,7 @@ from ..core.reading import refuse_larger
 from ..core.settings import instance, rows
 from ..frontend.settings import FrontEndSettings
 from ..importers.bags import BagSettings
-from ..journal.folder import MAY_DIFFER
-from ..journal.reader import RecordedMission, read_mission
+from ..journal.folder import MAY_DIFFER, RecordedMission, read_mission
 from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, model_rows

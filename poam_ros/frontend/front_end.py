@@ -19,20 +19,28 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import shown
+from ..core.geometry import MAX_COORDINATE, Extent
 from ..core.samples import Samples
 from .events import EXPLORING, OVER, PAUSED, PILOT, STATES, WAITING
-from .ledger import Ledger
 from .odometry import CourseCheck, OdometryBuffer, OdometryRefused, VehicleState
-from .placing import PingPlacer, SonarMount, Standing
-from .ranges import RangeFilter, RawPing, RepeatedRange
-from .refused_pings import NOWHERE, REASONS, Xyz
+from .placing import (
+    MAX_ELEVATION,
+    SonarMount,
+    Standing,
+    level_fault,
+    mount_of,
+    noise_of,
+    place,
+)  # fmt: skip
+from .ranges import MAX_FRAMES, RangeFilter, RawPing, RepeatedRange, refusal_reason
+from .refused_pings import NOWHERE, REASONS, Ledger, Xyz
 from .settings import SURFACE, FrontEndSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
 #: full; the place is not known.
 AFTER_MISSION, OVERLOAD = "after_mission", "overload"
 NO_ODOMETRY, OTHER_CLOCK = "no_odometry", "other_clock"
-ABOVE_WATER, MIRRORED = "above_water", "mirrored"
+ABOVE_WATER, MIRRORED, BEAM_UP = "above_water", "mirrored", "beam_up"
 #: z above the water that waves and rolling may cause, in m.
 MAX_ABOVE = 1.0
 #: Odometry comes 5 times a second or more: while it does, a ping whose stamp is so far from the
@@ -103,6 +111,7 @@ class FrontEnd:
     Attributes:
         ledger: counts every ping.
         pilot: the pilot survey; the first batch waits for its end.
+        buffer: the odometry.
         closed: the reason to refuse every ping on arrival; None while pings are taken.
         clock_offset_s: how far the last ping of another clock was ahead of odometry, in s.
         warn: called with a name and a text for people.
@@ -116,7 +125,9 @@ class FrontEnd:
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
         self.warn: Callable[[str, str], object] = lambda reason, text: None
-        self._placer, self._standing = PingPlacer(), Standing()
+        self.buffer, self._standing = OdometryBuffer(), Standing()
+        self._mounts: dict[str, SonarMount] = {}  # by frame
+        self._level: tuple[float, float] | None = None  # the last received, and when it came in s
         self._range_filter, self._repeated = RangeFilter(), RepeatedRange()
         self._course = CourseCheck()
         self._fault = ""  # why the last odometry was refused, if pings are refused by that name
@@ -125,18 +136,29 @@ class FrontEnd:
         self._waiting: deque[_Waiting] = deque()  # for odometry
         self._earliest = 0  # lower bound of the waiting pings' stamps
 
-    @property
-    def buffer(self) -> OdometryBuffer:
-        """The odometry."""
-        return self._placer.buffer
-
     def level(self, now: Moment) -> float | None:
-        """The water level, in m; None while none is known."""
-        return self._placer.water.level(self.settings, now)
+        """The water level, in m: that of the settings until one was received, then the last one;
+        None: none is known, or the last one is stale."""
+        settings = self.settings
+        if self._level is None:
+            return None if settings.await_water_level else settings.water_level
+        level, when = self._level
+        age, limit = now.unadjusted_s - when, settings.water_level_timeout
+        # A negative age means that the clock was set back: the true age is unknown.
+        return level if not limit or -1.0 <= age <= limit else None
 
     def sonar_heights(self, stamp_ns: np.ndarray, now: Moment) -> np.ndarray:
-        """z of a sonar at stamps [N], as [N] in m: where refused pings without one are drawn."""
-        return self._placer.sonar_heights(stamp_ns, self.settings, now)
+        """z of a sonar at stamps [N], as [N] in m, where refused pings without one are drawn: as
+        the vehicle is inclined now; NaN without odometry."""
+        heights, newest = self.buffer.heights(stamp_ns), self.buffer.newest_ns
+        last = next(reversed(self._mounts.values()), None)
+        mount = last if self.settings.base_frame else mount_of(self.settings)
+        if newest is None or mount is None:
+            return heights
+        state = self.buffer.at(newest, 0)
+        assert state is not None
+        level = (self.level(now) or 0.0) if self.settings.from_surface else 0.0
+        return heights + place(state, mount, 0.0, level)[0][2] - state.position[2]
 
     def odometry(self, state: VehicleState | OdometryRefused, now: Moment) -> str | None:
         """Take a state of the vehicle; returns the reason if it is refused (and counts it)."""
@@ -145,9 +167,12 @@ class FrontEnd:
         self._odometry_s = now.steady_s
         restarts, ledger, s = self.buffer.restarts, self.ledger, self.settings
         if s.surface:
-            place, spread = state.position[:2], state.variance[:2]
-            state = replace(state, position=(*place, 0.0), variance=(*spread, 0.0))
-        reason = self._vertical_fault(state)
+            xy, spread = state.position[:2], state.variance[:2]
+            state = replace(state, position=(*xy, 0.0), variance=(*spread, 0.0))
+        reason = None
+        if s.vertical == SURFACE:  # z must count from there
+            mirrored = MIRRORED if self._course.mirrored(state) else None
+            reason = ABOVE_WATER if state.position[2] > MAX_ABOVE else mirrored
         reason = reason or self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
             self._refuse_odometry(reason)
@@ -164,11 +189,13 @@ class FrontEnd:
 
     def mount(self, mount: SonarMount) -> None:
         """Take the mount of a sonar."""
-        self._placer.add(mount)
+        if len(self._mounts) < MAX_FRAMES or mount.frame_id in self._mounts:
+            self._mounts[mount.frame_id] = mount
 
     def water_level(self, level: float, now: Moment) -> None:
         """Take a water level above the map's datum, in m."""
-        self.ledger.count_suspect("water_level", not self._placer.water.add(level, now))
+        self.ledger.count_suspect("water_level", bool(fault := level_fault(level)))
+        self._level = self._level if fault else (level, now.unadjusted_s)
 
     def clock_set_back(self) -> None:
         """The clock of the stamps has jumped back."""
@@ -220,14 +247,6 @@ class FrontEnd:
             self.warn("states_gone", f"mission/state lost its publisher: no longer {self.closed}")
             self.closed = None
 
-    def _vertical_fault(self, state: VehicleState) -> str | None:
-        """What is wrong with odometry whose z counts from the surface; None: nothing."""
-        if self.settings.vertical != SURFACE:
-            return None
-        if state.position[2] > MAX_ABOVE:
-            return ABOVE_WATER
-        return MIRRORED if self._course.mirrored(state) else None
-
     def _refuse_odometry(self, reason: str) -> str:
         self.ledger.odometry_rejected[reason] += 1
         self._fault = reason if reason in REASONS else self._fault
@@ -260,9 +279,7 @@ class FrontEnd:
         offset_ns = round(settings.range_time_offset * SECOND)
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
-        area = (
-            None if settings.workspace is None else settings.workspace.grown(settings.max_outside)
-        )
+        area = settings.workspace and settings.workspace.grown(settings.max_outside)
         rows: list[Row] = []
         still: deque[_Waiting] = deque()
         for each in self._waiting:
@@ -271,12 +288,11 @@ class FrontEnd:
             if late and now.steady_s - each.since_s <= settings.odometry_wait:
                 still.append(each)
             elif late or each.refused:
-                xyz = NOWHERE if late else self._placer.xyz(ping, measured, settings, now)
+                xyz = NOWHERE if late else self._xyz(ping, measured, now)
                 self._drop(each, self._unplaced(each.ahead_ns + offset_ns), measured, xyz)
-            elif isinstance(row := self._placer.row(ping, measured, area, settings, now), str):
+            elif isinstance(row := self._row(ping, measured, area, now), str):
                 reason = self._unplaced(each.ahead_ns + offset_ns) if row == NO_ODOMETRY else row
-                xyz = self._placer.xyz(ping, measured, settings, now)
-                self._drop(each, reason, measured, xyz)
+                self._drop(each, reason, measured, self._xyz(ping, measured, now))
             elif self._standing.full((row[0], row[1]), settings.pings_at_place):
                 self._drop(each, "standing", measured, (row[0], row[1], row[2]))
                 self.pilot.standing = True
@@ -286,8 +302,62 @@ class FrontEnd:
         self._waiting = still
         self._earliest = min((each.ping.stamp_ns for each in still), default=0)
         samples = self.ledger.accept(_unnumbered(rows))
-        self._look_for_repeats(samples)
+        for ns, (x, y, _, _, distance, *_) in rows:
+            if text := self._repeated.follow(ns, (x, y), distance):
+                self.warn("repeated_range", text)
         return samples
+
+    def _row(
+        self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
+    ) -> tuple[float, ...] | str:
+        """x, y, z, noise, range and the applied corrections of a ping, or why it is refused."""
+        settings = self.settings
+        if (state := self._state(stamp_ns)) is None:
+            return NO_ODOMETRY
+        if (level := self.level(now)) is None:
+            return "water_level_stale"
+        if (mount := self._mount(ping)) is None:
+            return "no_mount"
+        distance = ping.range * settings.sound_scale
+        level = level if settings.from_surface else 0.0
+        point, beam = place(state, mount, distance, level)
+        if settings.vertical == SURFACE and beam[2] >= 0:
+            return BEAM_UP
+        if area is not None and not area.contains(point[:2]):
+            return "outside_workspace"
+        if not abs(point[2]) <= MAX_ELEVATION:
+            return "wild_elevation"
+        noise = noise_of(settings, ping, state.known_variance, distance)
+        if isinstance(noise, str):
+            return noise
+        water = settings.sound_speed_assumed, settings.sound_speed, level
+        return *point, noise, ping.range, *water, *beam
+
+    def _xyz(self, ping: RawPing, stamp_ns: int, now: Moment) -> Xyz:
+        """Where a refused ping was, as far as known: without a valid range the place of the sonar;
+        without a mount that of the vehicle."""
+        settings = self.settings
+        if (state := self._state(stamp_ns)) is None:
+            return NOWHERE
+        level, mount = self.level(now), self._mount(ping)
+        measured = refusal_reason(ping, settings.min_range, settings.max_range) is None
+        if mount is None:
+            x, y, z = *state.position[:2], math.nan
+        else:
+            distance = ping.range * settings.sound_scale if measured else 0.0
+            added = (level or 0.0) if settings.from_surface else 0.0
+            x, y, z = place(state, mount, distance, added)[0].tolist()
+        if not (abs(x) <= MAX_COORDINATE and abs(y) <= MAX_COORDINATE):
+            return NOWHERE
+        known = measured and level is not None and abs(z) <= MAX_COORDINATE
+        return x, y, z if known else math.nan
+
+    def _state(self, stamp_ns: int) -> VehicleState | None:
+        return self.buffer.at(stamp_ns, round(self.settings.odometry_timeout * SECOND))
+
+    def _mount(self, ping: RawPing) -> SonarMount | None:
+        by_frame = self.settings.base_frame
+        return self._mounts.get(ping.frame_id) if by_frame else mount_of(self.settings)
 
     def _drop(
         self, each: _Waiting, reason: str = NO_ODOMETRY, stamp_ns: int | None = None,
@@ -305,13 +375,6 @@ class FrontEnd:
             return NO_ODOMETRY
         self.clock_offset_s = ahead_ns / SECOND
         return OTHER_CLOCK
-
-    def _look_for_repeats(self, samples: Samples) -> None:
-        """Say that a sonar repeats its last range."""
-        rows = zip(samples.stamp_ns.tolist(), samples.xy.tolist(), samples.range, strict=True)
-        for ns, (x, y), distance in rows:
-            if text := self._repeated.follow(ns, (x, y), float(distance)):
-                self.warn("repeated_range", text)
 
     def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
         """Whether no waiting ping can be placed or timed out; saves a loop over all of them."""

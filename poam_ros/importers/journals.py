@@ -13,8 +13,8 @@ import numpy as np
 from ..core.errors import InputError, pasted
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
+from ..journal.folder import RecordedMission, read_mission
 from ..journal.interface import DROP, UPDATE, withdrawn_after
-from ..journal.reader import RecordedMission, read_mission
 from ..mapping.left_out import LeftOut
 from ..mapping.soundings import Soundings
 from ..outputs.run import read_settings

@@ -26,8 +26,7 @@ from ..core.errors import InputError, quantity, requires_extra
 from ..core.geodesy import rough_metres
 from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
 from ..core.settings import instance
-from ..frontend.agreement import TOGETHER, at_times
-from ..frontend.ranges import refusal_reason
+from ..frontend.ranges import TOGETHER, at_times, refusal_reason
 from ..frontend.settings import FrontEndSettings
 from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
@@ -298,9 +297,7 @@ def _soundings(replay: Replay, frame: LocalFrame, words: str, sound_scale: float
     )  # fmt: skip
 
 
-def log_messages(
-    path: Path, heard: Counter[str], refused: Counter[str]
-) -> Iterator[LogMessage]:
+def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
     """The messages of a log that are needed, in its order, up to where it is torn. ``heard``: how
     many it has, by kind; ``refused``: how many cannot be read, by reason.
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..core.errors import shown
 from ..core.geodesy import hemispheres, rough_metres
-from ..frontend.agreement import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
-from ..frontend.agreement import SHARE as ALIKE
+from ..frontend.ranges import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
+from ..frontend.ranges import SHARE as ALIKE
 from .cells import UNITS, Times, angle, cell_of, is_clock, is_date, is_nothing, number
 from .columns import KEEL, TRANSDUCER, Columns, Names, counts_from, northern, words_of
 from .dialect import Dialect

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write, checksum
 from ..core.reading import parse_json_text, read_arrays
 from ..core.samples import Samples
-from .interface import RestorableModel
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
 
 #: Version of the file's layout; others are not read.
 SCHEMA = 1
@@ -41,7 +43,7 @@ class Checkpoint:
     arrays: dict[str, np.ndarray]
     trust: tuple[float, int] = (1.0, 0)
 
-    def restore(self, mapper: RestorableModel, samples: Samples) -> None:
+    def restore(self, mapper: BathymetricMapper, samples: Samples) -> None:
         """Restore a mapper; ``samples``: the pings in the model.
 
         Raises:
@@ -57,7 +59,7 @@ class Checkpoint:
             raise InputError(f"checkpoint: another model's state ({error})") from None
 
 
-def write_checkpoint(folder: Path, mapper: RestorableModel, steps: int) -> None:
+def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> None:
     """Write the model's state after ``steps`` steps of the folder's journal, which has the pings.
 
     Raises:
@@ -97,15 +99,6 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         return Checkpoint(**facts, arrays=arrays)
     except UNREADABLE as error:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None
-
-
-def steps_at_checkpoint(folder: Path) -> int:
-    """Steps of the journal when the folder's checkpoint was written; 0 without a readable one."""
-    try:
-        found = read_checkpoint(folder)
-    except InputError:
-        return 0
-    return 0 if found is None else found.steps
 
 
 def _checksum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:

@@ -1,22 +1,29 @@
-"""The mission folder: used by one mapper at a time, with one model and its settings."""
+"""The mission folder: used by one mapper at a time, with one model and its settings; and how a
+mission is read from it, which changes nothing and leaves nothing open."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .. import __version__
 from ..core.errors import InputError, pasted, quantity, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
+from ..core.samples import Samples
 from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
-from .checkpoint import NAME, steps_at_checkpoint
-from .database import JournalDatabase, set_aside
-from .verify import JOURNAL
+from .checkpoint import NAME, read_checkpoint
+from .database import JOURNAL, JournalDatabase, set_aside, verify
+from .interface import JournalContents
+from .tables import facts_of, load, successor_of
+
+log = logging.getLogger(__name__)
 
 
 def mission_dir_setting() -> Any:
@@ -39,16 +46,15 @@ class JournalSettings(Settings):
 
 
 DATABASE, LOCK = "pings.sqlite", "lock"
+#: Settings that may change during a mission: they change the map only by rounding.
+MAY_DIFFER = ("threads", "device")
 #: The planner's file, which may be in the same folder. It counts the pings it was told of.
 PLANNER = "mission.json"
 
 
 def identity(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, by name, that must be equal to recover a mission.
-
-    Threads and device may differ: they change the map only by rounding. The prior is the one in the
-    folder, wherever its file was.
-    """
+    """The settings, by name, that must be equal to recover a mission. The prior is the one in the
+    folder, wherever its file was."""
     apart = (*MAY_DIFFER, "prior")
     model = {n: v for n, v in ModelSettings.of(values).values.items() if n not in apart}
     workspace = list(Extent.of(values["workspace"]).bounds)
@@ -63,7 +69,19 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-MAY_DIFFER = ("threads", "device")
+def lock_folder(path: Path, name: str, user: str) -> IO[bytes]:
+    """Make a mission folder if need be, and lock its file ``name`` for one user of this kind.
+
+    Raises:
+        InputError: another one uses it, or it cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        return lock(path / name)
+    except BlockingIOError:
+        raise InputError(f"mission_dir: {path} is in use by another {user}") from None
+    except OSError as error:
+        raise InputError(f"mission_dir: cannot write to {path} ({error.strerror})") from None
 
 
 def is_journal(path: Path) -> bool:
@@ -118,15 +136,9 @@ class MissionFolder:
         given: Mapping[str, Any] | None = None,
         salvage: bool = False,
     ) -> None:
-        self.path, self._settings, self._given = path, dict(settings), dict(given or {})
-        self._salvage = salvage
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = lock(path / LOCK)
-        except BlockingIOError:
-            raise InputError(f"mission_dir: {path} is in use by another mapper") from None
-        except OSError as error:
-            raise InputError(f"mission_dir: cannot write to {path} ({error.strerror})") from None
+        self.path, self._settings, self._salvage = path, dict(settings), salvage
+        self._given = dict(given or {})
+        self._lock = lock_folder(path, LOCK, "mapper")
         self.resets, self.damage = 0, list[str]()
         try:
             begun = is_journal(path)
@@ -189,24 +201,24 @@ class MissionFolder:
             if name in recorded and recorded[name] != value
         ]
         if other:
-            raise InputError(
-                f"mission_dir: {folder} holds a mission with {'; '.join(other)}: expected the same "
-                f"settings, or another folder"
-            )
+            holds = f"mission_dir: {folder} holds a mission with {'; '.join(other)}"
+            raise InputError(f"{holds}: expected the same settings, or another folder")
         self._compare_checkpoint(folder, len(journal.contents.steps))
         self.journal, self.current = journal.begin(), folder
         self.damage += journal.damage
 
     def _compare_checkpoint(self, folder: Path, steps: int) -> None:
         """A checkpoint is written after its steps, so the journal must have at least as many."""
-        if (had := steps_at_checkpoint(folder)) > steps:
+        checkpoint = None
+        with suppress(InputError):
+            checkpoint = read_checkpoint(folder)
+        had = 0 if checkpoint is None else checkpoint.steps
+        if had > steps:
             if not self._salvage:
                 raise self._lost(folder, f"{NAME} was written after {quantity(had, 'step')}", steps)
-            place = set_aside(folder, [folder / NAME])
+            place, had_steps = set_aside(folder, [folder / NAME]), quantity(had, "step")
             (folder / NAME).unlink()
-            self.damage.append(
-                f"{NAME} had {quantity(had, 'step')}, the journal has {steps}: {place}"
-            )
+            self.damage.append(f"{NAME} had {had_steps}, the journal has {steps}: {place}")
 
     def _compare_planner(self) -> None:
         """Pings are published after they are stored, so the planner cannot know of more."""
@@ -223,3 +235,65 @@ class MissionFolder:
             f"{folder}: pings are lost: {expected}, the journal has {got}; to continue with what "
             f"is left: {pasted('repair', self.path)}"
         )
+
+
+NEEDED = "method", "workspace"  # settings that every mission has
+
+
+@dataclass(frozen=True)
+class RecordedMission:
+    """A mission read from its journal.
+
+    Attributes:
+        path: the file of tables.
+        settings: of the model, with ``seed`` and ``workspace``: see ``identity``.
+        mapper: all settings of the mapper when the journal was created.
+        logged: pings and steps.
+        successor: the folder that continues the mission after a reset; None: no reset.
+        previous: the newest journal with pings before the last reset; None: no such journal.
+    """
+
+    path: Path
+    settings: Mapping[str, Any]
+    mapper: Mapping[str, Any]
+    logged: JournalContents
+    successor: str | None
+    previous: Path | None = None
+
+
+def read_mission(path: Path) -> RecordedMission:
+    """Read the newest journal in a mission folder, or the one given by its file.
+
+    A mapper that was killed during a reset has named the next folder, but created no journal there:
+    that is a mission without pings, as the next mapper will see it.
+
+    Raises:
+        InputError: there is no journal, or it is damaged or foreign.
+    """
+    mission, resets = _read(path / DATABASE if path.is_dir() else path), 0
+    while path.is_dir() and mission.successor is not None:
+        resets += 1
+        after = folder_after(path, resets, mission.successor) / DATABASE
+        before = mission.path if len(mission.logged.samples) else mission.previous
+        if verify(after) is None:
+            nothing = JournalContents(Samples.empty(), ())
+            mission = replace(mission, path=after, logged=nothing, successor=None, previous=before)
+        else:
+            mission = replace(_read(after), previous=before)
+    return mission
+
+
+def _read(path: Path) -> RecordedMission:
+    if not is_journal(path.parent) and not path.is_file():
+        raise InputError(f"{path}: expected a mission's journal, there is none")
+    found = verify(path)
+    if found is None:
+        raise InputError(f"{path}: expected a mission's journal, got an empty file")
+    with closing(found.db) as db:
+        for text in found.damage:
+            log.warning("%s: %s", path.parent, text)
+        facts, after, logged = facts_of(db, path), successor_of(db), load(db, path)
+    settings, mapper = (dict(facts.get(name, {})) for name in ("settings", "mapper"))
+    if missing := [name for name in NEEDED if name not in settings]:
+        raise InputError(f"{path}: expected the settings of a mission, got no {missing[0]}")
+    return RecordedMission(path, settings, mapper, logged, after)

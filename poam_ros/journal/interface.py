@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.clock import Moment
 from ..core.maps import UpdateReport
@@ -13,7 +13,7 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 
 if TYPE_CHECKING:
-    from ..models.mapper import MapperState
+    from ..models.mapper import BathymetricMapper
 
 #: Kinds of steps: a batch was learned or dropped; accepted pings were withdrawn or reinstated.
 UPDATE, DROP, WITHDRAW, REINSTATE = "update", "drop", "withdraw", "reinstate"
@@ -75,16 +75,6 @@ class JournalContents:
     refused: RefusedPings = field(default_factory=RefusedPings.none)
 
 
-class RestorableModel(Protocol):
-    """What a checkpoint needs of a model."""
-
-    def state(self) -> MapperState:
-        """The model's state."""
-
-    def restore(self, state: MapperState) -> None:
-        """Restore a state."""
-
-
 class Journal:
     """Writes what shall survive the process, and only ``checkpoint`` waits for the disk.
 
@@ -126,6 +116,6 @@ class Journal:
         """A mark at which the model's state should be written; None: not now."""
         return None
 
-    def checkpoint(self, mark: Any, mapper: RestorableModel) -> str:
+    def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:
         """Write the state of a model that is at the mark; if it fails, returns why, as text."""
         return ""

@@ -199,7 +199,10 @@ def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
             insert(db, name, value)
             _judge(db, value)
         elif name == "refused":
-            _refuse(db, value)
+            insert(db, name, value)
+            for reason, number in {row[0]: row[1] for row in value}.items():  # keep the newest
+                beyond = reason, number - MAX_PER_REASON
+                db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
         elif name == "forget":
             forget_steps(db, value)
         elif name == "end":
@@ -225,31 +228,20 @@ def _judge(db: sqlite3.Connection, steps: Sequence[Sequence[Any]]) -> None:
     db.executemany("UPDATE pings SET verdict = ? WHERE number BETWEEN ? AND ?", changes)
 
 
-def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
-    """Add refused pings; keep the newest of each reason."""
-    insert(db, "refused", rows)
-    for reason, number in {row[0]: row[1] for row in rows}.items():
-        beyond = reason, number - MAX_PER_REASON
-        db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
-
-
 def read_pings(db: sqlite3.Connection) -> Samples:
     """All pings, in the order of their numbers."""
-    return _samples(db.execute(f"SELECT {PING} FROM pings ORDER BY 1").fetchall())
+    rows = db.execute(f"SELECT {PING} FROM pings ORDER BY 1").fetchall()
+    if not rows:
+        return Samples.empty()
+    number, stamp_ns = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    table = np.array([row[2:] for row in rows], dtype=float)  # None becomes NaN
+    z, noise, distance = table.T[2:5]
+    return Samples(number, stamp_ns, table[:, :2], z, noise, distance, table[:, 5:])
 
 
 def read_refused(db: sqlite3.Connection) -> RefusedPings:
     """The stored refused pings, by reason."""
     return RefusedPings.of(db.execute("SELECT * FROM refused ORDER BY reason, number"))
-
-
-def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
-    if not rows:
-        return Samples.empty()
-    number, stamp_ns = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    table = np.array([row[2:] for row in rows], dtype=float)  # None becomes NaN
-    x, y, z, noise, distance = table.T[:5]
-    return Samples(number, stamp_ns, np.column_stack((x, y)), z, noise, distance, table[:, 5:])
 
 
 def facts_of(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
@@ -321,17 +313,12 @@ def load(db: sqlite3.Connection, path: Path) -> JournalContents:
         samples = read_pings(db)
         rows = db.execute(UPDATES).fetchall()
         last = max((row[3] for row in rows), default=-1)
-        ids = np.array([row[0] for row in rows], dtype=np.int64) - 1
-        if not _counts(ids) or last >= len(samples) or not _counts(samples.number):
+        ids, numbers = [row[0] for row in rows], samples.number.tolist()
+        whole = ids == list(range(1, len(ids) + 1)) and numbers == list(range(len(numbers)))
+        if not whole or last >= len(samples):
             raise ValueError("rows are missing")
         steps, refused = tuple(JournalStep(*row[1:]) for row in rows), read_refused(db)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
-        raise InputError(
-            f"{path}: expected all pings and updates from the first on ({error})"
-        ) from None
+        text = f"{path}: expected all pings and updates from the first on ({error})"
+        raise InputError(text) from None
     return JournalContents(samples, steps, refused)
-
-
-def _counts(number: np.ndarray) -> bool:
-    """Whether the numbers are 0, 1, 2, ..."""
-    return bool(np.array_equal(number, np.arange(len(number))))

@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.clock import Moment
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .checkpoint import write_checkpoint
 from .folder import MissionFolder
-from .interface import Journal, JournalStep, RestorableModel
+from .interface import Journal, JournalStep
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
 
 
 @dataclass
@@ -35,15 +38,10 @@ class CheckpointMark:
         self.reached.set()
 
 
-class ResetEntry(NamedTuple):
-    """What follows belongs in a new folder."""
+class ChangeEntry(NamedTuple):
+    """A change of the folder between other entries; ``steps``: in its journal after it."""
 
-    stamp_ns: int
-
-
-class TruncateEntry(NamedTuple):
-    """Drop all steps after the first ``steps``."""
-
+    do: Callable[[], None]
     steps: int
 
 
@@ -61,7 +59,7 @@ class AcceptedEntry:
     stored: bool = False
 
 
-Entry = AcceptedEntry | RefusedEntry | JournalStep | CheckpointMark | ResetEntry | TruncateEntry
+Entry = AcceptedEntry | RefusedEntry | JournalStep | CheckpointMark | ChangeEntry
 COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
 RETRY_S = 5.0  # after a failure of the disk
 CHECKPOINT_WAIT_S = 5.0  # longest wait of the model for the disk, once a checkpoint
@@ -136,14 +134,14 @@ class JournalWriter(Journal):
     def reset(self, stamp_ns: int) -> None:
         """Continue in a new folder; queued entries go to the old one, and are not returned."""
         with self._changed:
-            self._add(*self._pop_refused(), ResetEntry(stamp_ns))
+            self._add(*self._pop_refused(), ChangeEntry(lambda: self._folder.reset(stamp_ns), 0))
             self._unstored.clear()
             self.unstored_count, self._was_reset = 0, True
 
     def truncate(self, steps: int) -> None:
         """Drop all steps after the first ``steps``, which could not be repeated."""
         if not self._was_reset:  # a new journal has none of them
-            self._add(TruncateEntry(steps))
+            self._add(ChangeEntry(lambda: self._folder.truncate_steps(steps), steps))
 
     def checkpoint_due(self, now: Moment) -> CheckpointMark | None:
         """A mark at the end of the journal; None: no checkpoint is due."""
@@ -153,7 +151,7 @@ class JournalWriter(Journal):
         self._add(mark)
         return mark
 
-    def checkpoint(self, mark: CheckpointMark, mapper: RestorableModel) -> str:
+    def checkpoint(self, mark: CheckpointMark, mapper: BathymetricMapper) -> str:
         """Write the model's state once all entries before the mark are; else returns why not."""
         if not mark.reached.wait(CHECKPOINT_WAIT_S) or mark.folder is None:
             return self.failing or "the disk is slow: no checkpoint"
@@ -189,7 +187,8 @@ class JournalWriter(Journal):
     def _run(self) -> None:
         entries: deque[Entry] = deque()
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or self._left))):
+        left = lambda: entries or self._queue or self._refused  # noqa: E731
+        while not (self._closing and (self.failing or not left())):
             with self._changed:
                 # Refused pings alone are committed every ``RETRY_S`` only.
                 self._changed.wait_for(lambda: self._queue or self._closing, RETRY_S)
@@ -211,10 +210,6 @@ class JournalWriter(Journal):
                 retry_at = time.monotonic() + RETRY_S
                 self._release(entries)
 
-    @property
-    def _left(self) -> bool:
-        return bool(self._queue or self._refused)
-
     def _pop_refused(self) -> list[Entry]:
         """The refused pings so far, as an entry before the following ones."""
         rows = list(self._refused)
@@ -224,17 +219,12 @@ class JournalWriter(Journal):
     def _write(self, entries: deque[Entry]) -> None:
         """Write and remove the first entries that fit into one transaction."""
         first = entries[0]
-        if isinstance(first, ResetEntry):
-            self._folder.reset(first.stamp_ns)
-            self._steps = 0
-            entries.popleft()
-            return
-        if isinstance(first, TruncateEntry):
-            self._folder.truncate_steps(first.steps)
+        if isinstance(first, ChangeEntry):
+            first.do()
             self._steps = first.steps
             entries.popleft()
             return
-        rows = list(takewhile(lambda e: not isinstance(e, (ResetEntry, TruncateEntry)), entries))
+        rows = list(takewhile(lambda e: not isinstance(e, ChangeEntry), entries))
         pings = [row.samples for row in rows if isinstance(row, AcceptedEntry)]
         steps = [row for row in rows if isinstance(row, JournalStep)]
         refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]

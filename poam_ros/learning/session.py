@@ -26,10 +26,9 @@ from ..frontend.events import (
     Problem,
 )
 from ..frontend.front_end import OVERLOAD, FrontEnd
-from ..frontend.ledger import Ledger
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.ranges import RawPing
-from ..frontend.refused_pings import WITHDRAWN, RefusedPings
+from ..frontend.refused_pings import WITHDRAWN, Ledger, RefusedPings
 from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal, JournalStep
 from ..screening import ScreeningSettings

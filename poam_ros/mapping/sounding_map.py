@@ -21,8 +21,7 @@ from ..core.samples import Samples
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, Problem
-from ..frontend.ledger import Ledger
-from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
+from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN, Ledger
 from ..journal.folder import is_journal
 from ..journal.interface import JournalContents, JournalStep
 from ..learning.recovery import Recovery

@@ -15,8 +15,7 @@ from ..core.errors import InputError, requires_extra
 from ..core.geodesy import WGS84, GeoReference
 from ..core.geometry import Extent
 from ..core.settings import instance
-from ..journal.folder import is_journal
-from ..journal.reader import read_mission
+from ..journal.folder import is_journal, read_mission
 from ..planning.areas import AreaSettings
 from .settings import PlaceSettings
 

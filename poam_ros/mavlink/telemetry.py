@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..frontend.agreement import EQUAL, TOGETHER, at_times, compare
 from ..frontend.odometry import OdometryRefused, VehicleState, multiply
-from ..frontend.ranges import RawPing
+from ..frontend.ranges import EQUAL, TOGETHER, RawPing, at_times, compare
 from .frame import LocalFrame
 from .link import DEGREE
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, pasted
-from ..core.files import lock, read_json, write_json
+from ..core.files import read_json, write_json
 from ..core.settings import Settings, setting
 from ..journal.database import set_aside
-from ..journal.folder import PLANNER, mission_dir_setting
+from ..journal.folder import PLANNER, lock_folder, mission_dir_setting
 from .mission import Mission
 
 #: Version of the files; others are not read.
@@ -71,16 +71,8 @@ class MissionStore:
         self._track_at, self._track_length = -math.inf, 0.0
         self._retry_at = -math.inf
         self._folder = Path(settings.mission_dir).expanduser() if settings.mission_dir else None
-        if self._folder is None:
-            return
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock(self._folder / LOCK)
-        except BlockingIOError:
-            raise InputError(f"mission_dir: {self._folder} is in use by another planner") from None
-        except OSError as error:
-            text = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
-            raise InputError(text) from None
+        if self._folder is not None:
+            self._lock = lock_folder(self._folder, LOCK, "planner")
 
     def close(self) -> None:
         """Release the folder."""

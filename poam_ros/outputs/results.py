@@ -19,9 +19,8 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
 from ..frontend.refused_pings import MAX_PER_REASON, WITHDRAWN, RefusedPing, RefusedPings
-from ..journal.folder import DATABASE, is_journal
+from ..journal.folder import DATABASE, is_journal, read_mission
 from ..journal.interface import DROP, JournalStep, withdrawn_after
-from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
 from . import folder as files
 

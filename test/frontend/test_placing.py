@@ -105,21 +105,6 @@ def test_the_beam_follows_the_mount_in_the_parameters(tilt, toward, distance):
     np.testing.assert_allclose(point(survey(settings, distance=distance)), expected, atol=1e-12)
 
 
-def test_opposite_tilts_of_mount_and_vehicle_point_down():
-    """A vehicle pitched by 0.2 with its sonar tilted by -0.2, on whatever heading."""
-    for heading in (0.0, 1.0, -2.5):
-        attitude = multiply(about(2, heading), about(1, 0.2))
-        found = survey(FrontEndSettings(sonar_tilt=(-0.2, 0.0)), quaternion=attitude)
-        np.testing.assert_allclose(point(found), (10.0, 20.0, 22.0), atol=1e-12)
-        # and with an offset forward, which the attitude turns
-        offset = FrontEndSettings(sonar_tilt=(-0.2, 0.0), sonar_offset=(2.0, 0.0, 0.0))
-        ahead = 2 * math.cos(0.2)
-        expected = (
-            10 + ahead * math.cos(heading), 20 + ahead * math.sin(heading), 22 - 2 * math.sin(0.2)
-        )  # fmt: skip
-        np.testing.assert_allclose(point(survey(offset, quaternion=attitude)), expected, atol=1e-12)
-
-
 def test_the_beam_follows_the_mount_of_the_message_s_frame():
     """The sonar's own frame counts; the parameters do not, and an unknown one is waited for."""
     settings = FrontEndSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
@@ -164,13 +149,6 @@ def test_applied_corrections_are_stored_and_can_be_changed():
     np.testing.assert_allclose(point(first.corrected()), point(first), atol=0)
     bare = Samples.of(np.ones((3, 2)), np.ones(3))
     assert bare.corrected(1520.0, np.arange(3.0)).z.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_ping_noise_is_off_by_default():
-    found = survey(FrontEndSettings(range_noise_std=1.0), variance=(1, 1, 1))
-    assert np.isnan(found.noise_std).all()
-    asked = survey(FrontEndSettings(ping_noise=True))
-    assert np.isnan(asked.noise_std).all()  # of nothing known
 
 
 WIDTH = 2 * math.atan(0.1)  # a footprint of a tenth of the range

@@ -10,15 +10,15 @@ import pytest
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
+from poam_ros.core.samples import Samples
 from poam_ros.frontend import refused_pings
-from poam_ros.frontend.front_end import ABOVE_WATER, MIRRORED, OTHER_CLOCK
-from poam_ros.frontend.ledger import Ledger
+from poam_ros.frontend.front_end import ABOVE_WATER, BEAM_UP, MIRRORED, OTHER_CLOCK
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
     REASONS,
+    Ledger,
     RefusedPing,
     RefusedPings,
 )
@@ -100,24 +100,6 @@ def test_a_refused_ping_with_a_range_is_at_the_end_of_its_beam(survey, front_end
     same(v.only(), expected)
 
 
-def test_a_ping_refused_for_its_uncertain_position_has_a_place(survey):
-    v = Straight(survey, max_position_std=1.0)
-    v.at(1.0, variance=(9.0, 9.0, 0.0))
-    v.ping(1.0, 40.0)
-    same(v.only(), ("position_uncertain", 1.0, 1.0, 0.0, 60.0))
-
-
-def test_an_impossible_elevation_is_reported_unchanged(survey):
-    v = Straight(survey)
-    v.s.odometry(VehicleState(SECOND, (1.0, 0.0, 2e5)))
-    v.ping(1.0, 40.0)
-    same(v.only(), ("wild_elevation", 1.0, 1.0, 0.0, 2e5 - 40.0))
-    far = Straight(survey)
-    far.s.odometry(VehicleState(SECOND, (1e300, 0.0, 100.0)))
-    far.ping(1.0, 40.0)
-    same(far.only(), ("outside_workspace", 1.0, nan, nan, nan))
-
-
 def test_duplicates_and_late_pings_have_a_place(survey):
     v = Straight(survey, repeat_window=5.0)
     v.at(1.0)
@@ -161,15 +143,6 @@ def test_a_refused_ping_without_odometry_has_no_place(survey):
     refused = {"no_odometry": 1, "other_clock": 1, "nan": 1, "no_return": 1}
     assert found.counts == ledger.rejected == refused
     assert np.isnan(found.xyz).all() and not len(found.placed)
-
-
-def test_refused_pings_are_placed_by_mounts_and_levels_from_topics(survey):
-    v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
-    v.s.front_end.mount(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
-    v.s.front_end.water_level(0.5, v.s.now)
-    v.at(1.0)
-    v.ping(1.0, 40.0, frame_id="sonar")
-    same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
 
 
 def test_many_pings_of_one_reason_do_not_displace_those_of_another(survey):
@@ -259,9 +232,52 @@ def test_every_reason_has_a_number_of_its_own():
         )
     )
     where = r"(?:return |else |full = |refuse\(|[A-Z]+_[A-Z]+ = |self\.fault(?:, \w+)? = )"
-    found = set(re.findall(where + '"([a-z_]+)"', code)) | {ABOVE_WATER, MIRRORED, OTHER_CLOCK}
+    found = set(re.findall(where + '"([a-z_]+)"', code))
+    found |= {ABOVE_WATER, BEAM_UP, MIRRORED, OTHER_CLOCK}
     found |= {"standing", "after_mission", "overload", "false_echo", "waiting", "paused"}
     found.add("withdrawn")
     assert found == set(REASONS)
     assert list(REASONS)[:3] == ["nan", "no_return", "too_close"]
     assert list(REASONS)[20] == "standing"
+
+
+def pings(count, first=0):
+    return Samples.of(np.zeros((count, 2)), np.zeros(count), first)
+
+
+def states(ledger):
+    """Those that are not empty, and a check of their sum."""
+    received, *parts = ledger.counts().values()
+    assert received == sum(parts)
+    return {name: count for name, count in ledger.counts().items() if count}
+
+
+def test_a_ping_moves_from_state_to_state():
+    ledger = Ledger()
+    for _ in range(10):
+        ledger.receive()
+    ledger.refuse("nan")
+    assert states(ledger) == {"received": 10, "pending": 9, "rejected": 1}
+    ledger.refuse("no_odometry")
+    assert ledger.accept(pings(5)).number.tolist() == [0, 1, 2, 3, 4]
+    assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
+    ledger.restart()
+    assert states(ledger) == {"received": 10, "accepted": 5, "pending": 3, "rejected": 2}
+    assert ledger.samples == 0 and not len(ledger.refused)
+
+
+def test_after_a_restart_numbers_continue():
+    ledger = Ledger()
+    ledger.recover(40, RefusedPings.none())
+    assert states(ledger) == {} and ledger.samples == 40
+    ledger.receive(5)
+    assert ledger.accept(pings(5)).number.tolist() == [*range(40, 45)]
+
+
+@pytest.mark.parametrize("numbering", [True, False])
+def test_placed_pings_keep_their_numbers(numbering):
+    ledger = Ledger(numbering)
+    ledger.receive(3)
+    accepted = ledger.accept(pings(3, first=70))
+    assert accepted.number[0] == (0 if numbering else 70)
+    assert states(ledger) == {"received": 3, "accepted": 3}

@@ -39,14 +39,6 @@ def test_a_level_on_the_topic_is_required_only_with_await_level(survey):
     assert elevations(s) == [70.5] * 10 and s.session.ledger.rejected == {"water_level_stale": 10}
 
 
-def test_without_a_timeout_the_last_level_is_used(survey):
-    s = survey(front_end=FrontEndSettings(water_level_timeout=0.0))
-    s.front_end.water_level(0.5, s.now)
-    s.wait(1e6)
-    s.drive(3, RANGE)
-    assert elevations(s) == [70.5] * 3
-
-
 @pytest.mark.parametrize("level", [math.nan, math.inf, -math.inf, 1e5, -1e300])
 def test_invalid_levels_are_counted_and_ignored(survey, level):
     s = survey()
@@ -68,12 +60,3 @@ def test_after_time_was_set_back_a_new_level_is_required(survey):
     s.front_end.water_level(0.25, s.now)
     s.drive(2, RANGE)
     assert elevations(s) == [70.5] * 2 + [70.25] * 2
-
-
-def test_a_level_set_as_a_parameter_is_used_at_once(survey):
-    s = survey()
-    s.drive(2, RANGE)
-    s.front_end.change(FrontEndSettings(water_level=-1.0, sound_speed=1470.0), 5)
-    s.tick()
-    s.drive(2, RANGE)
-    assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2

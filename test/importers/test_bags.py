@@ -192,9 +192,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     record = recorded(mission.session)
     list(mission.epochs())
     lived, front_end = mission.session.all_samples(), mission.session.front_end
-    found = read_bag(
-        write_events(tmp_path / "mission", record), BagSettings(), front_end.settings
-    )
+    found = read_bag(write_events(tmp_path / "mission", record), BagSettings(), front_end.settings)
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
     mapper, _, withdrawn = learn(found, settings.workspace, how)

@@ -3,17 +3,15 @@
 import random
 import shutil
 import sqlite3
-import threading
 from contextlib import closing
 
 import numpy as np
 import pytest
 from kept import Echoing, rows, surveys
 
-from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.reader import read_mission
+from poam_ros.journal.folder import read_mission
 
 END = 200  # pings
 REFUSED = "SELECT * FROM refused ORDER BY reason, number"
@@ -85,17 +83,6 @@ def verdicts(folder):
     return found
 
 
-def test_the_table_of_pings_has_the_present_verdicts(screened, tmp_path):
-    s = screened().until(END)
-    s.drive(3)
-    s.written()
-    table = rows(tmp_path / "m", "SELECT stamp_ns, verdict FROM pings ORDER BY number")
-    assert [stamp for stamp, _ in table] == [n * SECOND // 10 for n in range(1, END + 4)]
-    withdrawn = s.session.withdrawn.stamp_ns.tolist()
-    assert sorted(withdrawn) == [stamp for stamp, verdict in table if verdict != 1]
-    assert s.session.samples == sum(verdict == 1 for _, verdict in table)
-
-
 def test_dropped_steps_take_their_verdicts_along(screened, tmp_path):
     s = screened().until(END)
     s.close()
@@ -129,20 +116,3 @@ def test_a_journal_of_another_layout_is_refused_and_left_unchanged(screened, tmp
     with pytest.raises(InputError, match="layout 4 of another version, not 5"):
         read_mission(tmp_path / "m")
     assert path.read_bytes() == before
-
-
-def test_pings_are_judged_once_they_are_stored(screened, monkeypatch):
-    s, gate, append = screened(), threading.Event(), JournalDatabase.append
-
-    def slow(*given):
-        assert gate.wait(300)
-        append(*given)
-
-    monkeypatch.setattr(JournalDatabase, "append", slow)
-    for _ in range(45):
-        s.ping()
-    assert not s.session.due(s.now) and s.session.samples == 0
-    gate.set()
-    s.settle()
-    s.work()
-    assert s.session.mapper.samples + len(s.session.withdrawn) == 45

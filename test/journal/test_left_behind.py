@@ -56,26 +56,6 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_a_pilot_survey_that_is_interrupted_leaves_no_map(tmp_path):
-    survey = Kept(tmp_path / "m")
-    survey.drive(9)
-    assert not list(survey.session.wrap_up(survey.now)) and survey.session.map is None
-    survey.close()
-    survey = Kept(tmp_path / "m")
-    assert len(survey.session.sample_queue) == 0 and survey.session.samples == 9
-    survey.work()
-    assert len(survey.session.sample_queue) == 9
-    survey.close()
-
-
-def test_after_a_reset_no_earlier_map_is_left(tmp_path):
-    survey = Kept(tmp_path / "m").mapped(steps=1)
-    survey.session.reset(survey.now.ros_ns)  # which the model has not seen
-    survey.drive(3)
-    assert not list(survey.session.wrap_up(survey.now)) and survey.session.map is None
-    survey.close()
-
-
 def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatch):
     from poam_ros.journal.database import JournalDatabase
 

@@ -1,5 +1,6 @@
 """A mission's journal: after resets, on disks that cannot be written, and while it grows."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -15,9 +16,8 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.importers.journals import soundings_of_mission
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.folder import is_journal
-from poam_ros.journal.reader import read_mission
-from poam_ros.journal.tables import read_pings
+from poam_ros.journal.folder import is_journal, read_mission
+from poam_ros.journal.tables import create_tables, read_pings
 from poam_ros.learning.create import recovery_message
 from poam_ros.outputs.view.scene import _pings
 
@@ -141,3 +141,35 @@ def test_what_is_no_log_is_said(tmp_path, name):
     assert is_journal(path)
     with pytest.raises(InputError, match=f"{name}: expected a mission's (journal|tables)"):
         read_mission(path)
+
+
+def write_tables(folder, settings, mapper):
+    """Tables as another program may write them, without a journal beside them."""
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db:
+        create_tables(db)
+        db.execute("INSERT INTO chain VALUES (1, '')")
+        for name, values in (("settings", settings), ("mapper", mapper)):
+            text = values if isinstance(values, str) else json.dumps(values)
+            db.execute("INSERT INTO mission VALUES (?, ?)", (name, text))
+        db.commit()
+    return folder / "pings.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("settings", "mapper", "words"),
+    [
+        ("x", {}, "expected the settings of a mission"),
+        ("[" * 200_000, {}, "nested too deep"),
+        ([], {}, "no values in settings"),
+        ({"method": "nngp"}, {}, "got no workspace"),
+    ],
+)
+def test_settings_that_are_none_are_refused(tmp_path, capsys, settings, mapper, words):
+    path = write_tables(tmp_path, settings, mapper)
+    with pytest.raises(InputError, match=words):
+        read_mission(tmp_path)
+    if not isinstance(settings, dict):
+        with pytest.raises(InputError, match=words):
+            JournalDatabase(path, {})
+    assert main(["map", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -15,7 +15,7 @@ from poam_ros.frontend.events import PositionsShifted, Problem
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.reader import read_mission
+from poam_ros.journal.folder import read_mission
 from poam_ros.mapping.sounding_map import learn, map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
@@ -56,12 +56,6 @@ def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, t
     s.close()
     changes = rows(tmp_path / "m", CHANGES)
     assert ("withdraw", *session.withdrawn.number[[0, -1]].tolist()) in changes
-
-
-def test_without_screening_nothing_is_withdrawn(crossed):
-    s = crossed(**{"screening.enabled": False}).until()
-    assert not len(s.session.withdrawn) and not said(s)
-    assert s.session.ledger.accepted == s.session.mapper.samples + len(s.session.sample_queue)
 
 
 @pytest.mark.slow
@@ -236,18 +230,6 @@ def test_withdrawn_lines_are_told_also_without_screening(crossed):
     again = crossed(**{"screening.enabled": False}).work()
     lines = again.session.verdicts.withdrawn_lines
     assert [line.sentence for line in lines] == [line.sentence for line in told]
-
-
-def test_a_reset_forgets_the_verdicts(crossed):
-    s = crossed().until()
-    s.session.reset(s.now.ros_ns)
-    s.turn()
-    assert not len(s.session.withdrawn) and s.session.status.withdrawn == 0
-    assert not s.session.verdicts.withdrawn_lines
-    s.stamp = 0
-    s.until(int(np.flatnonzero(s.LINES == 3)[0]) + 20)
-    s.turn()
-    assert s.session.mapper.samples > 200
 
 
 @pytest.mark.slow

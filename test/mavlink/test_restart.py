@@ -7,7 +7,7 @@ import pytest
 from poam_ros.app.commands.drive import progress
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.reader import read_mission
+from poam_ros.journal.folder import read_mission
 
 
 def stored(voyage):

@@ -67,11 +67,6 @@ def test_driving_by_at_a_distance_is_no_arrival():
     assert index == math.floor(2 * math.hypot(20, 1.5) / 2 + 30) + 1
 
 
-def test_reached_at_once_if_the_vehicle_is_there():
-    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.09], 7.0) == "reached"
-    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.11], 7.0) is None
-
-
 def test_the_goal_radius_decides():
     line = straight_line(np.zeros(2), 0.0, before=9, offset=0.4, count=12)
     assert follow(ArrivalDetector([0, 0], goal_radius=0.5, max_speed=2.0), line)[0] == "reached"
@@ -124,12 +119,6 @@ def test_timeout_after_twice_the_straight_way_and_half_a_minute(speed):
     assert watch.update([0.0, 0.0], 1000.0 + limit + 0.01) == "timeout"
 
 
-def test_arriving_at_the_last_moment_is_an_arrival():
-    watch = ArrivalDetector([10.0, 0.0])
-    assert watch.update([0.0, 0.0], 0.0) is None
-    assert watch.update([10.0, 0.0], 1e6) == "reached"
-
-
 def test_rest_within_the_capture_radius_has_passed():
     for distance, expected in ((0.2, "passed"), (1.3, "passed"), (1.4, None)):
         line = [(x, 0.0) for x in np.arange(6.0, distance, -0.5)] + 10 * [(distance, 0.0)]
@@ -153,13 +142,6 @@ def test_a_clock_that_jumps_back_restarts_detection():
     assert watch.update([12.0, 1.0], 3.0) is None  # and what lies between is no way driven
     assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) - 0.1) is None
     assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) + 0.1) == "timeout"
-
-
-def test_the_goal_of_the_caller_is_copied():
-    goal = np.array([5.0, 5.0])
-    watch = ArrivalDetector(goal)
-    goal[:] = 0.0
-    assert watch.update([5.0, 5.0], 0.0) == "reached"
 
 
 def drive(car, goal, watch, period=0.1):

@@ -114,14 +114,6 @@ def test_replanning_starts_at_the_vehicle():
     goals.replan(None)
 
 
-def test_without_keep_outs_a_path_is_unchanged():
-    goals, path = make(), np.array([(20.0, 0.0), (-20.0, 3.0)])
-    goals.add(path)
-    goals.next(at(-99, 0))
-    assert goals.current.tolist() == [20, 0] and [q.tolist() for q in goals.queue] == [[-20, 3]]
-    assert (goals.clipped, goals.unreachable) == (0, 0)
-
-
 def drive(track, places, begin=0.0):
     for k, place in enumerate(places):
         track.add(begin + k, np.array(place, dtype=float))
@@ -143,13 +135,6 @@ def test_the_newest_places_are_bounded_and_visited_cells_are_kept():
     assert len(squares) == len(track.visited())
 
 
-def test_places_far_outside_are_not_stored_for_long():
-    track = VehicleTrack(SQUARE)
-    drive(track, [(1e6 + k, 0) for k in range(50)])
-    assert len(track.visited()) == 0
-    assert len(track.since(-np.inf)) == 50
-
-
 def test_places_since_a_time_are_thinned_to_a_spacing():
     track = VehicleTrack(SQUARE)
     assert track.since(0.0).shape == (0, 2)
@@ -157,14 +142,6 @@ def test_places_since_a_time_are_thinned_to_a_spacing():
         track.add(float(k), np.array([0.1 * k, 0.0]))
     np.testing.assert_allclose(track.since(-1.0), [(0.0, 0), (0.3, 0), (0.6, 0)])
     np.testing.assert_allclose(track.since(3.0), [(0.6, 0)])
-
-
-def test_a_track_forgets_its_oldest_places():
-    track = VehicleTrack(SQUARE)
-    for k in range(VehicleTrack.NEWEST + 10):
-        track.add(float(k), np.array([k, 0.0]))
-    assert len(track.since(-1.0)) == VehicleTrack.NEWEST
-    assert track.since(-1.0)[0].tolist() == [10, 0]
 
 
 def test_a_clock_set_back_removes_later_places():

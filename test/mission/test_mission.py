@@ -110,16 +110,6 @@ def test_a_planner_may_end_the_mission():
     assert mission.state == "done" and mission.goal is None and len(mission.plan) == 0
 
 
-def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
-    mission = make()
-    assert mission.goals.clipped == 1  # of the pilot
-    finish_pilot(mission)
-    mission.set_planner(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
-    assert mission.plan.tolist() == [[10, 0], [0, 10], [-10, 10], [-10, -10]]
-    assert mission.goals.clipped == 3  # but not what is rounding
-    assert mission.diagnostics()["goals_clipped"] == 3
-
-
 @pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
 def test_invalid_paths_are_refused(path):
     with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
@@ -159,25 +149,6 @@ def test_a_situation_has_what_planners_need():
     mission.count_samples(12)
     assert mission.budget.samples_left == 0
     assert make().budget.samples_left is None
-
-
-def test_a_map_during_the_pilot_survey_changes_nothing_until_its_end():
-    mission = make()
-    mission.set_planner(Chooser([(1, 1)]))
-    drive(mission, (-3, 0))
-    assert mission.goal.tolist() == [0, 0]
-    finish_pilot(mission)
-    assert mission.goal.tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("path", [None, np.empty((0, 2))])
-def test_it_holds_station_while_the_planner_finds_no_goal(path):
-    mission = make()
-    finish_pilot(mission)
-    mission.set_planner(lambda position: path)
-    assert mission.state == "exploring" and mission.goal is None and mission.needs_goal
-    mission.set_planner(Chooser([(1, 1)]))
-    assert mission.goal.tolist() == [1, 1]
 
 
 def test_a_goal_that_takes_too_long_is_given_up():
@@ -222,22 +193,6 @@ def test_done_after_max_duration_counted_from_the_first_position():
     assert mission.state == "done"
 
 
-def test_answers_of_pause_and_resume():
-    mission = make(max_samples=10)
-    assert mission.resume() == (False, "the mission is not paused: its state is pilot")
-    drive(mission, (-3, 0))
-    goal = mission.goal
-    assert mission.pause()[0]
-    assert mission.state == "paused" and mission.goal is None
-    assert not mission.pause()[0]
-    drive(mission, (0, 0), start=5.0)  # a position moves nothing on
-    assert mission.resume()[0]
-    assert mission.state == "pilot" and mission.goal is goal
-    mission.count_samples(10)
-    assert mission.pause() == (False, "the mission is done")
-    assert not mission.resume()[0]
-
-
 def test_a_pause_does_not_use_up_the_goals_time():
     mission = make()
     drive(mission, (-3, 0))
@@ -246,16 +201,6 @@ def test_a_pause_does_not_use_up_the_goals_time():
     mission.resume()
     mission.update_position(np.array([-3.0, 0.0]), 1001.0)
     assert mission.goals.results["timeout"] == 0
-
-
-def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
-    mission = make(max_duration=10.0)
-    drive(mission, (-3, 0), start=1000.0)
-    mission.tick(5.0)
-    mission.tick(14.9)
-    assert mission.state == "pilot"
-    mission.tick(15.0)
-    assert mission.state == "done"
 
 
 def test_a_situation_has_the_distance_left():
@@ -295,17 +240,6 @@ def test_a_planner_knows_what_the_time_leaves():
 
 def waiting(**options) -> Mission:
     return PlannedMission(PILOT, WORKSPACE, autostart=False, **options)
-
-
-def test_nothing_happens_before_the_start():
-    mission = waiting(max_samples=10, max_duration=5.0)
-    mission.set_planner(Chooser([(1, 1)]))
-    drive(mission, (0, 0), (5, 0), (10, 0), start=100.0)
-    mission.count_samples(50)
-    mission.tick(1000.0)
-    assert (mission.state, mission.goal, mission.station) == ("waiting", None, None)
-    assert mission.pause() == (False, "the mission is waiting")
-    assert not mission.resume()[0]
 
 
 def test_a_start_begins_the_pilot_and_the_budget():

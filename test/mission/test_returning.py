@@ -61,11 +61,6 @@ def homeward():
     return Homeward()
 
 
-def test_it_is_a_state_of_its_own(homeward):
-    assert homeward.mission.state == "returning"
-    assert homeward.mission.reason == "max_duration of 60 s has passed"
-
-
 @pytest.mark.parametrize("told", [("MANUAL", True, True), ("GUIDED", True, False)])
 def test_somebody_takes_over_or_the_link_is_lost(homeward, told):
     homeward.guidance.autopilot.update(homeward.mission, "GUIDED", True, True)

@@ -34,7 +34,6 @@ from poam_ros.mission.states import (
     SURVEYED,
     TABLE,
     TAKEN_OVER,
-    Status,
 )
 
 SQUARE = Extent(-10, 10, -10, 10)
@@ -162,11 +161,6 @@ def test_what_ended_a_mission_is_its_reason_again_when_the_vehicle_is_home():
     at(mission, 5, 0, 8.0)
     at(mission, -3, 0, 9.0)
     assert (mission.state, mission.reason) == (DONE, "enough; 3 % are far from every ping")
-
-
-def test_a_status_is_refused_nothing_by_accident():
-    with pytest.raises(KeyError):
-        Status("lost", "").after(STOP, "")
 
 
 COLUMNS = (

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
@@ -127,22 +126,6 @@ def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path,
     assert read_json(tmp_path / "track.json", "a track")["length"] == 5.0
 
 
-def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
-    kept, m = memory(), PlannedMission(np.empty((0, 2)), WORKSPACE)
-    m.set_planner(lambda position: np.array([[30.0, 30.0]]))
-    m.update_position(np.array([1.0, 1.0]), 0.0)
-    kept.save(m, 0.0)
-    kept.close()
-    again = PlannedMission(PILOT, WORKSPACE)
-    memory(resume_after_restart=True).restore(again)
-    again.update_position(np.array([1.0, 1.0]), 1.0)
-    assert again.state == "exploring" and again.goal.tolist() == [30.0, 30.0]
-    asked = []
-    again.set_planner(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
-    again.update_position(np.array([30.0, 30.0]), 2.0)
-    assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
-
-
 def test_the_number_of_samples_alone_is_saved_every_second(memory, tmp_path):
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
@@ -223,16 +206,6 @@ def test_one_planner_at_a_time(memory):
     memory()
     with pytest.raises(InputError, match="in use by another planner"):
         memory()
-
-
-def test_without_a_folder_nothing_is_saved(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    kept, m = MissionStore(MissionStoreSettings()), mission()
-    assert kept.restore(m) == ""
-    m.update_position(np.array([0.0, 10.0]), 0.0)
-    kept.save(m, 0.0)
-    kept.close()
-    assert list(tmp_path.iterdir()) == [] and m.state == "pilot"
 
 
 def test_a_failing_disk_is_reported_and_the_mission_continues(memory, tmp_path, monkeypatch):

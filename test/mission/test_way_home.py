@@ -121,16 +121,6 @@ def test_a_stated_current_tells_current_from_speed_where_the_track_has_one_direc
     assert math.dist((wrong.x, wrong.y), (0.3, 0.0)) < 0.03
 
 
-def test_planners_are_told_of_a_stated_current_before_one_is_learned():
-    extra = []
-    for stated in ((0.0, 0.0), (0.0, -0.6)):
-        mission = survey(home_reserve=10.0, arrival={"current": stated})
-        sail(mission, (0.0, -0.6), 10.0)
-        north = mission.home + np.array([[0.0, 20.0]])
-        extra.append(mission.situation(math.nan, 1.0).extra(north))
-    assert extra[1] > extra[0] + 10
-
-
 @pytest.mark.parametrize(("stated", "ended"), [((0.0, 0.0), "timeout"), ((0.7, 0.0), "reached")])
 def test_a_goal_up_a_strong_stated_current_is_not_given_up(stated, ended):
     mission = Mission(np.array([[-25.0, -30.0]]), WORKSPACE, arrival={"current": stated})

@@ -44,10 +44,6 @@ def test_other_texts_are_refused_by_the_parameters_name(text):
         AreaSettings(keep_outs=text)
 
 
-def test_nothing_given_allows_everything():
-    assert AreaSettings().open(SQUARE).unrestricted
-
-
 def test_parameters_and_a_file_add_up(tmp_path):
     hole = [[-9.0, -9.0], [-5.0, -9.0], [-5.0, -5.0]]
     several = {

@@ -156,14 +156,6 @@ def test_a_pilot_survey_returns_by_its_own_track_and_around():
     assert min(drive(Mission(pilot, SQUARE, arrival=arrival), depth)) == 0
 
 
-def test_an_echo_that_is_too_close_counts_as_no_water():
-    mission = Mission(np.array([EAST]), SQUARE, clearance=NEEDED)
-    mission.update_position(WEST, 0.0)
-    for k, distance in enumerate((0.0, -math.inf, math.nan, math.inf, 8.0)):
-        mission.sounded(RawPing(k, distance, 0.3, 100.0))
-    assert [depth for _, depth in mission.deep._soundings] == [0.0, 8.0]
-
-
 def test_it_is_off_by_default_and_checks_its_values():
     assert Mission(np.array([EAST]), SQUARE, clearance=ClearanceSettings()).deep is None
     with pytest.raises(InputError, match="min_depth_probability"):

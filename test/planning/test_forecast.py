@@ -111,12 +111,6 @@ def test_a_target_below_the_noise_is_refused():
         survey(loud)
 
 
-@pytest.mark.parametrize("limits", [(0.2, 0.1), (0.0, 0.1), (0.1, math.inf), (math.nan, 1.0)])
-def test_a_stated_range_must_be_valid(limits):
-    with pytest.raises(InputError, match="expected 0 < LOW <= HIGH"):
-        Bottom.stated(*limits, 10.0, 0.1)
-
-
 LAKE = Extent(0, 60, 0, 40)
 #: Of one kind, so that the share within a TVU is proportional to the length of even lines.
 EVEN = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)

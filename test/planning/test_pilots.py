@@ -1,6 +1,5 @@
 """Pilot paths."""
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -91,13 +90,6 @@ def test_fixed_pilots_fit_the_workspace(name, workspace):
     np.testing.assert_allclose((path - workspace.lower) / workspace.size, unit, atol=1e-7)
 
 
-def test_the_diagonal_begins_where_missions_do_and_is_short(workspace):
-    path = PILOTS["diagonal"](workspace, generator())
-    np.testing.assert_array_equal(path[0], start_pose(workspace)[:2])
-    np.testing.assert_allclose(path.mean(0), workspace.centre)
-    assert path_length(path) < 0.65 * path_length(bezier_pilot(workspace, generator()))
-
-
 def test_lawnmower_drives_lanes_from_border_to_border(workspace):
     path, lanes = lawnmower_pilot(workspace, generator()), 3
     assert path.shape == (2 * lanes, 2)
@@ -118,12 +110,3 @@ def test_random_pilot_is_about_as_long_as_the_bezier_pilot(workspace):
     for seed in range(10):
         driven = np.vstack((start_pose(workspace)[:2], random_pilot(workspace, generator(seed))))
         assert path_length(driven[:-1]) < wanted <= path_length(driven)
-
-
-def test_path_length():
-    assert path_length(np.array([(0.0, 0.0), (3.0, 4.0), (3.0, 4.0), (3.0, -6.0)])) == 15.0
-    assert path_length(np.array([(2.0, 1.0)])) == 0.0
-
-
-def test_missions_start_lower_right_heading_west():
-    assert start_pose(Extent(1, 2, 3, 4)) == (2, 3, math.pi)

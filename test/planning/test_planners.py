@@ -95,12 +95,6 @@ def test_max_entropy_defaults_are_the_published_ones():
     np.testing.assert_array_equal(waypoint, view.points[best])
 
 
-def test_without_distance_weight_the_highest_variance_wins():
-    view = View(bumpy)
-    waypoint = choose(view, distance_weight=0)
-    np.testing.assert_array_equal(waypoint, view.points[np.argmax(view.variance)])
-
-
 def test_a_heavy_distance_weight_picks_the_nearest():
     view, position = View(bumpy), np.array([10.0, 10.0])
     waypoint = choose(view, position, distance_weight=100)
@@ -115,20 +109,6 @@ def test_the_unit_of_the_variance_does_not_matter():
     ]
     np.testing.assert_array_equal(chosen[0], chosen[1])
     np.testing.assert_array_equal(chosen[0], chosen[2])
-
-
-def test_with_equal_variances_the_nearest_wins():
-    view = View(lambda points: np.full(len(points), 2.5))
-    position = np.array([-12.0, 5.0])
-    waypoint = choose(view, position, candidates=200)
-    distances = np.linalg.norm(view.points - position, axis=1)
-    np.testing.assert_array_equal(waypoint, view.points[np.argmin(distances)])
-    assert SQUARE.contains(choose(view, position, distance_weight=0))
-
-
-def test_the_only_candidate_is_chosen():
-    view = View(bumpy)
-    np.testing.assert_array_equal(choose(view, candidates=1), view.points[0])
 
 
 def test_candidates_without_a_usable_variance_are_left_out(caplog):
@@ -146,11 +126,6 @@ def test_candidates_without_a_usable_variance_are_left_out(caplog):
     points, variance = view.points[5::6], view.variance[5::6]
     np.testing.assert_array_equal(waypoint, points[best_of(points, variance, position, 0.5)])
     assert "500 of 600 candidates" in caplog.text
-
-
-def test_usable_variances_are_no_reason_to_warn(caplog):
-    choose(View(bumpy))
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
@@ -250,12 +225,6 @@ def test_unreachable_candidates_are_left_out_before_scoring():
     assert goal[0] > 5
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_random_waypoints_have_routes(seed):
-    goal = random_waypoint(View(bumpy), walled(WALL), NoOptions(), generator(seed))[0]
-    assert goal[0] <= 4
-
-
 def test_without_any_route_there_is_no_choice():
     cell = [
         np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
@@ -270,17 +239,3 @@ def test_without_any_route_there_is_no_choice():
 
 
 WEST, EAST = [True, False, False], [False, False, True]
-
-
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [((-10.0, 0.0), WEST), ((5.8, 0.0), WEST), ((6.2, 0.0), EAST), ((99.0, 0.0), EAST)],
-)
-def test_a_situation_knows_which_legs_are_allowed(start, expected):
-    situation = walled(WALL)
-    goals = np.array([(-20.0, 3.0), (6.0, 0.0), (20.0, 3.0)])
-    clear = situation.routes.legs_open(np.array(start), goals)
-    # From within the wall it is from the side that is nearer.
-    assert clear.tolist() == expected
-    free = Situation(np.zeros(2), SQUARE).routes
-    assert free.legs_open(np.zeros(2), goals).all() and free.reachable(np.zeros(2), goals).all()

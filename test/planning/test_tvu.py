@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from poam_ros.planning import tvu
 from poam_ros.planning.tvu import CONFIDENCE_95, LEVELS, ORDERS, allowed, shares, strictest, within
 
 
@@ -27,12 +26,6 @@ def test_within_is_at_95_percent_and_under_water():
     just, over = limit / CONFIDENCE_95 * np.array([0.999, 1.001])
     deviation = np.array([just, over, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(within("1b", depth, deviation), [True] + [False] * 4)
-
-
-def test_the_tvu_ratio_is_the_uncertainty_over_the_tvu():
-    depth, limit = np.array([10.0, 10.0, -1.0, np.nan]), allowed("special", np.array(10.0))
-    part = tvu.tvu_ratio("special", depth, np.array([0.5, 2.0, 1.0, 1.0]) * limit / CONFIDENCE_95)
-    np.testing.assert_allclose(part, [0.5, 2.0, np.nan, np.nan])
 
 
 def test_strictest_counts_the_orders_a_place_is_within():

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap, Predicted
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
@@ -75,15 +74,6 @@ def test_holes_in_a_map_neither_warn_nor_are_chosen(hole):
     assert waypoint[0] <= 11
 
 
-def test_a_map_of_nothing_is_unusable_but_silent():
-    view = GridView(a_map(math.nan), np.array([[4.0, 4.0]]), NOWHERE)
-    situation = Situation(np.array([5.0, 5.0]), Extent(0, 20, 0, 20))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(InputError, match="none of 2000 candidates"):
-            max_entropy(view, situation, MaxEntropyOptions(), np.random.default_rng(0))
-
-
 @pytest.mark.parametrize("noise", [True, False])
 def test_a_model_view_asks_once_for_exactly_the_points(noise):
     asked = []
@@ -148,12 +138,6 @@ def test_the_discount_predicts_the_models_next_variance(method):
         return np.abs(np.log(variance / after))[changed].mean()
 
     assert error(seen) < 0.6 * error(stale)
-
-
-def test_without_places_nothing_is_discounted():
-    variance = np.array([3.0, np.nan, -1.0])
-    points, lengthscale = np.zeros((3, 2)), np.ones(3)
-    assert discount_visited(variance, points, lengthscale, NOWHERE, NOWHERE) is variance
 
 
 def test_unusable_variances_do_not_become_the_floor():

@@ -10,8 +10,8 @@ from ros_bag import write_events
 
 from poam_ros.app.cli import main
 from poam_ros.importers.bags import BagSettings
+from poam_ros.journal.folder import read_mission
 from poam_ros.journal.interface import UPDATE
-from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.planner import PlannerNode

@@ -15,7 +15,7 @@ from poam_ros.app.cli import main
 from poam_ros.app.command import Parser
 from poam_ros.app.commands import drive
 from poam_ros.core.errors import InputError
-from poam_ros.journal.reader import read_mission
+from poam_ros.journal.folder import read_mission
 from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.chart import ExportSettings, read_chart
