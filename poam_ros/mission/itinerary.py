@@ -63,7 +63,7 @@ class ArrivalDetector:
         self._max_speed, self._current = max_speed, Current.at_most(current, max_speed)
         self.deadline = math.inf  # on the clock of update(), from the first position on
         self._last_time: float | None = None
-        self._position = self.goal
+        self._position = self._anchor = self.goal
 
     def update(self, position: np.ndarray, time_s: float) -> str | None:
         """Process the position [2] at a time in s; 'reached', 'passed', 'timeout' or None.
@@ -288,7 +288,8 @@ class GoalQueue:
             self._aim(position, self.queue.popleft())
             self._updated_s, self._left = None, 0.0
             begin = position
-            for end in () if self.leg is None else (self.leg.goal, *self.turns):
+            ends: list[np.ndarray] = [] if self.leg is None else [self.leg.goal, *self.turns]
+            for end in ends:
                 self._left += ArrivalDetector(end, **self.arrival).limit(begin)
                 begin = end
 
