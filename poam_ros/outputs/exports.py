@@ -49,7 +49,7 @@ def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
 
     content = io.BytesIO()
     file = netcdf_file(content, "w", version=2)
-    place, depth = chart.place, chart.settings.depth
+    place = chart.place
 
     def describe(thing: Any, attributes: Mapping[str, Any]) -> None:
         for key, value in attributes.items():
@@ -71,14 +71,29 @@ def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
         mapping = file.createVariable("crs", "i4", ())
         mapping.data.fill(0)
         describe(mapping, system)
+    layers = _variables(chart)
+    more = {} if place is None else {"grid_mapping": "crs"}
+    for key, (values, attributes) in layers.items():
+        number = attributes.get("units") == "m"
+        layer = file.createVariable(key, "f4" if number else "i4", ("y", "x"))
+        layer[:] = values if number else np.where(np.isfinite(values), values, NOTHING)
+        describe(layer, {**attributes, **more})
+        if key == chart.height_name:
+            describe(layer, {"ancillary_variables": " ".join([*layers][1:])})
+    file.flush()
+    return {name: content.getvalue()}
+
+
+def _variables(chart: Chart) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
+    """Values and attributes of the variables of a NetCDF by name; the first is the map."""
     # The name in CF's table of standard names.
-    standard = "height_above_geopotential_datum"
+    standard, depth = "height_above_geopotential_datum", chart.settings.depth
     if depth:
-        below = "sea_surface" if chart.datum is None or chart.datum.is_water else "datum"
-        standard = f"sea_floor_depth_below_{'geopotential_' if below == 'datum' else ''}{below}"
+        of_water = chart.datum is None or chart.datum.is_water
+        standard = f"sea_floor_depth_below_{'sea_surface' if of_water else 'geopotential_datum'}"
     whole = {"_FillValue": np.int32(NOTHING)}
     metres = {"_FillValue": np.float32(np.nan), "units": "m"}
-    layers = {
+    return {
         chart.height_name: (
             chart.height,
             {**metres, "standard_name": standard,
@@ -104,15 +119,6 @@ def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
             chart.uncertainty_other_survey, {**metres, "long_name": OTHER},
         ),
     }  # fmt: skip
-    more = {} if place is None else {"grid_mapping": "crs"}
-    for key, (values, attributes) in layers.items():
-        number = "units" in attributes and attributes["units"] == "m"
-        layer = file.createVariable(key, "f4" if number else "i4", ("y", "x"))
-        layer[:] = values if number else np.where(np.isfinite(values), values, NOTHING)
-        others = {"ancillary_variables": " ".join([*layers][1:])} if key in [*layers][:1] else {}
-        describe(layer, {**attributes, **more, **others})
-    file.flush()
-    return {name: content.getvalue()}
 
 
 def geotiff(chart: Chart, name: str) -> dict[str, bytes]:

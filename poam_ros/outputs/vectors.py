@@ -162,7 +162,7 @@ def geojson(chart: Chart, name: str) -> dict[str, bytes]:
 def kml(chart: Chart, name: str) -> dict[str, bytes]:
     """Folders of lines, areas and bands, in degrees (OGC 12-007r2).
 
-    GDAL's own drivers would write neither styles and hidden folders nor the provenance.
+    Written here, as pyogrio passes no styles to GDAL's driver.
     """
 
     def places(tag: str, line: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hmac
-import importlib.util
 import logging
 import secrets
 import signal
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError, needs_extra, requires_extra
+from ...core.errors import InputError, requires_extra
 from ...outputs.exports import export_settings
 from ...outputs.view.scene import Scene
 from ..command import Parser
@@ -153,7 +152,6 @@ def is_loopback(address: str) -> bool:
     return address == "localhost" or address.startswith("127.")
 
 
-NO_BOKEH = needs_extra("poam view", "bokeh", "view")
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
 _DEPTH = "Show depths below the water level instead of elevations."
 _EDIT = "Let the page write edits.csv, to leave out soundings or restore them (poam map runs only)."
@@ -179,8 +177,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         InputError: an option or the folder is wrong, or a package is not installed.
     """
-    if importlib.util.find_spec("bokeh") is None:
-        raise InputError(NO_BOKEH)
     if not 0 <= args.port <= 65535:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
     options = {"depth": args.depth, **given_settings(args)}

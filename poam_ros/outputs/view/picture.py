@@ -68,6 +68,7 @@ setTimeout(() => {
     }
 }, 50)
 """
+_CLEAR = "rgba(0, 0, 0, 0)"
 #: Label of a tick of a colour bar whose values are the negative ones.
 _DOWNWARD = "return String(Number((-tick).toPrecision(6)))"
 #: Values of the cell under the pointer, by layer: name, and how it is shown.
@@ -157,15 +158,7 @@ class MapPicture:
     """
 
     def __init__(self) -> None:
-        from bokeh.models import (
-            CheckboxGroup,
-            ColumnDataSource,
-            CustomJS,
-            CustomJSHover,
-            HoverTool,
-            RadioButtonGroup,
-            ScaleBar,
-        )
+        from bokeh import models
         from bokeh.plotting import figure
 
         self.figure = figure(
@@ -177,55 +170,49 @@ class MapPicture:
         self.figure.grid.grid_line_color = "#e3e9ee"
         place = ("x", "y", "width", "height_m", "degrees")
         columns: dict[str, list[Any]] = {name: [] for name in (*place, *KEYS, "sigma", "shade")}
-        self.cells = ColumnDataSource(columns, name="cells")
-        self._images = {key: self._image(key) for key in KEYS}
-        self._bars = {key: self._bar(image) for key, image in self._images.items()}
-        lit = self.figure.image_rgba("shade", "x", "y", "width", "height_m", source=self.cells)
+        self.cells = models.ColumnDataSource(columns, name="cells")
+        self._images: dict[str, Any] = {}
+        self._bars: dict[str, Any] = {}
+        for key in KEYS:
+            mapper = models.LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1,
+                nan_color=_CLEAR, low_color=_CLEAR)  # fmt: skip
+            self._images[key] = self.figure.image(
+                key, *place[:4], source=self.cells, color_mapper=mapper, visible=False
+            )
+            self._bars[key] = models.ColorBar(color_mapper=mapper, visible=False, width=14,
+                border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
+            self.figure.add_layout(self._bars[key], "right")
+        lit = self.figure.image_rgba("shade", *place[:4], source=self.cells)
         self.figure.add_layout(
-            ScaleBar(range=self.figure.x_range, unit="m", location="top_left",
+            models.ScaleBar(range=self.figure.x_range, unit="m", location="top_left",
                 bar_length=0.2, background_fill_alpha=0, border_line_color=None, padding=0),
             "below",  # inside, it would hide the map
         )  # fmt: skip
-        formatters = {name: CustomJSHover(code=code) for name, code in TOOLTIP_FORMATS.items()}
-        self._hover = HoverTool(
+        formatters = {
+            name: models.CustomJSHover(code=code) for name, code in TOOLTIP_FORMATS.items()
+        }
+        self._hover = models.HoverTool(
             renderers=list(self._images.values()), formatters=formatters, tooltips=None
         )
         self.figure.add_tools(self._hover)
         tips = self._add_marks()
-        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers",
+        self.buttons = models.RadioButtonGroup(labels=[], active=None, name="layers",
             stylesheets=[".bk-btn-group{flex-wrap:wrap}"])  # fmt: skip
-        self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
+        self.shading = models.CheckboxGroup(
+            labels=["hillshade"], active=[0], width=100, align="center"
+        )
         parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
             "shading": self.shading, "lit": lit}  # fmt: skip
-        select = CustomJS(args=parts, code=_SELECT)
+        select = models.CustomJS(args=parts, code=_SELECT)
         for chosen in (self.buttons, self.shading):
             chosen.js_on_change("active", select)
         told = {"figure": self.figure, "cell": self._hover, "tips": tips}
         marks = {name: self.drawn[name] for name in tips}
-        self.figure.js_on_event("tap", CustomJS(args={**told, "marks": marks}, code=_TAP))
-        attach = CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
+        self.figure.js_on_event("tap", models.CustomJS(args={**told, "marks": marks}, code=_TAP))
+        attach = models.CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
         self.figure.js_on_change("inner_width", attach)
         self._chart: Chart | None = None
         self._thinned: Chart | None = None
-
-    def _image(self, key: str) -> Any:
-        from bokeh.models import LinearColorMapper
-
-        clear = "rgba(0, 0, 0, 0)"
-        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
-            low_color=clear)  # fmt: skip
-        return self.figure.image(
-            key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
-            visible=False,
-        )  # fmt: skip
-
-    def _bar(self, image: Any) -> Any:
-        from bokeh.models import ColorBar
-
-        bar = ColorBar(color_mapper=image.glyph.color_mapper, visible=False, width=14,
-            border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
-        self.figure.add_layout(bar, "right")
-        return bar
 
     def _add_marks(self) -> dict[str, Any]:
         """Add the marks and their legend; returns the tools that tell of the mark under the

@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import socket
+import sys
 import time
 import urllib.request
 from dataclasses import replace
@@ -64,9 +65,7 @@ def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, cap
 
 
 def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "bokeh" else object()
-    )
+    monkeypatch.setitem(sys.modules, "bokeh.application", None)
     assert main(["view", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
