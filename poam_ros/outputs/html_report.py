@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..core.errors import quantity
+from ..core.errors import InputError, quantity
 from ..core.geodesy import place_text
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..planning.tvu import ORDERS, order_name
@@ -74,8 +74,8 @@ SHOWN_ELSEWHERE = (
     "title", "remarks", "settings", "samples", "software", "export_time", "origin", "uncertainty",
     "density",
 )  # fmt: skip
-#: Lines in the table of crossings that are shown unfolded.
-WORST = 10
+#: Lines in the table of crossings that are shown unfolded; columns of a line's median and interval.
+WORST, MEDIANS = 10, LINE_COLUMNS[3:6]
 
 
 def depth_chart(run: Run) -> Chart:
@@ -243,11 +243,14 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
     }  # fmt: skip
     lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
     rows: list[tuple[html.Cell, ...]] = []
-    for row in sorted(lines, key=lambda row: -abs(float(row["median"] or 0))):
-        name = row["line"] if row["line"] else f"day {row['day']}"
-        median, low, high = (f"{float(row[k]):.2f}" if row[k] else "" for k in LINE_COLUMNS[3:6])
-        between = f"{low} to {high}" if low else ""
-        rows.append((name, row["crossings"], (median, between), row["verdict"]))
+    try:
+        for row in sorted(lines, key=lambda row: -abs(float(row["median"] or 0))):
+            median, low, high = (f"{float(row[k]):.2f}" if row[k] else "" for k in MEDIANS)
+            between = f"{low} to {high}" if low else ""
+            name = row["line"] or f"day {row['day']}"
+            rows.append((name, row["crossings"], (median, between), row["verdict"]))
+    except ValueError as error:
+        raise InputError(f"{folder / LINES}: expected numbers ({error})") from None
     heads = ("line", "crossings", ("median (m)", "95 % interval"), "verdict")
     tables = [
         html.wide_table(heads, part, right=(1, 2)) for part in (rows[:WORST], rows[WORST:]) if part
@@ -289,11 +292,13 @@ def _volumes(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[
     bold = shown.index(now) if water.level[now] == level else None
     error = config.get("level_error")
     said = LEVEL_ERROR.format(error) if isinstance(error, float) and error else NO_LEVEL_ERROR
+    note = f"Water below each level, with 95 % intervals. {said} {VOLUME} lists all levels."
     return html.section(
-        "Volume", *_picture(folder / "hypsometry.png", "Area and volume of the water below a level."
-        ), f"<p class=note>Water below each level, with 95 % intervals. {said} "
-        f"{VOLUME} lists all levels.</p>", html.wide_table(heads, rows, range(len(heads)), bold),
-    )  # fmt: skip
+        "Volume",
+        *_picture(folder / "hypsometry.png", "Area and volume of the water below a level."),
+        f"<p class=note>{note}</p>",
+        html.wide_table(heads, rows, range(len(heads)), bold),
+    )
 
 
 def screened_out(chart: Chart) -> np.ndarray:

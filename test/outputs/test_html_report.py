@@ -388,6 +388,12 @@ def test_broken_crossings_are_refused(run):
     (run / "crossings.csv").write_text(text + "\n")
     with pytest.raises(InputError, match="expected numbers"):
         write_report(Run.open(run))
+    crossings(left_out=False).write(run)
+    write_lines(run, [("L1", "", Bias("L1", 1, 0.1, 0.0, 0.2, False), 0, "agrees")])
+    text = (run / "lines.csv").read_text().replace("0.100", "much")
+    (run / "lines.csv").write_text(text)
+    with pytest.raises(InputError, match=r"lines\.csv: expected numbers"):
+        write_report(Run.open(run))
 
 
 def test_a_mission_s_pings_are_counted_and_no_real_one_is_called_simulated(run):
