@@ -25,7 +25,7 @@ from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.mapper import BathymetricMapper
 
-FAULTS = ("none", "leg2", "isolated5", "isolated20", "fish", "shallow", "offset")
+FAULTS = ("none", "leg2", "isolated5", "isolated20", "fish", "shallow", "stuck", "offset")
 NORTH = 6  # legs north and south; then four across
 TILE, COLUMNS = 56.0, 4  # m: side of a lake of such legs; that many lakes are side by side
 
@@ -84,6 +84,10 @@ def plant(
     elif fault == "shallow":
         for number in order[:2]:
             false(part(number, 30), 1.2 + 0.03 * rng.normal(size=30))
+    elif fault == "stuck":
+        for number in order[:4]:
+            hit = part(number, 20)
+            false(hit, np.full(20, ranges[hit[0] - 1]))
     elif fault == "offset":
         false(rows, true[rows] + 0.5)
     elif fault != "none":

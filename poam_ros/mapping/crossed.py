@@ -55,7 +55,7 @@ class Crossed:
 
     Attributes:
         refused: which soundings are false echoes, or are withdrawn [N], boolean.
-        line, day: of each sounding [N].
+        line: of each sounding [N].
         found: the crossings, and which soundings are false echoes.
         table: of the crossings.
         weight: how many independent crossings each one counts as [C].
@@ -66,7 +66,6 @@ class Crossed:
 
     refused: np.ndarray
     line: Labels
-    day: Labels
     found: Compared
     table: CrossingTable
     weight: np.ndarray
@@ -87,13 +86,14 @@ class Crossed:
             return
         self.table.write(folder, order)
         lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines]
-        parts = self._parts()
-        by_day = [("", bias.name, bias, 0, _verdict(bias, DAY)) for k, bias in parts if k == DAY]
-        write_lines(folder, lines + by_day)
+        days = [bias for kind, bias in self._parts if kind == DAY]
+        lines += [("", bias.name, bias, 0, _verdict(bias, DAY)) for bias in days]
+        write_lines(folder, lines)
 
     def _biases(self, names: np.ndarray) -> list[Bias]:
         return biases(names, self.table.difference, self.table.left_out, self.weight)
 
+    @property
     def _parts(self) -> list[tuple[str, Bias]]:
         """The biases of days, files and boats, each with its kind."""
         return [(kind, bias) for kind, names in self.parts.items() for bias in self._biases(names)]
@@ -122,7 +122,7 @@ class Crossed:
         but of none that is left out in part."""
         own = [b for b, *_ in self._lines if b.offset and b.name not in self._spoilt]
         own.sort(key=lambda bias: -abs(bias.median))
-        found = [part for part in self._parts() if part[1].offset]
+        found = [part for part in self._parts if part[1].offset]
         return found + [(LINE, bias) for bias in own]
 
     @cached_property
@@ -148,10 +148,8 @@ class Crossed:
                 lines = quantity(more, "more line")
                 said.append(f"{lines} with soundings left out: see lines.csv")
             if single := [name for name in multiples.words if name not in spoilt]:
-                many, of = (
-                    quantity(len(single), "single multiple"), quantity(len(set(single)), "line"),
-                )  # fmt: skip
-                said.append(f"{many} on {of} left out: see lines.csv")
+                many, of = quantity(len(single), "single multiple"), len(set(single))
+                said.append(f"{many} on {quantity(of, 'line')} left out: see lines.csv")
             offsets = self.offsets()
             most = WORST + sum(kind != LINE for kind, _ in offsets)
             said += [_sentence(kind, b, _verdict(b, kind), 2) for kind, b in offsets[:most]]
@@ -190,11 +188,10 @@ def _verdict(bias: Bias, kind: str) -> str:
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
     if not bias.crossings:
         return f"{kind} {bias.name}, by the lines beside it: {verdict}"
-    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}, median "
-    text += f"{bias.median:+.{digits}f} m"
+    count, within = quantity(bias.crossings, "crossing"), ""
     if digits > 1:
-        text += f" (95 %: {bias.low:+.2f} to {bias.high:+.2f})"
-    return f"{text}: {verdict}"
+        within = f" (95 %: {bias.low:+.2f} to {bias.high:+.2f})"
+    return f"{kind} {bias.name}: {count}, median {bias.median:+.{digits}f} m{within}: {verdict}"
 
 
 def parts_of(soundings: Soundings) -> dict[str, Labels]:
@@ -216,10 +213,23 @@ class Divisions(NamedTuple):
     recording: Labels
 
     @classmethod
-    def of(cls, soundings: Soundings, line: Labels, day: Labels | None = None) -> Divisions:
-        """Those of soundings with these lines; ``day``: None: each boat or file on each day."""
-        day = units(soundings) if day is None else day
-        return cls(line, day, recordings(soundings, day))
+    def of(cls, soundings: Soundings, line: Labels) -> Divisions:
+        """Those of soundings with these lines. Recordings are the parts of units between pauses of
+        more than ``PAUSE``: a receiver or a sounder may have been started anew there, and its
+        positions may have another error."""
+        unit = units(soundings)
+        if soundings.stamp_ns is None:
+            return cls(line, unit, unit)
+        order = np.lexsort((soundings.stamp_ns, unit.code))
+        stamp, code = soundings.stamp_ns[order], unit.code[order]
+        begin = np.r_[True, (np.diff(code) != 0) | (np.diff(stamp) > PAUSE * SECOND)]
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.cumsum(begin) - 1
+        names = (
+            f"{unit.names[i]} {str(np.datetime64(int(at), 'ns'))[11:16]}".strip()
+            for i, at in zip(code[begin].tolist(), stamp[begin].tolist(), strict=True)
+        )
+        return cls(line, unit, Labels(number, tuple(names)))
 
     def at(self, index: np.ndarray) -> Divisions:
         """Those of some soundings."""
@@ -241,28 +251,6 @@ def units(soundings: Soundings) -> Labels:
     return Labels(code.reshape(-1).astype(np.int64), tuple(names))
 
 
-def day_column(day: Labels) -> dict[str, np.ndarray]:
-    """A table's column of these units, if there are several."""
-    return {DAY: day.words} if len(day.names) > 1 else {}
-
-
-def recordings(soundings: Soundings, unit: Labels) -> Labels:
-    """The recordings: the parts of units between pauses of more than ``PAUSE``. A receiver or a
-    sounder may have been started anew there, and its positions may have another error."""
-    if soundings.stamp_ns is None:
-        return unit
-    order = np.lexsort((soundings.stamp_ns, unit.code))
-    stamp, code = soundings.stamp_ns[order], unit.code[order]
-    begin = np.r_[True, (np.diff(code) != 0) | (np.diff(stamp) > PAUSE * SECOND)]
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(begin) - 1
-    names = (
-        f"{unit.names[i]} {str(np.datetime64(int(at), 'ns'))[11:16]}".strip()
-        for i, at in zip(code[begin].tolist(), stamp[begin].tolist(), strict=True)
-    )
-    return Labels(number, tuple(names))
-
-
 def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     """Find the crossings of soundings, and the false echoes of a table that is screened.
 
@@ -281,13 +269,13 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
     if soundings.multiple is not None:
         found = replace(found, multiple=soundings.multiple)
-    day, refused = days(soundings), found.multiple != 1
+    refused = found.multiple != 1
     ends = np.column_stack((found.row, found.other))
     surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))
-
     table = CrossingTable(
-        line.at(ends).words, day.at(ends).words, found.xy, found.difference, surface - elevations,
+        line.at(ends).words, days(soundings).at(ends).words, found.xy, found.difference,
+        surface - elevations,
         refused[ends].any(1),
     )  # fmt: skip
     parts: dict[str, Labels] = {}  # without those that divide the soundings like an earlier one
@@ -299,4 +287,4 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
             parts[name] = part
     words = {name: part.at(ends).words for name, part in parts.items()}
     weight = crossing_weights(found.xy, line.code[ends], found.block)
-    return Crossed(refused, line, day, found, table, weight, words, soundings.row)
+    return Crossed(refused, line, found, table, weight, words, soundings.row)

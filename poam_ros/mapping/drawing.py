@@ -36,7 +36,12 @@ def draw(
     """
 
     def tiles() -> Iterator[tuple[Part, ElevationMap]]:
-        for rows, columns in product(*map(_pieces, grid.shape)):
+        edges = (
+            np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
+            for count in grid.shape
+        )
+        for (top, bottom), (left, right) in product(*map(pairwise, edges)):
+            rows, columns = slice(top, bottom), slice(left, right)
             if wanted is not None:
                 i, j = np.nonzero(wanted[rows, columns])
                 if not len(i):
@@ -45,12 +50,6 @@ def draw(
             yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
 
     return assembled(tiles(), mapper, grid, on_progress)
-
-
-def _pieces(count: int) -> list[slice]:
-    """``count`` cells divided into pieces of about ``SIDE`` cells, at least two in each."""
-    edges = np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
-    return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
 def _around(piece: slice, cells: np.ndarray) -> slice:
@@ -71,14 +70,14 @@ def assembled(
     """The mapper's map on a grid, put together from maps of its parts in any order; NaN
     elsewhere."""
     whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
-    done = 0
+    done, cells = 0, grid.shape[0] * grid.shape[1]
     for part, tile in tiles:
         for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
             whole.setdefault(name, np.full(grid.shape, np.nan))[part] = values
         done += tile.mean.size
         on_progress(done)
-    if done < grid.shape[0] * grid.shape[1]:
-        on_progress(grid.shape[0] * grid.shape[1])
+    if done < cells:
+        on_progress(cells)
     mean, variance = whole.pop("mean"), whole.pop("variance")
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 

@@ -72,16 +72,8 @@ def left_out(
     factors: np.ndarray,
 ) -> Iterator[LeftOut]:
     """Everything that is not in the map: first what readers, rules and persons left out, then what
-    the model loop did.
-
-    Args:
-        soundings: of the record.
-        held: those that validate the map [N], boolean; None: none.
-        mapped: rows of those in the map.
-        echoes: rows of those that were refused as false echoes.
-        withdrawn: rows of those that were accepted and later withdrawn.
-        factors: what the screening of the whole record found each to be [N], as
-            ``Compared.multiple``; 1 where there was none.
+    the model loop did. ``held`` [N]: those that validate the map; ``mapped``, ``echoes`` (refused),
+    ``withdrawn``: rows; ``factors`` [N]: what screening found each to be (``Compared.multiple``).
     """
     yield from soundings.left_out
     rest = ~np.isin(soundings.row, mapped)
@@ -99,15 +91,8 @@ def left_out(
 def write_left_out(
     folder: Path, log: Path, soundings: Soundings, parts: Iterator[LeftOut], water_level: float
 ) -> None:
-    """Write ``left_out.csv``, by file and row.
-
-    Args:
-        folder: of the run.
-        log: the file of the record, if it is a single one.
-        soundings: of the record.
-        parts: the soundings left out.
-        water_level: used for depths where no other level is known, in m.
-    """
+    """Write ``left_out.csv`` of a run's folder, by file and row. ``log``: the file of the record,
+    if it is a single one; ``water_level`` (m): for depths where no other is known."""
     files = soundings.files or ((str(log), 0),)
     begins = [first for _, first in files]
     every = [(row, part, i) for part in parts for i, row in enumerate(part.row.tolist())]

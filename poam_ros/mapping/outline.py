@@ -120,7 +120,8 @@ def read_outline(path: Path, projection: GeoReference | None, xy: np.ndarray) ->
     else:
         layer = _geojson(path) if path.suffix.lower() in (".geojson", ".json") else None
         layer = layer or read_layer(path, "an outline in this format")
-        found = [*layer.polygons, *((line,) for line, _ in layer.places if _is_closed(line))]
+        closed = (each for each, _ in layer.places if len(each) > 3 and (each[0] == each[-1]).all())
+        found = [*layer.polygons, *((line,) for line in closed)]
         crs = layer.crs
         if projection is None and crs is not None and is_in_feet(str(path), crs):
             raise InputError(
@@ -130,14 +131,14 @@ def read_outline(path: Path, projection: GeoReference | None, xy: np.ndarray) ->
     polygons = [tuple(_in_metres(ring, crs, projection, path) for ring in rings) for rings in found]
     if not polygons:
         raise InputError(f"{path}: expected polygons or closed lines of an outline, got none")
-    kept = [rings for rings in polygons if _holds(rings, xy).any()]
+    sounded = [bool(_holds(rings, xy).any()) for rings in polygons]
+    kept, islands = [rings for rings, yes in zip(polygons, sounded, strict=True) if yes], 0
     if not kept:
         raise InputError(
             f"{path}: expected soundings inside its polygons, got none "
             f"({_elsewhere(found, polygons, crs, projection, xy)})"
         )
-    others, islands = [rings for rings in polygons if not _holds(rings, xy).any()], 0
-    for border, *_ in others:
+    for border in (rings[0] for rings, yes in zip(polygons, sounded, strict=True) if not yes):
         around = next((i for i, rings in enumerate(kept) if _holds(rings, border).all()), None)
         if around is not None:
             kept[around], islands = (*kept[around], border), islands + 1
@@ -155,7 +156,8 @@ def _elsewhere(
         turned = written[:, ::-1]
         if crs is None and (np.abs(turned) <= (180.0, 90.0)).all():
             swapped = projection.local_metres(turned[:, 1], turned[:, 0])
-            if np.isfinite(swapped).all() and _boxes_meet(swapped, xy):
+            meet = (swapped.min(0) <= xy.max(0)).all() and (xy.min(0) <= swapped.max(0)).all()
+            if np.isfinite(swapped).all() and meet:
                 return "they are inside if its longitudes and latitudes are swapped: correct them"
         away = np.hypot(*(corners - np.median(xy, axis=0)).T)
         if not np.isfinite(away).any():
@@ -169,15 +171,6 @@ def _elsewhere(
     if (np.abs(corners) <= (180.0, 90.0)).all():
         text += "; if it is in degrees, the soundings need --crs"
     return text
-
-
-def _boxes_meet(one: np.ndarray, two: np.ndarray) -> bool:
-    """Whether the boxes around points overlap."""
-    return bool((one.min(0) <= two.max(0)).all() and (two.min(0) <= one.max(0)).all())
-
-
-def _is_closed(line: np.ndarray) -> bool:
-    return len(line) > 3 and bool((line[0] == line[-1]).all())
 
 
 def _in_metres(
@@ -214,15 +207,11 @@ def _geojson(path: Path) -> VectorLayer | None:
 
 
 def shore_prior(land: Land | None, xy: np.ndarray, z: np.ndarray) -> PriorMap | None:
-    """The median elevation by distance from land, between classes of distances by interpolation,
-    and smoothed (a Gaussian); None without land or with too few soundings.
+    """The median elevation of soundings at xy [N, 2], z [N] (m) by distance from land, between
+    classes of distances by interpolation, and smoothed (a Gaussian); None without land or with too
+    few soundings.
 
     Nothing is assumed of the edge itself: nearer than the first class its elevation is kept.
-
-    Args:
-        land: around the water; None: unknown.
-        xy: places of the soundings [N, 2], in m.
-        z: their elevations [N], in m.
     """
     if land is None or land.water.all() or len(z) < CLASSES * FEWEST:
         return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +68,7 @@ class Survey:
         Raises:
             InputError: a file is missing or damaged, or the model belongs to another package.
         """
-        run = Run.open(folder)
+        run, land = Run.open(folder), None
         mapped, table, values = run.drawn, run.samples, flat(run.settings)
         if "z" not in table:
             raise InputError(f"{folder / 'samples.csv'}: expected a column z")
@@ -80,30 +78,41 @@ class Survey:
                 f"{folder / CONFIG}: expected `workspace`, and as `method` a model of this "
                 f"package, got {shown(method)}"
             )
+        try:
+            levels = {
+                str(name): (float(off), float(std))
+                for name, (off, std) in run.settings.get(LEVELS, {}).items()
+            }
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{folder / CONFIG}: expected as `{LEVELS}` two numbers for each day, got "
+                f"{shown(str(run.settings[LEVELS]))}"
+            ) from error
         row = np.arange(len(table["z"]))
         days, day = np.unique(table.get(DAY, row * 0), return_inverse=True)
-        land = _land(mapped) if "outline.file" in values else None
-        settings = replace(_settings(values), prior=PriorMap.of_folder(folder))
+        if "outline.file" in values:  # land where the map has no value, and around it
+            axes = mapped.grid.x, mapped.grid.y
+            x, y = (np.r_[2 * a[0] - a[1], a, 2 * a[-1] - a[-2]] for a in axes)
+            land = Land(Grid(x, y), np.pad(np.isfinite(mapped.mean), 1))
+        # Its soundings are screened already; a run without stretches did not calibrate.
+        settings = instance(
+            SoundingMapSettings, {"stretches": 0, **values}, model=ModelSettings.of(values),
+            screening=ScreeningSettings(), prior=PriorMap.of_folder(folder),
+        )  # fmt: skip
         if settings.model.prior and settings.prior is None:
             raise InputError(f"{folder}: expected its prior, {PRIOR}, which is not there")
+        xy, named = np.column_stack((table["x"], table["y"])), tuple(map(str, days))
         return cls(
-            folder,
-            mapped,
-            Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
-            Extent.of(bounds),
-            settings,
-            GeoReference.given(run.recorded.get("origin"), run.recorded.get("heading")),
-            "shore_trust" in values,
-            Labels(day, tuple(map(str, days))),
-            _levels(run.settings.get(LEVELS, {}), folder),
-            run.simulated,
-        )
+            folder, mapped, Soundings(row, xy, table["z"], row, land=land), Extent.of(bounds),
+            settings, GeoReference.given(run.recorded.get("origin"), run.recorded.get("heading")),
+            "shore_trust" in values, Labels(day, named), levels, run.simulated,
+        )  # fmt: skip
 
     def learn(self, on_progress: OnProgress) -> BathymetricMapper:
         """Learn the soundings again. Raises as ``mapping.learn``."""
-        return learn(self.soundings, self.workspace, self.settings, on_progress, shore=self.shore)[
-            0
-        ]
+        return learn(
+            self.soundings, self.workspace, self.settings, on_progress, shore=self.shore
+        )[0]  # fmt: skip
 
     def deviations(self, mapper: BathymetricMapper, xy: np.ndarray, seed: int) -> np.ndarray:
         """Joint draws at places [N, 2] less their mean [draws, N], in m."""
@@ -120,30 +129,20 @@ class Survey:
         grid = self.mapped.grid
         return grid.borders.contains(xy) & np.isfinite(grid.interpolate(self.mapped.mean, xy))
 
+    def places(self, xy: np.ndarray, of: Survey) -> np.ndarray:
+        """Places [N, 2] on the map of another survey, in the coordinates of this one's.
 
-def _land(mapped: ElevationMap) -> Land:
-    """Land where a map has no value, and around it."""
-    x, y = (np.r_[2 * a[0] - a[1], a, 2 * a[-1] - a[-2]] for a in (mapped.grid.x, mapped.grid.y))
-    return Land(Grid(x, y), np.pad(np.isfinite(mapped.mean), 1))
-
-
-def _levels(found: Any, folder: Path) -> Levels:
-    """The levels of days that a run's calibration recorded."""
-    try:
-        return {str(name): (float(off), float(std)) for name, (off, std) in found.items()}
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{folder / 'config.yaml'}: expected as `{LEVELS}` two numbers for each day, got "
-            f"{shown(str(found))}"
-        ) from error
-
-
-def _settings(values: Mapping[str, Any]) -> SoundingMapSettings:
-    """The run's settings without screening, as its soundings are screened already."""
-    given = {"stretches": 0, **values}  # a run without it did not calibrate
-    return instance(
-        SoundingMapSettings, given, model=ModelSettings.of(values), screening=ScreeningSettings()
-    )
+        Raises:
+            InputError: only one of the two has a georeference.
+        """
+        if self.place is None and of.place is None:
+            return xy
+        if self.place is None or of.place is None:
+            raise InputError(
+                f"{self.folder}: expected both surveys with a georeference, or neither; only "
+                f"{(of if self.place is None else self).folder} has one"
+            )
+        return of.place.moved(xy, self.place)
 
 
 def change_between(
@@ -176,10 +175,10 @@ def change_between(
     both = shown_by_both.copy()
     if not extrapolate:
         for survey in (before, after):
-            track = _moved(survey.soundings.xy, survey, before)
+            track = before.places(survey.soundings.xy, survey)
             water = np.ones(len(grid.points), dtype=bool)
             if survey.soundings.land is not None:
-                water = survey.covers(_moved(grid.points, before, survey))
+                water = survey.covers(survey.places(grid.points, before))
             both &= between_soundings(grid, water.reshape(grid.shape), track)
     if not both.any():
         raise InputError(
@@ -189,7 +188,7 @@ def change_between(
     xy = grid.points[both.ravel()]
     first = before.learn(on_progress)
     second = after.learn(lambda done: on_progress(len(before.soundings) + done))
-    there = _moved(xy, before, after)
+    there = after.places(xy, before)
     seed = before.settings.seed
     old, new = before.deviations(first, xy, seed), after.deviations(second, there, seed + 1)
     difference = predict(second, there).mean - predict(first, xy).mean
@@ -205,7 +204,7 @@ def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Gr
     while True:
         grid = Grid.cells(borders, size)
         both = before.covers(grid.points)
-        both[both] = after.covers(_moved(grid.points[both], before, after))
+        both[both] = after.covers(after.places(grid.points[both], before))
         count = int(both.sum())
         if count <= CELLS and min(grid.shape) > 1:
             break
@@ -220,16 +219,3 @@ def _shared(before: Survey, after: Survey, resolution: float | None) -> tuple[Gr
             f"{after.folder}: expected an area in common with {before.folder}, got none"
         )
     return grid, both.reshape(grid.shape)
-
-
-def _moved(xy: np.ndarray, before: Survey, after: Survey) -> np.ndarray:
-    """Places [N, 2] on the first survey's map in the coordinates of the second's."""
-    here, there = before.place, after.place
-    if here is None and there is None:
-        return xy
-    if here is None or there is None:
-        raise InputError(
-            f"{after.folder}: expected both surveys with a georeference, or neither; only "
-            f"{(after if here is None else before).folder} has one"
-        )
-    return here.moved(xy, there)

@@ -47,7 +47,7 @@ from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step,
 from ..screening import ScreeningSettings
 from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
-from .crossed import Crossed, cross, day_column, units
+from .crossed import DAY, Crossed, cross, units
 from .drawing import OnProgress, draw, predict
 from .exclusions import rows_and_files
 from .joint_draws import DrawTiles, here, joint_draws, with_level_errors
@@ -331,9 +331,12 @@ class SoundingMap:
             (folder / name).unlink(missing_ok=True)
         self.crossed.write(folder, order)
         index = np.searchsorted(self.taken.row, mapper.data.number)
+        columns, unit = rows_and_files(self.taken[index]), units(self.taken)
+        if len(unit.names) > 1:
+            columns[DAY] = unit.at(index).words
         write_samples(
             folder / "samples.csv", mapper.xy, mapper.z, self.crossed.line.at(index).words,
-            **rows_and_files(self.taken[index]), **day_column(units(self.taken).at(index)),
+            **columns,
         )  # fmt: skip
         write_map(folder / "map.npz", self.drawn)
         if self.water is not None:
@@ -429,7 +432,7 @@ def map_soundings(
         drawn = with_other_survey(drawn, errors, mapper, surface)
     shown = counted = np.isfinite(drawn.mean) if within is None else within
     if not extrapolate:
-        highest = soundings.highest_surface(level)
+        highest = soundings.surface(level, np.max)
         shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, highest))
     water = None
     if shown.any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,11 +92,10 @@ class SoundingMapSettings(Settings):
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
     prior: PriorMap | None = None
 
-    def batches(self, count: int) -> list[slice]:
-        """The batches of ``count`` soundings, in order."""
+    def ends(self, count: int) -> list[int]:
+        """The ends of the batches of ``count`` soundings, in order."""
         size = self.batch_size or max(SMALL, count // MOST)
-        ends = [*range(self.first_batch or FIRST, count, size), count]
-        return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+        return [*range(self.first_batch or FIRST, count, size), count]
 
     def screened(
         self, samples: Samples, say: bool = True, table: bool = False
@@ -210,10 +209,8 @@ class Soundings:
     @classmethod
     def of(cls, pings: Samples, **others: Any) -> Soundings:
         """Soundings from the samples of a mapper's front end; ``others``: further attributes."""
-        row = np.arange(len(pings))
-        return cls(
-            row, pings.xy, pings.z, row, stamp_ns=pings.stamp_ns, pings=pings, **others
-        )  # fmt: skip
+        row, stamps = np.arange(len(pings)), pings.stamp_ns
+        return cls(row, pings.xy, pings.z, row, stamp_ns=stamps, pings=pings, **others)
 
     @property
     def is_table(self) -> bool:
@@ -241,15 +238,13 @@ class Soundings:
     def workspace(self, margin: float | None = None) -> Extent:
         """The box around the soundings with a margin in m; None: a hundredth of the longer side, at
         least 1 m."""
-        (xmin, ymin), (xmax, ymax) = self.xy.min(0), self.xy.max(0)
-        side = max(xmax - xmin, ymax - ymin)
-        room = max(1.0, side / 100) if margin is None else margin
-        bounds = xmin - room, xmax + room, ymin - room, ymax + room
-        return Extent(*map(float, bounds))
+        low, high = self.xy.min(0), self.xy.max(0)
+        room = max(1.0, (high - low).max() / 100) if margin is None else margin
+        return Extent(*np.column_stack((low - room, high + room)).ravel().tolist())
 
     def within(self, workspace: Extent) -> Soundings:
         """The soundings inside; the others are refused as ``outside_workspace``."""
-        return self._only(workspace.contains(self.xy), "outside_workspace")
+        return self.without(self.left(~workspace.contains(self.xy), "outside_workspace"))
 
     def between(self, start: float, stop: float) -> Soundings:
         """The soundings from ``start`` to ``stop`` s after the first (0: no limit); the others are
@@ -265,7 +260,8 @@ class Soundings:
                 "--start, --stop: expected a column of times (--columns time=NAME), got none"
             )
         since = (self.stamp_ns - self.stamp_ns.min()) / 1e9
-        kept = self._only((since >= start) & ((since <= stop) | (not stop)), "outside_times")
+        out = (since < start) | ((since > stop) & bool(stop))
+        kept = self.without(self.left(out, "outside_times"))
         if not len(kept):
             raise InputError(
                 f"--start, --stop: no soundings in that time (the log lasts {since.max():g} s)"
@@ -275,11 +271,9 @@ class Soundings:
     def lines(self) -> np.ndarray:
         """The survey line of each sounding [N], from 0, as found in the track of each file."""
         begins = np.searchsorted(self.row, [first for _, first in self.files[1:]])
-        lines, last = [], 0
-        for part in filter(len, np.split(self.xy, begins)):
-            lines.append(last + find_lines(part))
-            last = int(lines[-1][-1]) + 1
-        return np.concatenate(lines)
+        found = [find_lines(part) for part in np.split(self.xy, begins) if len(part)]
+        before = np.cumsum([0, *(int(lines[-1]) + 1 for lines in found)])
+        return np.concatenate([b + lines for b, lines in zip(before, found, strict=False)])
 
     def grouped_by_line(self) -> Soundings:
         """The soundings grouped by lines found in the track. See ``find_lines``.
@@ -306,20 +300,16 @@ class Soundings:
         depth = water_level - self.z if self.depth is None else self.depth
         return replace(bare, number=self.row, range=depth)
 
-    def surface(self, water_level: float) -> float:
-        """Elevation of the water surface, in m: the given one, or the median if it changed over the
-        record."""
-        return water_level if self.depth is None else float(np.median(self.z + self.depth))
-
-    def highest_surface(self, water_level: float) -> float:
-        """As ``surface``, but the maximum if it changed."""
-        return water_level if self.depth is None else float((self.z + self.depth).max())
+    def surface(self, water_level: float, of: Callable[..., Any] = np.median) -> float:
+        """Elevation of the water surface, in m: the given one, or the median (or maximum) if it
+        changed over the record."""
+        return water_level if self.depth is None else float(of(self.z + self.depth))
 
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
         """The batches to learn: those of the live mapper, if there was one."""
-        if self.batch is None:
-            return settings.batches(len(self))
-        ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), len(self)]
+        count, ends = len(self), settings.ends(len(self))
+        if self.batch is not None:
+            ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), count]
         return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
     def left(
@@ -349,6 +339,3 @@ class Soundings:
             self[np.flatnonzero(kept)], refused=refused, refused_pings=pings,
             left_out=self.left_out + parts,
         )  # fmt: skip
-
-    def _only(self, kept: np.ndarray, reason: str) -> Soundings:
-        return self.without(self.left(~kept, reason))

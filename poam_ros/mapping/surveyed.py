@@ -34,31 +34,23 @@ def surveyed(
     """
     from scipy.ndimage import distance_transform_edt, label
 
-    known = np.isfinite(drawn.mean) & drawn.known(xy, z)
+    grid, known = drawn.grid, np.isfinite(drawn.mean) & drawn.known(xy, z)
     land = (drawn.mean > surface) & bool((z < surface).all())
-    sounded = drawn.grid.counted(xy) > 0
+    sounded, side = grid.counted(xy) > 0, float(np.diff(grid.x[:2])[0])
     part, _ = label(known & ~land, np.ones((3, 3)))
     water = np.isin(part, np.unique(part[sounded & (part > 0)]))
-    near = known
-    side = float(np.diff(drawn.grid.x[:2])[0])
-    between = _between(drawn.grid, water, xy)
+    step = int(np.ceil(np.sqrt(water.size / CELLS)))
+    coarse = slice(step // 2, None, step)
+    found = between_soundings(Grid(grid.x[coarse], grid.y[coarse]), water[coarse, coarse], xy)
+    nearest = (
+        np.minimum(np.arange(size) // step, most - 1)
+        for size, most in zip(water.shape, found.shape, strict=True)
+    )
+    between = found[np.ix_(*nearest)] & water
     far = distance_transform_edt(~sounded, side)[between]
     reach = float(np.quantile(far, 0.9)) if far.any() else np.inf  # a single line
     near = known & (distance_transform_edt(~between, side) <= reach)
     return near & water, near & (water | land)
-
-
-def _between(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
-    """As ``between_soundings``, but in a large grid for every Nth cell."""
-    step = int(np.ceil(np.sqrt(water.size / CELLS)))
-    rows, columns = (slice(step // 2, None, step) for _ in range(2))
-    coarse = Grid(grid.x[columns], grid.y[rows])
-    found = between_soundings(coarse, water[rows, columns], track)
-    row, column = (
-        np.minimum(np.arange(size) // step, most - 1)
-        for size, most in zip(water.shape, found.shape, strict=True)
-    )
-    return found[np.ix_(row, column)] & water
 
 
 def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.ndarray:
@@ -76,8 +68,7 @@ def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.nd
     from scipy.ndimage import distance_transform_edt
     from scipy.spatial import cKDTree
 
-    side = float(np.diff(grid.x[:2])[0])
-    sounded = grid.counted(track) > 0
+    side, sounded = float(np.diff(grid.x[:2])[0]), grid.counted(track) > 0
     if not (sounded & water).any():
         return np.zeros(grid.shape, dtype=bool)
     far = distance_transform_edt(~sounded, side)
@@ -88,22 +79,22 @@ def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.nd
         # Their cells may be farther apart than they are, by the side of a cell.
         sounded = far <= min((apart + side) / 2, reach / REACH)
     rows, columns = np.nonzero(water)
-    met = np.zeros((DIRECTIONS, len(rows)), dtype=bool)
-    for angle, found in zip(2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS, met, strict=True):
+    run = gap = np.zeros(len(rows), dtype=np.int64)
+    met = []
+    for angle in 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS:
         # In steps of half a cell: no path skips land that is a cell wide.
         up, right = np.sin(angle) / 2, np.cos(angle) / 2
-        going = np.arange(len(rows))
+        going, found = np.arange(len(rows)), np.zeros(len(rows), dtype=bool)
         for step in range(1, int(2 * reach / side) + 1):
             row = np.rint(rows[going] + step * up).astype(np.int64)
             column = np.rint(columns[going] + step * right).astype(np.int64)
-            inside = (row >= 0) & (row < grid.shape[0]) & (column >= 0) & (column < grid.shape[1])
-            going, row, column = going[inside], row[inside], column[inside]
-            afloat = water[row, column]
+            afloat = (row >= 0) & (row < grid.shape[0]) & (column >= 0) & (column < grid.shape[1])
+            afloat[afloat] = water[row[afloat], column[afloat]]
             going, row, column = going[afloat], row[afloat], column[afloat]
             hit = sounded[row, column]
             found[going[hit]] = True
             going = going[~hit]
-    run = gap = np.zeros(len(rows), dtype=np.int64)
+        met.append(found)
     for found in (*met, *met):
         run = np.where(found, 0, run + 1)
         gap = np.maximum(gap, run)

@@ -100,10 +100,8 @@ class PingBlocks:
 
 
 class Judge:
-    """Verdicts about accepted pings, batch by batch.
-
-    They depend on the pings so far, on the batches, and on the verdicts before; the work of a batch
-    is bounded.
+    """Verdicts about accepted pings, by the pings and batches so far and the verdicts before; the
+    work of a batch is bounded.
 
     Args:
         blocks: all accepted pings so far; the batch is the last of them.

@@ -19,6 +19,8 @@ MIN_STEP = 0.01  # m: of soundings that are nearer, slopes are not known
 LEAST_STEP = 0.05  # m: this is added to standard deviations of steps, and to the limit of a jump
 STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
+#: Soundings on either side that say what is usual there, and the ratio to it of one far below.
+SIDES, BELOW = 7, 1.2
 #: Slopes along a line are fitted to at most this many soundings on either side,
 SIDE = 40
 #: and no farther than a gap is long.
@@ -83,12 +85,18 @@ def steps_scatter(ranges: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 def slopes_on(xy: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """How much of the step to each sounding is a slope that goes on before or after it [N], in m.
 
-    Along a steep shore all steps are as large and go the same way. An echo goes out and back."""
+    Along a steep shore all steps are as large and go the same way. An echo goes out and back, but
+    from far below perhaps in two steps: those are a slope as far as both its sides differ."""
     step = np.hypot(*np.diff(xy, axis=0).T)
     slope = np.r_[0.0, np.diff(ranges) / np.maximum(step, MIN_STEP), 0.0]
     own, beside = slope[1:-1], np.stack((slope[:-2], slope[2:]))
     same = np.where(np.sign(beside) == np.sign(own), np.abs(beside), 0.0).max(0)
-    return np.r_[0.0, np.minimum(np.abs(own), same) * np.maximum(step, MIN_STEP)]
+    found = np.r_[0.0, np.minimum(np.abs(own), same) * np.maximum(step, MIN_STEP)]
+    padded = np.pad(ranges, SIDES, mode="edge")
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, SIDES), axis=1)
+    before, after = usual[: len(ranges)], usual[SIDES : SIDES + len(ranges)]
+    deep = np.maximum(ranges, np.r_[ranges[:1], ranges[:-1]]) > BELOW * np.maximum(before, after)
+    return np.where(deep, np.minimum(found, np.abs(after - before)), found)
 
 
 def usual_slope(xy: np.ndarray, ranges: np.ndarray, line: np.ndarray, bottom: np.ndarray) -> float:

@@ -62,17 +62,12 @@ def mapper(survey):
 
 def test_batches_are_in_the_order_of_the_record():
     settings = SoundingMapSettings(first_batch=100, batch_size=30)
-    assert settings.batches(170) == [
-        slice(0, 100),
-        slice(100, 130),
-        slice(130, 160),
-        slice(160, 170),
-    ]
-    assert settings.batches(100) == [slice(0, 100)] and settings.batches(7) == [slice(0, 7)]
+    assert settings.ends(170) == [100, 130, 160, 170]
+    assert settings.ends(100) == [100] and settings.ends(7) == [7]
     # Left to themselves they grow with the record: a long one is cut into about a thousand.
     alone = SoundingMapSettings(first_batch=600)
-    assert alone.batches(1000)[1] == slice(600, 660)
-    assert len(alone.batches(1_000_000)) == 251
+    assert alone.ends(1000)[:2] == [600, 660]
+    assert len(alone.ends(1_000_000)) == 251
 
 
 def test_the_map_is_close_to_the_bottom(mapper, survey):
@@ -220,10 +215,12 @@ def test_a_record_that_is_not_a_track_is_not_screened(survey, caplog):
 
 
 @pytest.mark.parametrize(
-    ("side", "cell"), [(256, 1), (1300, 5), (1500, 10), (100, 0.5), (990_000, 5000)]
-)
-def test_cell_sizes_are_round(side, cell):
-    assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)
+    ("side", "area", "cell"),
+    [(256, np.inf, 1), (1300, np.inf, 5), (1500, np.inf, 10), (100, np.inf, 0.5),
+     (990_000, np.inf, 5000), (2000, 500_000.0, 10), (2000, 2000 * 80.0, 5)],
+)  # fmt: skip
+def test_cell_sizes_are_round_and_smaller_for_a_river(side, area, cell):
+    assert cell_size(Extent(0, side, 0, side / 5), area) == pytest.approx(cell)
 
 
 @pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
@@ -240,9 +237,3 @@ def test_position_jumps_planted_in_a_recorded_lake_cause_neither_land_nor_pits()
     drawn = draw(mapper, Grid.cells(extent, 8.0))
     reach = 4.0 * np.sqrt(drawn.variance)
     assert (drawn.mean <= part.z.max() + reach).all() and (drawn.mean >= part.z.min() - reach).all()
-
-
-def test_a_river_has_smaller_cells_than_a_lake_of_its_length():
-    box = Extent(0, 2000, 0, 400)
-    assert cell_size(box) == cell_size(box, 500_000.0) == 10
-    assert cell_size(box, 2000 * 80.0) == 5
