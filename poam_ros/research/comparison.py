@@ -172,14 +172,8 @@ def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
     folder = within(index.parent, record["folder"])
     for name in ("pilot", "planner"):  # they become parts of file names
         within(folder, record[name])
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a run that {index} names")
-    try:
-        seed = int(record["seed"])
-    except ValueError:
-        raise InputError(
-            f"{index}: expected a whole number as seed, got {record['seed']!r}"
-        ) from None
+    if not record["seed"].isdecimal():
+        raise InputError(f"{index}: expected a whole number as seed, got {record['seed']!r}")
     path = folder / "epochs.csv"
     epochs = read_table(path, ("samples", *METRICS))
     samples = epochs["samples"]
@@ -187,5 +181,5 @@ def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
         raise InputError(f"{path}: expected at least one epoch, and samples that increase")
     return FinishedRun(
         record["environment"], record["method"], record["pilot"], record["planner"],
-        seed, folder, epochs,
+        int(record["seed"]), folder, epochs,
     )  # fmt: skip

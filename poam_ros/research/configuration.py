@@ -296,11 +296,8 @@ def find_sweep(name: str) -> Path:
     path = Path(name).expanduser()
     if path.exists() and not path.is_dir():
         return path
-    file = shipped(f"{name}.yaml") if path.name == name else None
-    if file is not None:  # not of the parameter files of nodes in the same folder
-        content = _read(file)
-        if isinstance(content, dict) and "environments" in content:
-            return file
+    if name in SHIPPED and (file := shipped(f"{name}.yaml")) is not None:
+        return file
     reason = "is a folder" if path.is_dir() else "no such file"
     raise InputError(
         f"{name}: {reason}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
@@ -316,13 +313,13 @@ def _read(path: Path) -> Any:
 
 def _parse(content: Any, path: Path) -> SweepSettings:
     given = _mapping("", content)
-    lists = {name: given.pop(name) for name in ("environments", "methods", *LISTS) if name in given}
     for name in ("environments", "methods"):
-        if name not in lists:
+        if name not in given:
             raise InputError(f"{name}: missing")
-    for name in LISTS.keys() & lists.keys() | {"methods"}:
-        if not isinstance(lists[name], list):
-            raise InputError(f"{name}: expected a list, got {lists[name]!r:.60}")
+    lists = {name: given.pop(name) for name in ("environments", "methods", *LISTS) if name in given}
+    for name, values in lists.items():
+        if name != "environments" and not isinstance(values, list):
+            raise InputError(f"{name}: expected a list, got {values!r:.60}")
     lists["environments"] = {
         str(name): _environment(f"environments.{name}", value)
         for name, value in _mapping("environments", lists["environments"]).items()

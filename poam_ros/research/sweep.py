@@ -32,7 +32,15 @@ from ..mapping.parallel import cluster
 from ..outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ..simulation.lockstep import LockstepMission, run_mission
 from ..simulation.world.terrain import Terrain
-from .configuration import LAYOUT, LISTS, Run, SweepSettings, load_environments, read_metadata
+from .configuration import (
+    LAYOUT,
+    LISTS,
+    Run,
+    SweepSettings,
+    load_environments,
+    located,
+    read_metadata,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -303,11 +311,8 @@ def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool)
         mission = run.mission
         if not here:  # the device is the workers', not this machine's
             mission = replace(mission, model=replace(mission.model, device="cpu"))
-        try:
-            LockstepMission(terrains[run.environment], mission)
-        except InputError as error:
-            place = settings.place(f"environments.{run.environment}")
-            raise InputError(f"{place}: {error}") from None
+        place = settings.place(f"environments.{run.environment}")
+        located(place, LockstepMission, terrains[run.environment], mission)
 
 
 def _work(
