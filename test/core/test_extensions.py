@@ -3,7 +3,6 @@
 import sys
 import types
 
-import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
@@ -53,13 +52,3 @@ def test_an_entry_point_is_found_by_its_name(mine, monkeypatch, tmp_path):
 def test_invalid_rows_are_refused(mine, name, words):
     with pytest.raises(InputError, match=words):
         MissionSettings(planner=name)
-
-
-@pytest.mark.slow
-def test_a_planner_of_a_module_flies_a_mission(mine, tmp_path):
-    from poam_ros.app.cli import main
-
-    words = "--planner mine:plan --pilot diagonal --sonar-rate 0.5 --max-samples 60"
-    assert main(["run", *words.split(), "--output", str(tmp_path)]) == 0
-    visited = np.loadtxt(tmp_path / "samples.csv", delimiter=",", skiprows=1)[-1, :2]
-    assert np.isfinite(visited).all()

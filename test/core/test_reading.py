@@ -107,8 +107,10 @@ def merges(depth=24):
     return "\n".join(rows)
 
 
-ALIASES = {"lists": billion_laughs(), "merges": merges(),
-           "deep": "[" * 300, "long": "[" + "1," * 2_000_000 + "1]"}  # fmt: skip
+ALIASES = {
+    "lists": billion_laughs(), "merges": merges(), "deep": "[" * 300,
+    "long": "[" + "1," * 2_000_000 + "1]",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ALIASES)

@@ -126,6 +126,7 @@ def test_texts_are_read_as_values(name, text, value):
         ("word", 3, "3"), ("row", "third", "'third'"), ("text", 3, "3"), ("pair", [1], r"\[1\]"),
         ("pair", "01", "'01'"), ("pair", [0, math.nan], r"\[0, nan\]"), ("pair", None, "None"),
         ("pair", array.array("d", [9, 0]), r"\[9.0, 0.0\]"),
+        ("count", "x" * 1000, f"'{'x' * 79}..."),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_with_name_expected_and_got(name, value, got):
@@ -149,12 +150,6 @@ def test_a_row_s_own_check_comes_last_and_is_named():
         Some(count=3)
     with pytest.raises(InputError, match=r"^--count: expected an even number, got 3$"):
         at("--count", ROWS["count"]).convert(3)
-
-
-def test_a_wrong_value_is_shown_in_one_short_line():
-    with pytest.raises(InputError) as caught:
-        ROWS["count"].convert("x" * 1000)
-    assert len(str(caught.value)) < 150
 
 
 def test_settings_are_built_from_flat_values():
