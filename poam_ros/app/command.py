@@ -25,6 +25,7 @@ PARTS = {
     "workspace": ("XMIN", "XMAX", "YMIN", "YMAX"),
     "workspace_degrees": ("SOUTH", "WEST", "NORTH", "EAST"),
     "origin": ("LAT", "LON"),
+    "current": ("X", "Y"),
 }
 
 
