@@ -17,6 +17,7 @@ from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import PointCloud2, Range
+from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from ..core.clock import SECOND
@@ -24,13 +25,7 @@ from ..core.errors import InputError, shown
 from ..core.geometry import Extent, Grid
 from ..core.settings import instance
 from ..planning.pilots import start_pose
-from ..simulation.world.simulator import (
-    Pacer,
-    SimulatedPing,
-    Simulation,
-    SimulationStep,
-    SonarSettings,
-)
+from ..simulation.world.simulator import Pacer, Simulation, SimulationStep, SonarSettings
 from ..simulation.world.terrain import Terrain, load_terrain
 from ..simulation.world.vehicle import Pose
 from . import messages
@@ -240,36 +235,32 @@ class SimulatorTopics:
     def __init__(
         self, node: Node, simulation: Simulation, frame_id: str, field_of_view: float
     ) -> None:
-        self._frame_id = frame_id
-        self._stamp = Time()
-        self._clock = Clock(clock=self._stamp)
-        self._odometry = Odometry(child_frame_id=BASE_FRAME)
-        self._odometry.header.frame_id = frame_id
-        self._odometry.header.stamp = self._stamp
+        self._frame_id, sonar = frame_id, simulation.settings
+        self._stamp = stamp = Time()
+        self._clock = Clock(clock=stamp)
+        self._odometry = Odometry(
+            header=Header(stamp=stamp, frame_id=frame_id), child_frame_id=BASE_FRAME
+        )
+        self._transform = TransformStamped(
+            header=Header(stamp=stamp, frame_id=ODOMETRY_FRAME), child_frame_id=BASE_FRAME
+        )
         self._odometry.pose.pose.position.z = simulation.sonar_z
-        self._range = Range(radiation_type=Range.ULTRASOUND, field_of_view=field_of_view)
-        self._range.header.frame_id = SONAR_FRAME
-        self._range.min_range = float(simulation.settings.min_range)
-        self._range.max_range = simulation.settings.max_range
-        self._transform = TransformStamped(child_frame_id=BASE_FRAME)
-        self._transform.header.frame_id = ODOMETRY_FRAME
-        self._transform.header.stamp = self._stamp
         self._transform.transform.translation.z = simulation.sonar_z
-        self._open(node)
-
-    def _open(self, node: Node) -> None:
+        self._range = Range(
+            header=Header(frame_id=SONAR_FRAME), radiation_type=Range.ULTRASOUND,
+            field_of_view=field_of_view, min_range=float(sonar.min_range),
+            max_range=float(sonar.max_range),
+        )  # fmt: skip
         # A publisher's default events cost the executor most of its time. Subscribers report
         # incompatible QoS as well.
         events = PublisherEventCallbacks(use_default_callbacks=False)
-        silent: dict[str, Any] = {"event_callbacks": events}
-        publisher = node.create_publisher
-        self._odometry_publisher = publisher(Odometry, "odom", SENSOR_PUBLISH, **silent)
-        self._range_publisher = publisher(Range, "sonar/range", SENSOR_PUBLISH, **silent)
-        self._clock_publisher = None
-        if node.get_parameter("use_sim_time").value:
-            self._clock_publisher = publisher(Clock, "/clock", CLOCK, **silent)
-        self._transforms = transform_broadcaster(node, self._frame_id)
-        self._terrain_publisher = publisher(PointCloud2, "terrain", LATCHED, **silent)
+        publisher = partial(node.create_publisher, event_callbacks=events)
+        self._odometry_publisher = publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self._range_publisher = publisher(Range, "sonar/range", SENSOR_PUBLISH)
+        simulated = node.get_parameter("use_sim_time").value
+        self._clock_publisher = publisher(Clock, "/clock", CLOCK) if simulated else None
+        self._transforms = transform_broadcaster(node, frame_id)
+        self._terrain_publisher = publisher(PointCloud2, "terrain", LATCHED)
 
     @property
     def connected(self) -> bool:
@@ -290,33 +281,22 @@ class SimulatorTopics:
         self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
         if self._clock_publisher is not None:
             self._clock_publisher.publish(self._clock)
-        self._odometry_publisher.publish(self._odometry_of(step))
-        if self._transforms is not None:
-            self._transforms.sendTransform(self._transform_of(step))
-        for ping in step.pings:
-            self._range_publisher.publish(self._range_of(ping, ping.stamp_ns + offset_ns))
-
-    def _odometry_of(self, step: SimulationStep) -> Odometry:
-        pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
-        pose.position.x, pose.position.y = step.pose.x, step.pose.y
-        _, _, pose.orientation.z, pose.orientation.w = messages.yaw_to_quaternion(step.pose.yaw)
-        crab = step.direction - step.pose.yaw
+        pose, moved = self._odometry.pose.pose, self._transform.transform
+        for place in (pose.position, moved.translation):
+            place.x, place.y = step.pose.x, step.pose.y
+        for turn in (pose.orientation, moved.rotation):
+            _, _, turn.z, turn.w = messages.yaw_to_quaternion(step.pose.yaw)
+        crab, twist = step.direction - step.pose.yaw, self._odometry.twist.twist
         twist.linear.x, twist.linear.y = step.speed * math.cos(crab), step.speed * math.sin(crab)
         twist.angular.z = step.turn_rate
-        return self._odometry
-
-    def _transform_of(self, step: SimulationStep) -> TransformStamped:
-        transform = self._transform.transform
-        transform.translation.x, transform.translation.y = step.pose.x, step.pose.y
-        _, _, z, w = messages.yaw_to_quaternion(step.pose.yaw)
-        transform.rotation.z, transform.rotation.w = z, w
-        return self._transform
-
-    def _range_of(self, ping: SimulatedPing, stamp_ns: int) -> Range:
-        stamp = self._range.header.stamp
-        stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND)
-        self._range.range = float(ping.range)
-        return self._range
+        self._odometry_publisher.publish(self._odometry)
+        if self._transforms is not None:
+            self._transforms.sendTransform(self._transform)
+        for ping in step.pings:
+            stamp = self._range.header.stamp
+            stamp.sec, stamp.nanosec = divmod(ping.stamp_ns + offset_ns, SECOND)
+            self._range.range = float(ping.range)
+            self._range_publisher.publish(self._range)
 
 
 def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:

@@ -1,6 +1,8 @@
-"""How nodes end: signals, failures, exit statuses."""
+"""How nodes end: signals, failures, exit statuses; and that none uses shared memory, where a
+killed process leaves a port behind."""
 
 import functools
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from poam_ros.app.nodes import MODULES
 pytest.importorskip("rclpy")
 
 from rclpy.node import Node
+
+from poam_ros.ros.node import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory
 
 LIMIT = 300.0  # s, for a process to end
 NODE = """
@@ -36,9 +40,11 @@ class Talker(BaseNode):
 
     def talk(self):
         self.get_logger().info("up", once=True)
+        if "maps" in sys.argv:
+            print(sum("/dev/shm/fast" in line for line in open("/proc/self/maps")))
         if "fail" in sys.argv:
             raise ValueError("broken")
-        self.finished = "end" in sys.argv
+        self.finished = "end" in sys.argv or "maps" in sys.argv
         self.get_logger().info("still here")
 
 sys.exit(run_node(Talker, []))
@@ -132,3 +138,27 @@ def test_exit_statuses_of_finished_failed_and_refused_nodes(start):
         assert ("ValueError: broken" in heard) == (word == "fail")
         assert "rosout" not in heard
     assert "refused: expected better\n" in heard
+
+
+def unset(env):
+    return {name: value for name, value in env.items() if name not in (TRANSPORTS, *PROFILES)}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="not Linux")
+@pytest.mark.parametrize("found", ["LOCALHOST", "OFF"])
+def test_a_node_maps_no_shared_memory(found, ros_env, other_domain):
+    env = {**unset(ros_env), RANGE: found, "ROS_DOMAIN_ID": str(other_domain)}
+    command = [sys.executable, "-c", NODE, "maps"]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert ran.stdout.strip() == "0", ran.stderr
+
+
+def test_settings_of_the_user_stay_and_discovery_stays_on_this_machine(monkeypatch):
+    for name in (TRANSPORTS, *PROFILES):
+        environ = {**unset(os.environ), name: "mine"}
+        monkeypatch.setattr(os, "environ", dict(environ))
+        avoid_shared_memory()
+        assert os.environ == environ
+    monkeypatch.setattr(os, "environ", {**unset(os.environ), RANGE: "LOCALHOST"})
+    avoid_shared_memory()
+    assert os.environ[PROFILES[0]].endswith("loopback.xml") and TRANSPORTS not in os.environ

@@ -59,14 +59,6 @@ def test_wrong_values_are_refused_with_a_reason(name, value):
     assert "\n" not in str(caught.value)
 
 
-def test_choices_are_those_of_the_planning_module():
-    from poam_ros.planning.pilots import PILOTS
-    from poam_ros.planning.planners import PLANNERS
-
-    assert set(BY_NAME["planner"].choices) == set(PLANNERS)
-    assert set(BY_NAME["pilot"].choices) == set(PILOTS)
-
-
 def test_the_tables_contain_the_settings_of_lower_packages():
     mapper, simulator = ({row.name: row for row in table} for table in (MAPPER, SIMULATOR))
     others = [row for row in rows(ModelSettings) if row.name != "method"]
@@ -84,12 +76,6 @@ def test_a_mapper_s_parameters_make_its_model_s_settings():
     settings = ModelSettings.of({**defaults, "method": "ovc", "sparse.steps": 3, "threads": 2})
     assert settings == ModelSettings("ovc", SparseOptions(steps=3), threads=2)
     assert ModelSettings.of(settings.values) == settings
-
-
-def test_the_docs_name_every_method():
-    text = generated_files()["docs/parameters.md"]
-    (line,) = (line for line in text.splitlines() if line.startswith("| `method` |"))
-    assert set(MODELS) <= set(line.split("one of ")[1].split(" |")[0].split(", "))
 
 
 @pytest.mark.parametrize("path", generated_files())
