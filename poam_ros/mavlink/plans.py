@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -23,6 +23,7 @@ Place = tuple[float, float]  # latitude, longitude, degrees
 
 #: MAV_CMD_NAV_WAYPOINT; MAV_FRAME_GLOBAL of home, MAV_FRAME_GLOBAL_RELATIVE_ALT of the others.
 WAYPOINT, HOME_FRAME, FRAME = 16, 0, 3
+XML = '<?xml version="1.0" encoding="utf-8"?>'
 KML, GPX = "http://www.opengis.net/kml/2.2", "http://www.topografix.com/GPX/1/1"
 
 
@@ -160,49 +161,30 @@ def ardupilot(plan: Plan) -> str:
 def kml(plan: Plan) -> str:
     """A path and the areas, for a globe."""
 
-    def mark(name: str, shape: ElementTree.Element) -> ElementTree.Element:
-        return _element("Placemark", _element("name", name), shape)
-
-    def line(places: Sequence[Place]) -> ElementTree.Element:
+    def line(places: Sequence[Place]) -> str:
         text = " ".join(f"{longitude:.9f},{latitude:.9f},0" for latitude, longitude in places)
-        return _element("coordinates", text)
+        return f"<coordinates>{text}</coordinates>"
 
-    def area(corners: Sequence[Place]) -> ElementTree.Element:
-        ring = _element("LinearRing", line([*corners, corners[0]]))
-        return _element("Polygon", _element("outerBoundaryIs", ring))
+    def area(corners: Sequence[Place]) -> str:
+        ring = f"<LinearRing>{line([*corners, corners[0]])}</LinearRing>"
+        return f"<Polygon><outerBoundaryIs>{ring}</outerBoundaryIs></Polygon>"
 
-    marks = [mark(plan.name, _element("LineString", line(plan.waypoints)))]
-    marks += [mark("workspace", area(plan.area))] if plan.area else []
-    marks += [mark(f"keep-out {n}", area(corners)) for n, corners in enumerate(plan.keep_outs, 1)]
-    return _text(
-        _element("kml", _element("Document", _element("name", plan.name), *marks), xmlns=KML)
-    )
+    shapes = [(plan.name, f"<LineString>{line(plan.waypoints)}</LineString>")]
+    shapes += [("workspace", area(plan.area))] if plan.area else []
+    shapes += [(f"keep-out {n}", area(each)) for n, each in enumerate(plan.keep_outs, 1)]
+    marks = [f"  <Placemark><name>{escape(name)}</name>{shape}</Placemark>"
+             for name, shape in shapes]  # fmt: skip
+    head = f'<kml xmlns="{KML}">\n<Document>\n  <name>{escape(plan.name)}</name>'
+    return "\n".join([XML, head, *marks, "</Document>\n</kml>\n"])
 
 
 def gpx(plan: Plan) -> str:
     """A route, for chart plotters."""
-    points = [
-        _element("rtept", _element("name", str(number)), lat=f"{north:.9f}", lon=f"{east:.9f}")
-        for number, (north, east) in enumerate(plan.waypoints, 1)
-    ]
-    route = _element("rte", _element("name", plan.name), *points)
-    return _text(_element("gpx", route, xmlns=GPX, version="1.1", creator="poam_ros"))
-
-
-def _element(name: str, *inside: ElementTree.Element | str, **own: str) -> ElementTree.Element:
-    """An element with what stands inside, a text or elements, and its attributes."""
-    made = ElementTree.Element(name, own)
-    for each in inside:
-        if isinstance(each, str):
-            made.text = each
-        else:
-            made.append(each)
-    return made
-
-
-def _text(root: ElementTree.Element) -> str:
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    points = [f'  <rtept lat="{latitude:.9f}" lon="{longitude:.9f}"><name>{number}</name></rtept>'
+              for number, (latitude, longitude) in enumerate(plan.waypoints, 1)]  # fmt: skip
+    head = f'<gpx xmlns="{GPX}" version="1.1" creator="poam_ros">'
+    route = f"<rte>\n  <name>{escape(plan.name)}</name>"
+    return "\n".join([XML, head, route, *points, "</rte>\n</gpx>\n"])
 
 
 #: Writers by the ending of the file.
