@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.geodesy import DEGREE_M, in_area_of_use, rough_metres
+from .cells import UNITS
 from .options import Answer, Unclear
 
 #: Fewer soundings than this say nothing about a survey.
@@ -287,12 +288,16 @@ def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str, at_res
 
 
 def _of_one_factor(size: np.ndarray, parted: float) -> bool:
-    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor lies
-    between them wherever the record goes from one group to the other. A sounder that loses the
-    bottom now and then goes by other factors each time."""
+    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor, that of
+    a unit, lies between them wherever the record goes from one group to the other. A sounder that
+    loses the bottom now and then goes by other factors."""
     over = np.flatnonzero(np.diff(size >= parted))
     steps = np.abs(np.diff(np.log(np.maximum(size, LEAST)))[over])
-    return len(steps) < FEW_STEPS or bool(np.subtract(*np.quantile(steps, (0.75, 0.25))) < ONE)
+    if len(steps) < FEW_STEPS:
+        return True
+    low, usual, high = np.quantile(steps, (0.25, 0.5, 0.75))
+    of_units = np.abs(np.log([*UNITS.values()]))
+    return bool(high - low < ONE and np.abs(of_units - usual).min() < ONE)
 
 
 def _in_units(units: str) -> list[Answer]:

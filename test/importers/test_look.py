@@ -20,6 +20,7 @@ def test_a_survey_raises_no_question():
 def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
     lost = np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH)
     look("log", XY, lost)
+    look("log", XY, np.where(T % 20 < 13, 0.6, 10.9))  # always by the same factor, of no unit
     with pytest.raises(Unclear, match="two groups"):
         look("log", XY, np.where(T % 40 < 20, DEPTH, 100 * DEPTH))
 
