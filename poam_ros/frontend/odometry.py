@@ -130,7 +130,8 @@ class JumpDetector:
         if before is None or self._last is None or state.stamp_ns <= before.stamp_ns:
             self._last, self._jumps = state, 0
             return None
-        self._speeds.append(min(_speed(before, state), 1e6))
+        length = math.dist(before.position, state.position)
+        self._speeds.append(min(length * SECOND / (state.stamp_ns - before.stamp_ns), 1e6))
         distance = math.dist(self._last.position, state.position)
         since_s = (state.stamp_ns - self._last.stamp_ns) / SECOND
         explained = SIGMAS * math.hypot(_std(self._last), _std(state))
@@ -176,13 +177,11 @@ class CourseCheck:
         if math.dist((x0, y0), (x, y)) >= self.STEP_M:
             self._place = x, y
             self._steps.append((math.atan2(y - y0, x - x0), state.yaw))
-            self._verdict = len(self._steps) >= self.ENOUGH and self._mirrored()
+            course, heading = np.exp(1j * np.array(self._steps)).T
+            turned, total = abs((course / heading).mean()), abs((course * heading).mean())
+            mirrored = bool(total > self.CONSTANT and turned < self.VARIES)
+            self._verdict = len(self._steps) >= self.ENOUGH and mirrored
         return self._verdict
-
-    def _mirrored(self) -> bool:
-        course, heading = np.array(self._steps).T
-        turned, total = (abs(np.exp(1j * a).mean()) for a in (course - heading, course + heading))
-        return bool(total > self.CONSTANT and turned < self.VARIES)
 
 
 class OdometryBuffer:
@@ -288,11 +287,6 @@ class OdometryBuffer:
 def _std(state: VehicleState) -> float:
     """The standard deviation of a position along x or y, the larger one, in m; 0: unknown."""
     return math.sqrt(max((v for v in state.known_variance[:2] if v >= 0), default=0.0))
-
-
-def _speed(a: VehicleState, b: VehicleState) -> float:
-    """Mean speed between two states, m/s."""
-    return math.dist(a.position, b.position) * SECOND / (b.stamp_ns - a.stamp_ns)
 
 
 def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> VehicleState:

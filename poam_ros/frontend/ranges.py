@@ -91,19 +91,15 @@ class RangeFilter:
         if key in self._past:
             return "duplicate"
         self._past.append(key)
-        return "repeat" if self._repeats(ping, settings.repeat_window) else None
-
-    def _repeats(self, ping: RawPing, window: float) -> bool:
-        """Whether this is an old reading. A truly level bottom still passes once a window: time
-        counts from the first of equal readings that was taken."""
-        first = self._first.get(ping.frame_id)
-        same = first is not None and first.range == ping.range
-        if same and 0 <= ping.stamp_ns - first.stamp_ns < window * SECOND:  # type: ignore[union-attr]
-            return True
+        # A truly level bottom still passes once a window: time counts from the first of equal
+        # readings that was taken.
+        first, window = self._first.get(ping.frame_id), settings.repeat_window * SECOND
+        if first and first.range == ping.range and 0 <= ping.stamp_ns - first.stamp_ns < window:
+            return "repeat"
         if first is None and len(self._first) >= MAX_FRAMES:
             self._first.clear()
         self._first[ping.frame_id] = ping
-        return False
+        return None
 
 
 class RepeatedRange:

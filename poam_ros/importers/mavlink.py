@@ -242,9 +242,7 @@ def _usual_speed(places: np.ndarray) -> float:
     return float(np.quantile(steps[known] / since[known], 0.9)) if known.any() else 0.0
 
 
-def _replay(
-    replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surface: bool
-) -> None:
+def _replay(replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surface: bool) -> None:
     """Feed a front end with a vehicle's messages, through the decoder of a live link."""
     telemetry, parameters = Telemetry(surface, logged=True), ParameterReader()
     telemetry.frame, boots = frame, 0

@@ -98,9 +98,7 @@ class SimulatedBoat:
         speed: float = 1.0,
     ) -> None:
         begin = Pose(0.0, 0.0, 0.0)
-        self.simulation = Simulation(
-            terrain, start=begin, sonar=sonar, max_speed=speed, seed=seed
-        )
+        self.simulation = Simulation(terrain, start=begin, sonar=sonar, max_speed=speed, seed=seed)
         self._parameters = {**PARAMETERS, "WP_SPEED": speed}
         self.frame, self._ranges = LocalFrame(*home), ranges
         self._address, self._boot_ms = ("127.0.0.1", port), BOOT_MS

@@ -322,7 +322,7 @@ class MapTarget:
         dry = (depth <= 0) & (settings.depth_factor > 0)
         away, entry = reach.away, reach.entry
         if (dry & reach.enterable).any():  # covered from outside, like a keep-out
-            away, entry = to_nearest(grid, reach.enterable & ~dry)
+            away, entry = to_nearest(grid, reach.goals & ~dry)
         # Place and ping may each be half a diagonal from the centre of their cell. NaN: no depth.
         wet = np.where(depth > 0, depth, 0.0)
         limit = np.maximum(settings.distance, settings.depth_factor * wet) - diagonal(grid)

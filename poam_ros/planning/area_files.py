@@ -188,14 +188,7 @@ def _placed(places: np.ndarray, crs: str | None) -> np.ndarray:
 Shapes = Callable[[Any], Iterator[Shape]]
 Format = tuple[str, Callable[[Path], Any], tuple[Shapes, Shapes], bool]
 GIS = (_layer, _layer_goals)
-GEOJSON: Format = (
-    "GeoJSON", parse_json,
-    (
-        lambda tree: _layer(geojson_layer(tree, "kind")),
-        lambda tree: _layer_goals(geojson_layer(tree, "kind")),
-    ),
-    False,
-)  # fmt: skip
+GEOJSON: Format = ("GeoJSON", lambda path: geojson_layer(parse_json(path), "kind"), GIS, False)
 FORMATS: dict[str, Format] = {
     ".plan": ("a QGroundControl plan", parse_json, (_plan, _plan_goals), True),
     ".kml": ("KML", _parse_xml, (_kml, _kml_goals), True),

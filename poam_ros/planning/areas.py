@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -95,13 +95,6 @@ class NavigableArea:
             object.__setattr__(self, name, value)
         if rings and not len(self._candidates(self.workspace.centre)):
             raise InputError("areas: polygon and keep-outs leave no place in the workspace")
-
-    def with_margin(self, margin: float) -> NavigableArea | None:
-        """The area with another margin, in m; None if it has no place."""
-        try:
-            return replace(self, margin=margin)
-        except InputError:
-            return None
 
     @property
     def unrestricted(self) -> bool:

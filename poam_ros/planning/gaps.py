@@ -49,35 +49,29 @@ class ReachableCells:
         grid: of the cells.
         enterable: cells whose centre is allowed and has a route [rows, columns].
         counted: cells inside the area's polygon, including keep-outs [rows, columns].
-        away: distance from each cell to the nearest enterable one [rows, columns], in m.
-        entry: this nearest enterable cell [rows, columns], as an index into the flat grid.
+        goals: those of them that are not moved as waypoints, for room to turn [rows, columns].
+        away: distance from each cell to the nearest of these [rows, columns], in m.
+        entry: this nearest cell [rows, columns], as an index into the flat grid.
     """
 
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
-        self.grid = grid
-        self.enterable = _connected(grid, routes, position)
-        polygon = routes.areas.polygon
-        counted = (
-            np.ones(len(grid.points), bool) if polygon is None else inside(polygon, grid.points)
-        )
-        self.counted = counted.reshape(grid.shape)
-        self.away, self.entry = to_nearest(grid, self.enterable)
+        from scipy.ndimage import label  # only needed with a map target
 
-
-def _connected(grid: Grid, routes: Routes, position: np.ndarray) -> np.ndarray:
-    """Allowed cells that are connected to one with a route [rows, columns].
-
-    Routes are computed to one cell of each connected part: to all cells they would take minutes.
-    """
-    allowed = routes.areas.allowed(grid.points).reshape(grid.shape)
-    if routes.areas.unrestricted or not allowed.any():
-        return allowed
-    from scipy.ndimage import label
-
-    parts, count = label(allowed)
-    firsts = np.unique(parts, return_index=True)[1][-count:]  # without part 0: not allowed
-    reached = np.concatenate(([False], routes.reachable(position, grid.points[firsts])))
-    return reached[parts]
+        areas, every = routes.areas, np.ones(grid.shape, dtype=bool)
+        self.grid, self.enterable = grid, areas.allowed(grid.points).reshape(grid.shape)
+        parts, count = label(self.enterable)
+        if count and not areas.unrestricted:
+            # To one cell of each connected part: routes to all cells would take minutes.
+            firsts = np.unique(parts, return_index=True)[1][-count:]  # without part 0: not allowed
+            reached = routes.reachable(position, grid.points[firsts])
+            self.enterable = np.concatenate(([False], reached))[parts]
+        polygon = areas.polygon
+        within = every if polygon is None else inside(polygon, grid.points)
+        self.counted = within.reshape(grid.shape)
+        roomy = routes.roomy(grid.points).reshape(grid.shape)
+        narrow = to_nearest(grid, roomy)[0] > routes.room + diagonal(grid)
+        self.goals = self.enterable & (roomy | narrow)
+        self.away, self.entry = to_nearest(grid, self.goals)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist, median
 from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
@@ -46,13 +47,25 @@ class Routes:
         if turning_diameter == self._diameter:
             return
         self._diameter, areas = turning_diameter, self.areas
-        self._roomy = areas.with_margin(max(areas.margin, turning_diameter))
+        try:
+            self._roomy = replace(areas, margin=max(areas.margin, turning_diameter))
+        except InputError:  # there is room nowhere
+            self._roomy = None
         wide = areas.corners_at(areas.margin + turning_diameter)
         self._turns = np.vstack((wide, areas.corners))
         self._costs = np.full(len(self._turns), NARROW * turning_diameter)
-        if self._roomy is not None:
-            self._costs[: len(wide)][self._roomy.allowed(wide)] = 0.0
+        self._costs[: len(wide)][self.roomy(wide)] = 0.0
         self._seen.clear()
+
+    @property
+    def room(self) -> float:
+        """How far a waypoint is moved at most for room to turn, in m."""
+        return ROOM * self._diameter
+
+    def roomy(self, places: np.ndarray) -> np.ndarray:
+        """Which places [N, 2] have room for the vehicle's turning circle; boolean [N]."""
+        none = np.zeros(len(places), dtype=bool)
+        return none if self._roomy is None else self._roomy.allowed(places)
 
     def waypoint(self, place: np.ndarray) -> np.ndarray:
         """Where to go for a place [2]: the nearest allowed one with room for the turning circle, or
@@ -61,7 +74,7 @@ class Routes:
         if self._roomy is None or self.areas.unrestricted:
             return nearest
         roomy = self._roomy.nearest(place)
-        near = math.dist(place, roomy) <= math.dist(place, nearest) + ROOM * self._diameter
+        near = math.dist(place, roomy) <= math.dist(place, nearest) + self.room
         return roomy if near and self.areas.visible(nearest, roomy[None])[0] else nearest
 
     def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:

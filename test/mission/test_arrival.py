@@ -129,13 +129,6 @@ def test_rest_within_the_capture_radius_has_passed():
             assert index == len(line) - 10 + 6
 
 
-def test_a_slow_vehicle_is_not_at_rest():
-    positions = [(x, 0.0) for x in np.arange(3.0, -0.1, -0.05)]
-    outcome, index = follow(ArrivalDetector([0, 0], max_speed=0.05), positions, period=1.0)
-    assert outcome == "reached"
-    assert positions[index][0] == pytest.approx(0.1, abs=0.051)
-
-
 def test_a_clock_that_jumps_back_restarts_detection():
     watch = ArrivalDetector([10.0, 0.0])
     assert watch.update([0.0, 0.0], 500.0) is None

@@ -89,14 +89,6 @@ def test_a_path_is_driven_to_its_end_before_another_is_chosen():
     assert choose.asked == [[10, 0], [3, 3]]
 
 
-def test_without_a_pilot_it_explores_at_once():
-    mission = PlannedMission(np.empty((0, 2)), WORKSPACE)
-    mission.set_planner(Chooser([(1, 1)]))
-    assert mission.state == "pilot" and mission.goal is None
-    drive(mission, (3, 3))
-    assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
-
-
 def test_a_planner_may_end_the_mission():
     """In lock-step the model learns while a path is chosen, and counts what it learnt."""
     mission = make(max_samples=10)
@@ -180,16 +172,6 @@ def test_done_at_max_samples_even_in_the_pilot_survey(paused: bool):
     drive(mission, (0, 0), start=9.0)
     assert mission.goal is None
     mission.count_samples(0)  # the mapper was reset
-    assert mission.state == "done"
-
-
-def test_done_after_max_duration_counted_from_the_first_position():
-    mission = make(max_duration=10.0)
-    drive(mission, (-3, 0), start=100.0)
-    mission.tick(109.9)
-    assert mission.state == "pilot"
-    mission.pause()
-    mission.tick(110.0)
     assert mission.state == "done"
 
 

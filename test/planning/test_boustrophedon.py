@@ -64,10 +64,6 @@ def test_if_two_lines_do_not_fit_one_goes_across():
     np.testing.assert_allclose(path, [[0.0, -20.0], [0.0, 20.0]])
 
 
-def test_without_a_budget_lines_still_have_a_spacing():
-    assert len(plan()[0]) == 60
-
-
 @pytest.mark.parametrize("spacing", [0.4, 1.0, 2.5])
 def test_a_turn_costs_what_a_dubins_vehicle_drives(spacing):
     path = np.array([[0, 0], [10, 0], [10, spacing], [0, spacing]], dtype=float)

@@ -166,16 +166,6 @@ def test_a_workspace_smaller_than_a_turn_still_has_a_path():
         assert np.isfinite(goal).all()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
-def test_places_without_a_usable_variance_do_not_attract(value):
-    def bad_in_the_west(xy):
-        return np.where(xy[:, 0] < 0, value, 1 + (xy[:, 0] > 10))
-
-    assert plan(bad_in_the_west, exploration=0.0)[0] > 0
-    with pytest.raises(InputError, match="positive finite variance"):
-        plan(lambda xy: np.full(len(xy), value))
-
-
 def test_thinned_keeps_one_place_a_square():
     places = np.random.default_rng(0).uniform(-30, 30, (5000, 2))
     kept = thinned(places, SQUARE, 5.0)

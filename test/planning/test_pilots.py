@@ -82,14 +82,6 @@ def test_pilots_follow_their_generator(name):
     assert np.array_equal(path, PILOTS[name](SQUARE, generator(6))) == (name != "random")
 
 
-@pytest.mark.parametrize("name", ["bezier", "lawnmower", "diagonal"])
-def test_fixed_pilots_fit_the_workspace(name, workspace):
-    """The same fractions of the width and height in a workspace of any shape."""
-    unit = PILOTS[name](Extent(0, 1, 0, 1), generator())
-    path = PILOTS[name](workspace, generator())
-    np.testing.assert_allclose((path - workspace.lower) / workspace.size, unit, atol=1e-7)
-
-
 def test_lawnmower_drives_lanes_from_border_to_border(workspace):
     path, lanes = lawnmower_pilot(workspace, generator()), 3
     assert path.shape == (2 * lanes, 2)

@@ -95,22 +95,6 @@ def test_max_entropy_defaults_are_the_published_ones():
     np.testing.assert_array_equal(waypoint, view.points[best])
 
 
-def test_a_heavy_distance_weight_picks_the_nearest():
-    view, position = View(bumpy), np.array([10.0, 10.0])
-    waypoint = choose(view, position, distance_weight=100)
-    distances = np.linalg.norm(view.points - position, axis=1)
-    np.testing.assert_array_equal(waypoint, view.points[np.argmin(distances)])
-
-
-def test_the_unit_of_the_variance_does_not_matter():
-    chosen = [
-        choose(View(lambda p, s=scale: s * bumpy(p)), (1.0, 1.0), candidates=200)
-        for scale in (1.0, 1e-6, 1e6)
-    ]
-    np.testing.assert_array_equal(chosen[0], chosen[1])
-    np.testing.assert_array_equal(chosen[0], chosen[2])
-
-
 def test_candidates_without_a_usable_variance_are_left_out(caplog):
     def mostly_bad(points):
         variance = bumpy(points)
@@ -132,15 +116,6 @@ def test_candidates_without_a_usable_variance_are_left_out(caplog):
 def test_max_entropy_says_when_no_variance_is_usable(value):
     with pytest.raises(InputError, match="none of 50 candidates"):
         choose(View(lambda p: np.full(len(p), value)), candidates=50)
-
-
-@pytest.mark.parametrize(
-    "variance",
-    [lambda p: np.ones((len(p), 1)), lambda p: np.ones(len(p) - 1), lambda p: 1.0],
-)
-def test_max_entropy_refuses_a_prediction_of_another_shape(variance):
-    with pytest.raises(InputError, match=r"expected shape \(2000,\)"):
-        choose(View(variance))
 
 
 @pytest.mark.parametrize(
