@@ -6,13 +6,13 @@ import pytest
 import torch
 from problems import make_kernel, make_online, scattered
 
+from poam_ros.models import kernels, linalg
 from poam_ros.models.interface import Dataset, grid_points
 from poam_ros.models.kernels import AttentiveKernel
 from poam_ros.models.linalg import mirrored_
-from poam_ros.models.native import attentive as native
-from poam_ros.models.sparse.objectives import elbo_loss
+from poam_ros.models.sparse.training import elbo_loss
 
-needs_native = pytest.mark.skipif(native.BACKEND != "native", reason="no compiled kernel")
+needs_native = pytest.mark.skipif(kernels._library is None, reason="no compiled kernel")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
@@ -20,14 +20,19 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def backend(request, monkeypatch):
     """With the compiled kernel, then with torch alone."""
     if not request.param:
-        monkeypatch.setattr(native, "_library", None)
+        without_library(monkeypatch)
+
+
+def without_library(monkeypatch):
+    monkeypatch.setattr(kernels, "_library", None)
+    monkeypatch.setattr(linalg, "_attentive", None)
 
 
 def both(compute):
     """The result of the compiled kernel and of torch alone."""
     compiled = compute()
     with pytest.MonkeyPatch.context() as torch_alone:
-        torch_alone.setattr(native, "_library", None)
+        without_library(torch_alone)
         return compiled, compute()
 
 
@@ -90,9 +95,9 @@ def test_a_gradient_that_is_not_contiguous():
 
 
 def test_too_many_lengthscales_are_left_to_torch():
-    kernel = AttentiveKernel(0.05, 0.5, native.MAX_BASES + 1, 1.0)
+    kernel = AttentiveKernel(0.05, 0.5, kernels.MAX_BASES + 1, 1.0)
     X = scattered(10, 0).X
-    assert not native.usable(X, X, native.MAX_BASES + 1)
+    assert not kernels.usable(X, X, kernels.MAX_BASES + 1)
     assert kernel.forward(X, X).shape == (10, 10)
 
 

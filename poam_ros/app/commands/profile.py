@@ -58,14 +58,15 @@ def run(args: argparse.Namespace) -> int:
         from threadpoolctl import threadpool_info
 
         from ...core.process import configure_process
-        from ...models.native.attentive import BACKEND
+        from ...models.native.loader import load
 
     for name in (*CASES, *NUMBERS):
         if (least := np.min(getattr(args, name))) < 1:
             raise InputError(f"{name}: expected at least 1, got {least}")
     models = [ModelSettings.of({"sparse.num_inducing": m, **vars(args)}) for m in args.inducing]
     configure_process(models[0].threads)
-    facts = {"threads": models[0].threads, "device": models[0].device, "backend": BACKEND}
+    backend = "native" if load("attentive") else "torch"
+    facts = {"threads": models[0].threads, "device": models[0].device, "backend": backend}
     if not args.json:
         pools = threadpool_info()
         blas = {f"{p['internal_api']} {p.get('architecture') or ''}".strip() for p in pools}

@@ -6,7 +6,7 @@ import torch
 from gpytorch_poam import ReferencePOAM
 from problems import make_online, scattered
 
-from poam_ros.models.sparse.objectives import elbo_loss
+from poam_ros.models.sparse.training import elbo_loss
 
 SIZES = [(20, 60), (500, 1500)]
 

@@ -10,18 +10,16 @@ from problems import make_online, scattered
 from poam_ros.models.interface import Dataset
 from poam_ros.models.linalg import add_jitter
 from poam_ros.models.sparse.inducing import Candidates, Inducing
-from poam_ros.models.sparse.objectives import (
-    elbo_loss,
-    marginal_likelihood_loss,
-    online_elbo_loss,
-    whitened_elbo_loss,
-)
 from poam_ros.models.sparse.training import (
     MStep,
     VariationalParameters,
+    elbo_loss,
+    marginal_likelihood_loss,
     minibatch_elbo,
     online_elbo,
+    online_elbo_loss,
     whitened_elbo,
+    whitened_elbo_loss,
 )
 from poam_ros.models.sparse.variational import EpochInput
 
