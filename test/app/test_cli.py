@@ -1,22 +1,26 @@
-"""The command line: options from settings, one line for errors, a fast start."""
+"""The command line: options from settings and files, one line for errors, a fast start."""
 
 import argparse
+import importlib
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
+from sweep_folders import write_sweep
 
 from poam_ros.app import graph
 from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.command import Parser, add_settings
 from poam_ros.app.commands import drive, plan, run, sim, waypoints
 from poam_ros.app.commands import map as poam_map
+from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.planning.planners import PLANNERS
+from poam_ros.research.configuration import find_sweep, read_sweep
 from poam_ros.simulation.settings import MISSION_PILOTS, MissionSettings
 
 ROWS = (
@@ -228,3 +232,124 @@ def test_every_mission_setting_can_be_set():
         "target",
     }  # fmt: skip
     assert vars(MissionSettings()).keys() - own == parts
+
+
+OTHERS = {
+    "run": [], "map": ["log.csv"], "diff": ["a", "b"], "drive": [], "waypoints": ["a.plan"],
+    "plan": ["--like", "a"], "benchmark": ["smoke"], "export": ["a", "--to", "a.tif"], "view": [],
+    "profile": [],
+}  # fmt: skip
+
+
+def parsed(command, *words):
+    parser = Parser(prog=f"poam {command}")
+    importlib.import_module(f"poam_ros.app.commands.{command}").add_arguments(parser)
+    return vars(parser.parse_args([*OTHERS[command], *words]))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A function that writes a parameter file."""
+
+    def write(text, name="mine.yaml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+MINE = """
+/**:
+  ros__parameters: {use_sim_time: true, frame_id: lake, method: nngp, water: {level: 2}}
+/**/mapper:
+  ros__parameters: {method: poam, sparse: {num_inducing: 40}}
+"""
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_every_command_takes_both(command, file):
+    """Parameters of nodes that the command has no use for are left out."""
+    found = parsed(command, "--params-file", file(MINE))
+    levels = {"run", "map", "diff", "drive", "plan", "export", "view"}
+    assert found.get("water.level") == (2.0 if command in levels else None)
+    if command in ("run", "map", "drive", "profile"):
+        assert (found["method"], found["sparse.num_inducing"]) == ("poam", 40)
+        assert {"method", "sparse.num_inducing"} <= found["in_files"]
+
+
+def test_options_override_files_and_later_files_earlier_ones(file):
+    later = file("/**/run: {ros__parameters: {seed: 3, max_samples: 9}}", "later.yaml")
+    files = f"{file(MINE)},{later}"
+    words = ("--params-file", files, "--seed", "4", "--set", "sparse.num_inducing=50")
+    found = parsed("run", *words)
+    assert (found["seed"], found["max_samples"], found["sparse.num_inducing"]) == (4, 9, 50)
+    assert found["in_files"] == {"method", "max_samples", "water.level"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/**: {ros__parameters: {sparse: {num_induced: 4}}}", "nearest is sparse.num_inducing"),
+        ("/**: {ros__parameters: {seed: x}}", r"/\*\*: seed: expected an integer"),
+        ("[1, 2", "mine.yaml"),
+        (
+            "/**/mapper: {ros__parameters: {seed: 1}}\n/**/planner: {ros__parameters: {seed: 2}}",
+            "expected one value of seed",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_refused(text, words, file):
+    with pytest.raises(InputError, match=words):
+        parsed("run", "--params-file", file(text))
+    with pytest.raises(InputError, match="no such file"):
+        parsed("run", "--params-file", "no/such.yaml")
+
+
+def test_settings_of_a_sweep_change_all_its_runs():
+    sweep = read_sweep(find_sweep("smoke"))
+    values = {"max_samples": 50, "sparse.num_inducing": 30, "sonar.noise_std": 0.5, "seed": 9}
+    mission = sweep.changed(values).runs()[0].mission
+    assert (mission.max_samples, mission.sonar.noise_std, mission.seed) == (50, 0.5, 0)
+    assert mission.model.options.num_inducing == 30
+    with pytest.raises(InputError, match=r"nngp\.blending: no such setting"):
+        sweep.changed({"nngp.blending": 0.0})
+
+
+HEAVY = (
+    "torch", "gpytorch", "matplotlib", "scipy", "dask", "distributed", "rclpy", "pandas", "bokeh",
+)  # fmt: skip
+COMMAND = "from poam_ros.app.cli import main\ntry: main({!r})\nexcept SystemExit: pass"
+
+
+def heavy(program: str, env: dict[str, str]) -> set[str]:
+    """Which of the heavy packages a program has loaded at its end."""
+    asked = f"{program}\nimport sys\nprint('loaded', *{HEAVY} & sys.modules.keys())"
+    asked = asked.replace(f"*{HEAVY}", f"*set({HEAVY})")
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+def test_help_and_errors_import_nothing_slow(ros_env):
+    arguments = [[], ["--version"], ["run", "--method", "magic"]]
+    arguments += [[command, "--help"] for command in COMMANDS]
+    program = "\n".join(COMMAND.format(each) for each in arguments)
+    assert heavy(program, ros_env) == set()
+
+
+def test_the_first_help_needs_no_numpy(ros_env):
+    program = "\n".join(COMMAND.format([each]) for each in ("--help", "--version"))
+    assert heavy(f"{program}\nimport sys\nassert 'numpy' not in sys.modules", ros_env) == set()
+
+
+@pytest.mark.slow
+def test_a_report_loads_no_torch(tmp_path, ros_env):
+    pytest.importorskip("matplotlib")
+    samples = [500, 900, 1400]
+    run = {"environment": "sea", "method": "poam", "seed": 0, "samples": samples}
+    write_sweep(tmp_path, [{**run, "values": {"smse": [0.3, 0.2, 0.1]}}])
+    loaded = heavy(COMMAND.format(["benchmark", str(tmp_path)]), ros_env)
+    assert (tmp_path / "report" / "table.md").read_text()
+    assert not loaded & {"torch", "gpytorch", "scipy", "dask", "distributed"}
