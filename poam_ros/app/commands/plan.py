@@ -16,7 +16,7 @@ from ...core.settings import Setting, instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.pilots import PILOTS
 from ...planning.tvu import ORDERS
-from ..command import Parser, add_setting, add_settings
+from ..command import Parser, add_setting, add_settings, spelling
 from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
@@ -27,16 +27,17 @@ DAY = 86_400.0
 GOALS = ("goals.metres", "goals.degrees", "goals.file")
 #: Standard deviation of a ping where nothing is known, in m.
 NOISE = 0.1
+#: Nodes have parameters ``speed`` and ``max_duration`` of another meaning: of simulated time, in s.
 OWN = (
     replace(ROBOT_ROWS["target.tvu"], default="1b", choices=ORDERS, description="S-44 order whose "
             "total vertical uncertainty must be met"),
     replace(ROBOT_ROWS["target.share"], default=0.95, minimum=1e-6,
             description="Share of the workspace that must meet it"),
-    Setting("speed", 1.0, "Speed of the vehicle through water", "m/s", 1e-3, 1e3),
+    Setting("plan.speed", 1.0, "Speed of the vehicle through water", "m/s", 1e-3, 1e3),
     Setting("current", (0.0, 0.0), "Velocity of the water along the map's x and y", "m/s"),
-    Setting("turning_radius", 0.67, "Smallest turning radius of the vehicle", "m", 0.0, 1e5),
+    Setting("plan.turning_radius", 0.67, "Smallest turning radius of the vehicle", "m", 0.0, 1e5),
     Setting("pilot", "bezier", "Pilot survey", choices=PILOTS),
-    Setting("max_duration", 1.0, "Refuse a survey longer than this", "days", 1e-6, 1e4),
+    Setting("plan.max_duration", 1.0, "Refuse a survey longer than this", "days", 1e-6, 1e4),
 )  # fmt: skip
 
 
@@ -57,7 +58,8 @@ def add_arguments(parser: Parser) -> None:
     add_setting(parser, WORKSPACE_DEGREES, text="The same, in degrees.")
     text = "Water level above the datum of --like (m; default: as recorded, or 0)."
     add_setting(parser, ROBOT_ROWS["water.level"], text=text)
-    add_settings(parser, OWN)
+    for row in OWN:
+        add_setting(parser, row, spelling(row.name.removeprefix("plan.")))
     add("--to", type=Path, metavar="FILE", help="Write the lines' end points as a table: x, y (m).")
     add_settings(parser, (row for row in rows(AreaSettings) if row.name == "origin"))
     parser.takes((*rows(AreaSettings), *(ROBOT_ROWS[name] for name in GOALS)))
@@ -73,12 +75,12 @@ def run(args: argparse.Namespace) -> int:
 
     values = {row.name: row.default for row in OWN} | vars(args)
     order, share, longest = (
-        values[name] for name in ("target.tvu", "target.share", "max_duration")
+        values[name] for name in ("target.tvu", "target.share", "plan.max_duration")
     )
     for name in ("depth", "noise"):
         if args.like is not None and vars(args)[name] is not None:
             raise InputError(f"--{name}: only with --deviation; --like knows it")
-    (east, north), speed = values["current"], values["speed"]
+    (east, north), speed = values["current"], values["plan.speed"]
     current = Current(east, north, speed)
     bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         pilot = routed(pilot, areas)
     if not len(pilot):
         raise InputError("areas: no waypoint before the survey can be reached")
-    radius = values["turning_radius"]
+    radius = values["plan.turning_radius"]
     there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=Routes(areas))
     estimate = forecast(bottom, there, order, share, path_length(pilot), rng)
     speed = current.mean_speed(np.concatenate((pilot, estimate.path)))

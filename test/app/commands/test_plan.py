@@ -64,6 +64,16 @@ def test_a_current_along_the_lines_takes_time(capsys):
     assert "current: expected less than the vehicle's speed" in capsys.readouterr().err
 
 
+def test_a_vehicle_s_file_gives_its_pilot_survey_and_current_alone(capsys, tmp_path):
+    file, said = tmp_path / "mine.yaml", []
+    given = "pilot: diagonal, current: [0.5, 0.0], speed: 20.0, max_duration: 0.0"
+    file.write_text(f"/**: {{ros__parameters: {{{given}}}}}")
+    for words in (["--params-file", str(file)], ["--pilot", "diagonal", "--current", "0.5", "0"]):
+        assert main([*STATED, *words]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and "min at 1 m/s" not in said[0]
+
+
 def test_a_survey_of_days_is_refused_by_default(capsys, tmp_path):
     far = [*STATED[:-4], "0", "3000", "0", "1200"]
     table = tmp_path / "lines.csv"
