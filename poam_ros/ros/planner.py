@@ -27,7 +27,7 @@ from ..frontend.ranges import RawPing
 from ..mission.guidance import Guidance
 from ..mission.states import OPERATOR
 from . import messages
-from .goals import ActionGoals, TopicGoals, open_goals
+from .goals import open_goals
 from .inputs import Inputs
 from .node import GOAL, LATCHED, SENSOR_READ, BaseNode, run_node
 from .parameters import PLANNER
@@ -67,8 +67,8 @@ class PlannerNode(BaseNode):
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
         if self.guidance.found:
             self.get_logger().warning(self.guidance.found)
-        goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
-        self._topics = MissionTopics(self, self.guidance, goals)
+        self._goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
+        self._open_topics()
         self._odometry_time = time.monotonic()  # time of the last usable odometry
         self._repeat_time = -math.inf  # time of the last repetition of a goal
         self._listen()
@@ -78,6 +78,17 @@ class PlannerNode(BaseNode):
         self.create_timer(REPORT_PERIOD_S, self._report)
         self._announce()
         self.on_exit.callback(self._hold)
+
+    def _open_topics(self) -> None:
+        self._published: tuple[Any, ...] = (None,) * 5
+        self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
+        self._plans = self.create_publisher(Path, "plan", LATCHED)
+        self._states = self.create_publisher(String, "mission/state", LATCHED)
+        self._takeovers = self.create_publisher(String, "mission/taken_over", LATCHED)
+        self._taken_over = ""  # the last one published
+        self._reasons = self.create_publisher(String, "mission/reason", LATCHED)
+        self._areas = self.create_publisher(MarkerArray, "mission/areas", LATCHED)
+        self._draw_areas()
 
     def _listen(self) -> None:
         self._inputs = Inputs(self, self._on_odometry, self._on_ping, self._on_level)
@@ -94,8 +105,9 @@ class PlannerNode(BaseNode):
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
-        if self.mission.goal is not None:
-            self._topics.hold()
+        if self.mission.goal is not None and self.mission.position is not None:
+            self._hold_at(self.mission.position)
+            self._goals.settle()
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new limits; options of the planner are read at every choice."""
@@ -162,7 +174,7 @@ class PlannerNode(BaseNode):
         self.guidance.tick(now)
         self._announce()
         self._repeat(now.unadjusted_s)
-        self._topics.goals.poll()
+        self._goals.poll()
 
     def _repeat(self, now_s: float) -> None:
         """Send the goal again every ``goal_period`` of ROS time.
@@ -173,11 +185,12 @@ class PlannerNode(BaseNode):
         if period and now_s - self._repeat_time >= period:
             # At regular times, without catching up on missed ones.
             self._repeat_time = max(self._repeat_time + period, now_s - period / 2)
-            self._topics.repeat()
+            if self.mission.goal is not None:
+                self._send(self.mission.goal, self._goals.repeat)
 
     def _announce(self) -> None:
         self.guidance.save(time.monotonic())
-        if self._topics.announce():
+        if self._publish_changes():
             self._report()
         if self.guidance.failing:
             self.warnings.remind("disk", self.guidance.failing)
@@ -218,42 +231,18 @@ class PlannerNode(BaseNode):
         wrong = (silent and mission.state != DONE) or failing or target.fault or deaf
         self.report(DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK, text, values)
 
-
-class MissionTopics:
-    """Publishes what changed in a mission: state, reason, plan, areas and goals.
-
-    Args:
-        node: with the parameter ``frame_id``.
-        guidance: of the mission, only read.
-        goals: receives the goals.
-    """
-
-    def __init__(self, node: BaseNode, guidance: Guidance, goals: TopicGoals | ActionGoals) -> None:
-        self.goals = goals
-        mission = guidance.mission
-        self._node, self._guidance, self._mission = node, guidance, mission
-        self._published: tuple[Any, ...] = (None,) * 5
-        self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
-        self._plans = node.create_publisher(Path, "plan", LATCHED)
-        self._states = node.create_publisher(String, "mission/state", LATCHED)
-        self._takeovers = node.create_publisher(String, "mission/taken_over", LATCHED)
-        self._taken_over = ""  # the last one published
-        self._reasons = node.create_publisher(String, "mission/reason", LATCHED)
-        self._areas = node.create_publisher(MarkerArray, "mission/areas", LATCHED)
-        self._draw_areas()
-
-    def announce(self) -> bool:
+    def _publish_changes(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.
 
         Returns whether state or reason are new.
         """
-        mission, (state, reason, goal, hold, drawn) = self._mission, self._published
-        latest = self._guidance.map
+        mission, (state, reason, goal, hold, drawn) = self.mission, self._published
+        latest = self.guidance.map
         self._published = mission.state, mission.reason, mission.goal, mission.station, latest
         if mission.state != state or latest is not drawn:
             self._draw_areas()
         new = (mission.state, mission.reason) != (state, reason)
-        taken_over = self._guidance.taken_over
+        taken_over = self.guidance.taken_over
         if taken_over:  # before the state, so that the pilot's pings are never refused as paused
             self._announce_taken_over(taken_over)
         if new:
@@ -262,37 +251,26 @@ class MissionTopics:
         self._warn("clipped", "goals outside the navigable area were moved into it")
         self._warn("unreachable", "goals were given up because no route leads to them")
         if mission.goal is not goal:
-            frame_id, z = self._node.values.frame_id, self._guidance.goal_z
-            path = messages.write_path(mission.plan, self._node.now_ns, frame_id, z)
+            frame_id, z = self.values.frame_id, self.guidance.goal_z
+            path = messages.write_path(mission.plan, self.now_ns, frame_id, z)
             self._plans.publish(path)
             if mission.goal is not None:
-                self._send(mission.goal, self.goals.go)
+                self._send(mission.goal, self._goals.go)
         if mission.station is not hold and mission.station is not None:
             self._hold_at(mission.station)
         return new
 
-    def repeat(self) -> None:
-        """Send the present goal again."""
-        if self._mission.goal is not None:
-            self._send(self._mission.goal, self.goals.repeat)
-
-    def hold(self) -> None:
-        """Let the vehicle hold station before the node ends, whatever the mission's goal."""
-        if self._mission.position is not None:
-            self._hold_at(self._mission.position)
-            self.goals.settle()
-
     def _draw_areas(self) -> None:
         """Publish the borders at the water level, and on the map where that is land, and the state
         beside them."""
-        level, drawn = self._guidance.target.present_level, self._guidance.map
+        level, drawn = self.guidance.target.present_level, self.guidance.map
 
         def heights(xy: np.ndarray) -> np.ndarray:
             flat = np.full(len(xy), level)
             return flat if drawn is None else np.fmax(flat, messages.surface(drawn)(xy))
 
-        areas, state = self._mission.goals.routes.areas, self._mission.state
-        where = self._node.now_ns, self._node.values.frame_id
+        areas, state = self.mission.goals.routes.areas, self.mission.state
+        where = self.now_ns, self.values.frame_id
         self._areas.publish(messages.write_areas(areas, heights, *where, state))
 
     def _announce_taken_over(self, state: str) -> None:
@@ -301,7 +279,7 @@ class MissionTopics:
             self._takeovers.publish(String(data=state))
 
     def _announce_state(self, previous: str | None) -> None:
-        mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()
+        mission, budget, log = self.mission, self.mission.budget, self.get_logger()
         self._reasons.publish(String(data=mission.reason))
         text = f"{mission.state} at {budget}: {mission.reason}"
         text += ", waiting for the first map" if mission.needs_goal else ""
@@ -319,24 +297,23 @@ class MissionTopics:
             )
 
     def _warn(self, what: str, text: str) -> None:
-        count = getattr(self._mission.goals, what)
+        count = getattr(self.mission.goals, what)
         if count > self._warned[what]:
             self._warned[what] = count
-            self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
+            self.warnings.add(f"goal_{what}", f"{text}: {count} so far")
 
     def _send(self, goal: np.ndarray, how: Callable[[PoseStamped], None]) -> None:
         """Send a goal [2], with its own z and the yaw from the vehicle to it."""
-        x, y = goal - self._mission.position
-        how(self._pose(goal, self._guidance.goal_z, math.atan2(y, x)))
+        x, y = goal - self.mission.position
+        how(self._pose(goal, self.guidance.goal_z, math.atan2(y, x)))
 
     def _hold_at(self, place: np.ndarray) -> None:
         """Hold station at a place [2], with the vehicle's present z and yaw."""
-        yaw = 0.0 if math.isnan(self._guidance.yaw) else self._guidance.yaw
-        self.goals.hold(self._pose(place, self._guidance.z, yaw))
+        yaw = 0.0 if math.isnan(self.guidance.yaw) else self.guidance.yaw
+        self._goals.hold(self._pose(place, self.guidance.z, yaw))
 
     def _pose(self, place: np.ndarray, z: float, yaw: float) -> PoseStamped:
-        node = self._node
-        return messages.write_pose(place.tolist(), node.now_ns, node.values.frame_id, z, yaw)
+        return messages.write_pose(place.tolist(), self.now_ns, self.values.frame_id, z, yaw)
 
 
 #: Runs the node with ROS arguments; returns the exit status.

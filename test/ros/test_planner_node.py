@@ -518,13 +518,13 @@ def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
 
 def test_the_reason_of_a_new_state_is_published_before_the_state(guided):
     planner, _ = guided()
-    published, topics = [], planner._topics
+    published = []
 
     def record(publisher):
         publish = publisher.publish
         publisher.publish = lambda message: published.append(message.data) or publish(message)
 
-    for publisher in (topics._states, topics._reasons):
+    for publisher in (planner._states, planner._reasons):
         planner.in_turn(record, publisher)
     planner.in_turn(planner.mission.start, 1.0)
     planner.in_turn(planner._announce)
