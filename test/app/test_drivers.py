@@ -99,11 +99,13 @@ def test_a_simulated_vehicle_in_the_frame_world_with_a_dvl():
         ((odometry("/odom", z=5.0), pings("/sonar")), "above the water"),
         ((odometry("/odom", "base_link"), pings("/sonar")), "moves with the vehicle"),
         ((odometry("/odom"), pings("/sonar")), "nobody listens to a goal"),
+        ((odometry("/odom"), pings("/sonar"), goal("/auv/pose")), "nobody listens to a goal"),
         ((odometry("/odom"), Topic("/sonar", RANGE, 1)), "/sonar: nothing is heard"),
     ],
 )
 def test_what_is_missing_or_wrong_is_a_problem(topics, words):
-    assert any(words in problem for problem in found(*topics)[0])
+    problems, given = found(*topics)
+    assert any(words in problem for problem in problems) and "goal_topic" not in given
 
 
 def test_a_number_that_is_no_range_is_none():

@@ -329,30 +329,6 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
     assert set(eventually(lambda: p.vehicle.heard["map/lengthscale"])[-1].data) == {-1}
 
 
-@pytest.mark.parametrize(
-    ("frame", "fault", "what"),
-    [
-        ("odom", "wrong_frame", "odometry is in another frame than the map: start with frame_id"),
-        ("dvl_link", "body_frame", "odometry is in a frame that moves with the vehicle"),
-    ],
-)
-def test_odometry_in_a_frame_that_is_not_the_map_s(pair, eventually, frame, fault, what):
-    p = pair()
-    p.vehicle.drive(5, frame=frame)
-    eventually(lambda: p.front_end.ledger.odometry_rejected[fault] == 6)
-    eventually(lambda: p.mapper.warnings.counts[fault] == 6)
-    text = f"of the last 10 s refused as {fault}: {what}"
-
-    def said():
-        return any(text in told["text"] for told in p.vehicle.heard["status"])
-
-    eventually(said, what="no ERROR of the frame")
-    p.vehicle.t = 10 * SECOND
-    p.vehicle.drive(5, frame="/map")
-    eventually(lambda: p.front_end.ledger.accepted == 5)
-    assert p.front_end.ledger.rejected.total() == 5
-
-
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0, "odometry.vertical": ""})
     v, later, front_end = p.vehicle, [0.0], p.front_end

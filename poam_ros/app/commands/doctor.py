@@ -432,8 +432,8 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
     )
     ranges = ranked(_range_findings, lambda t: t.kind == RANGE, lambda t: (t.named(RANGES), t.rate))
     ranges = ranges or ranked(_range_findings, lambda t: t.field[0], lambda t: t.rate)
-    listened = [t for t in topics if t.kind == POSE and t.subscribers and not t.named(ESTIMATES)]
-    goals = sorted(listened, key=lambda t: not t.named(GOALS))
+    poses = [t for t in topics if t.kind == POSE and t.subscribers and not t.named(ESTIMATES)]
+    goals = [t for t in poses if t.named(GOALS)]
     actions = (t.name for t in topics if t.kind == STATUS)
     if nav2 := any(name.endswith("navigate_to_pose/_action/status") for name in actions):
         goals = []
@@ -449,6 +449,8 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
     yield from ranges[0][1] if ranges else [missing]
     if not (goals or nav2):
         advice = "the vehicle must drive to a geometry_msgs/PoseStamped, or have Nav2"
+        if names := ", ".join(t.name for t in poses):
+            advice = f"give goal_topic that of {names} to which the vehicle drives"
         yield problem("nobody listens to a goal", advice)
     for argument, others in (
         ("odom_topic", [t for t, _ in odometry]), ("range_topic", [t for t, _ in ranges]),
