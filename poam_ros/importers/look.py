@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,26 +43,20 @@ AT_REST = 50.0
 ROWS, SAME_TIME = 400, 0.05
 #: Less than this share of the soundings at another place is a mistake.
 STRAY = 0.05
+#: A speed of this spread (quartiles) is steady; a factor less than this shows, within this much of
+#: its logarithm.
+STEADY, DISTINCT, NEARLY = 1.25, 0.75, 0.1
 UNITS_ASKED = ("ft", "cm", "mm", "dm", "m")
 
 
-def look(
-    where: str,
-    xy: np.ndarray,
-    depth: np.ndarray,
-    *,
-    columns: Mapping[str, str] | None = None,
-    place: np.ndarray | None = None,
-    crs: str = "",
-    units: str = "",
-    in_feet: bool = False,
-    stamp_ns: np.ndarray | None = None,
-    vehicle: bool = False,
-) -> None:
-    """Raise an ``Unclear`` if soundings cannot be those of one survey.
+Question = tuple[str, list[Answer]]
 
-    Args:
-        where: start of the message.
+
+@dataclass(frozen=True)
+class Survey:
+    """Soundings as they will be mapped.
+
+    Attributes:
         xy: places in m [N, 2], of any origin.
         depth: below the water's surface, in m [N].
         columns: of a table, by their meanings.
@@ -74,22 +68,252 @@ def look(
         vehicle: whether they come from a vehicle's front end, in m, whose missions may be as short
             as the water is deep.
     """
-    if len(depth) < FEWEST:
-        return
-    columns = columns or {}
-    at_rest = bool(units) and np.ptp(xy, axis=0).max() < AT_REST
-    found = (
-        _of_metres(columns, place, crs)
-        or (in_feet and _of_feet())
-        or _of_places(columns, xy, place, crs)
-        or _of_depths(columns, depth, units, at_rest)
-        or (not (vehicle or at_rest) and _of_slopes(columns, xy, depth, units))
-        or _of_speed(xy, stamp_ns)
-    )
-    if found:
-        text, answers = found
-        right = Answer("if all of this is right", {"trusted": True})
-        raise Unclear(f"{where}: {text}", (*answers, right))
+
+    xy: np.ndarray
+    depth: np.ndarray
+    columns: Mapping[str, str] = field(default_factory=dict)
+    place: np.ndarray | None = None
+    crs: str = ""
+    units: str = ""
+    in_feet: bool = False
+    stamp_ns: np.ndarray | None = None
+    vehicle: bool = False
+
+    def look(self, where: str) -> None:
+        """Raise an ``Unclear`` if these cannot be the soundings of one survey; ``where`` begins
+        its message."""
+        if len(self.depth) < FEWEST:
+            return
+        for text, answers in self._questions():
+            right = Answer("if all of this is right", {"trusted": True})
+            raise Unclear(f"{where}: {text}", (*answers, right))
+
+    def _questions(self) -> Iterator[Question]:
+        at_rest = bool(self.units) and np.ptp(self.xy, axis=0).max() < AT_REST
+        if self.place is not None and self.crs != "degrees":
+            yield from self._of_metres(self.place)
+        if self.in_feet:
+            yield (
+                "depths are in feet, and nothing says whether x and y are (their system may: --crs "
+                "EPSG:N)",
+                [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
+            )  # fmt: skip
+        yield from self._of_places()
+        yield from self._of_depths(at_rest)
+        if not (self.vehicle or at_rest):
+            yield from self._of_slopes()
+        if self.stamp_ns is not None:
+            yield from self._of_speed(self.stamp_ns)
+        if self.place is not None and self.crs == "degrees" and self.columns:
+            yield from self._exchanged(self.place)
+
+    def _of_metres(self, place: np.ndarray) -> Iterator[Question]:
+        """Whether x and y are degrees, or of Mercator's projection, or swapped."""
+        around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
+        columns, crs = self.columns, self.crs
+        degrees = [
+            *_swap(columns, "longitude", "latitude", when="if x is the longitude"),
+            *_swap(columns, "latitude", "longitude", when="if x is the latitude"),
+        ]
+        small = around.max() <= 180 and around.min() <= 90
+        if small and np.ptp(np.abs(place), axis=0).max() < 3:
+            if np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
+                yield "x and y look like degrees, not metres", degrees
+        elif around.max() > MERCATOR:
+            yield (
+                f"x and y reach {around.max():.3g} m, farther than any place on the Earth",
+                degrees,
+            )
+        if crs:
+            if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
+                text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
+                yield text, _swap(columns, "y", "x", when="if they are swapped")
+            return
+        stretched = float(np.cosh(y / EARTH))
+        if around.max() < 1e5 or not (x > EASTING or (x < 0 and stretched > 1.02)):
+            return
+        text = f"x and y of {x:.0f}, {y:.0f} are not those of UTM"
+        named = not any(name.isdigit() for name in columns.values())  # else a guess is no advice
+        if named and EASTING / 10 < y < EASTING < x < 10 * EASTING:
+            when = "if x is a northing and y an easting"
+            yield f"{text}, unless swapped", _swap(columns, "y", "x", when=when)
+        yield (
+            f"{text}; of Web Mercator they would be {stretched:.3g} times as long as the water. "
+            "For another system, or one in feet: --crs EPSG:N",
+            [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})] * named,
+        )
+
+    def _of_places(self) -> Iterator[Question]:
+        """Whether places are where nobody sounds, in two groups, or too few."""
+        xy, sides = self.xy, np.ptp(self.xy, axis=0)
+        degrees = self.place if self.crs == "degrees" else None
+        if degrees is not None and np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
+            yield "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
+        yield from _groups(xy, degrees)
+        if sides.max() > LONGEST:
+            yield f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
+        steps = np.hypot(*np.diff(xy, axis=0).T)
+        usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
+        far = steps > max(LEAP, LEAPS * usual)
+        if far.mean() > OFTEN:
+            length = np.median(steps[far]) / 1000
+            yield f"places leap by {length:.0f} km in {100 * far.mean():.0f} % of the steps", []
+        apart = [np.diff(np.unique(axis)) for axis in xy.T]  # of values next to each other
+        fine, coarse = sorted(float(np.median(each)) if len(each) else 0.0 for each in apart)
+        if coarse > max(ROUNDED, LEAPS / 5 * fine):
+            yield f"places are rounded to {coarse:.0f} m in one direction", []
+        if (count := len(np.unique(xy, axis=0))) < FEWEST_PLACES:
+            yield f"{len(xy)} soundings lie at {count} places, which may be rounded", []
+        if not sides.all():
+            yield f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
+
+    def _of_depths(self, at_rest: bool) -> Iterator[Question]:
+        """Whether depths lie above the water, below any sea, or in two groups of sizes."""
+        depth, columns = self.depth, self.columns
+        above = float((depth < 0).mean())
+        if above > 0.5:
+            name = columns.get("z", columns.get("depth", ""))
+            asked = "z" in columns and "elev" not in name.lower()
+            its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
+            yield (
+                f"{its} {100 * above:.0f} % of the soundings above the water, up to "
+                f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation "
+                "of the water", [Answer("if it is a depth", {"columns": {"depth": name}})] * asked,
+            )  # fmt: skip
+        values, counts = np.unique(depth, return_counts=True)
+        if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
+            yield f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m", []
+        if (deep := float(np.median(np.abs(depth)))) > DEEPEST:
+            yield f"depths of {deep:g} m (median) are deeper than any sea", self._in_units()
+        size = np.sort(np.abs(depth))
+        few = max(1, len(size) // 20)
+        ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
+        at = int(ratio.argmax()) + few
+        if not at_rest and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
+            yield (
+                f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: "
+                "part of them may be in another unit", [],
+            )  # fmt: skip
+
+    def _in_units(self) -> list[Answer]:
+        units = () if self.units else UNITS_ASKED
+        return [Answer(f"if they are in {unit}", {"units": unit}) for unit in units]
+
+    def _of_slopes(self) -> Iterator[Question]:
+        """Whether depths do not go with the extent: in another unit, or another column."""
+        xy, sides, size = self.xy, np.ptp(self.xy, axis=0), np.abs(self.depth)
+        level = np.ptp(size) < size.max() / 20
+        if level and sides.max() > LONG_M and sides.max() > NARROW * sides.min():
+            yield (
+                f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of "
+                "nearly the same depth: columns may be swapped", [],
+            )  # fmt: skip
+        # Compared at a distance along the track, so that noise and repeated positions do not count.
+        steps = np.hypot(*np.diff(xy, axis=0).T)
+        lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
+        apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
+        slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
+        deep = float(np.median(size))
+        if slope > STEEPEST or deep > sides.max():
+            yield (
+                f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with "
+                f"slopes of {100 * slope:.0f} %", self._in_units(),
+            )  # fmt: skip
+
+    def _of_speed(self, stamp_ns: np.ndarray) -> Iterator[Question]:
+        """Whether the vehicle moves as no boat does, for half of the time."""
+        known = np.flatnonzero((stamp_ns != 0) & np.isfinite(self.xy).all(1))
+        first = known[np.diff(stamp_ns[known], prepend=0) != 0]
+        first = first[:: max(1, len(first) // 500)]
+        seconds = np.diff(stamp_ns[first]) / SECOND
+        speeds = np.hypot(*np.diff(self.xy[first], axis=0).T)[seconds > 0] / seconds[seconds > 0]
+        if len(speeds) >= FEWEST and (fast := float(np.median(speeds))) > FASTEST:
+            yield (
+                f"the soundings move at {fast:.0f} m/s: places or times may be in another unit",
+                [],
+            )
+
+    def _exchanged(self, place: np.ndarray) -> Iterator[Question]:
+        """Whether a vehicle of a steady speed is slower to the east and west than to the north and
+        south by just the factor of exchanged latitudes and longitudes. Without times its soundings
+        are taken for evenly spaced in time."""
+        latitude, longitude = np.median(place, axis=0)
+        factor = float(np.cos(np.radians(latitude)) * np.cos(np.radians(longitude)))
+        if max(abs(latitude), abs(longitude)) > 90 or factor > DISTINCT:
+            return
+        stamps = np.arange(len(place)) if self.stamp_ns is None else self.stamp_ns
+        at = np.flatnonzero(np.diff(stamps, prepend=-1) > 0)
+        steps = np.abs(np.diff(self.xy[at], axis=0))
+        speed = np.hypot(*steps.T) / np.diff(stamps[at])
+        going = [speed[(steps[:, i] > 5 * steps[:, 1 - i]) & (speed > 0)] for i in (0, 1)]
+        if min(map(len, going)) < max(FEWEST, len(steps) / 50):
+            return
+        (a, east, b), (c, north, d) = (np.quantile(each, (0.25, 0.5, 0.75)) for each in going)
+        if b < STEADY * a and d < STEADY * c and abs(np.log(east / north / factor)) < NEARLY:
+            yield (
+                f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "
+                "the east and west, as where latitude and longitude are exchanged",
+                swapped(self.columns),
+            )
+
+
+def swapped(columns: Mapping[str, str]) -> list[Answer]:
+    """The answer that columns of latitude and longitude mean the other."""
+    turned = "longitude", "latitude"
+    return _swap(columns, *turned, when="if they are swapped") if turned[0] in columns else []
+
+
+def _swap(columns: Mapping[str, str], *meanings: str, when: str) -> list[Answer]:
+    """The answer that two columns of places mean these; none without columns."""
+    names = [columns[m] for m in ("x", "y", "latitude", "longitude") if m in columns]
+    chosen = dict(zip(meanings, names, strict=False))
+    return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
+
+
+def one_group(where: str, degrees: np.ndarray) -> None:
+    """Raise an ``Unclear`` if positions in degrees [N, 2] are in two groups, as with a wrong
+    hemisphere, or with latitude and longitude exchanged, in part."""
+    if len(degrees) >= FEWEST:
+        for text, answers in _groups(rough_metres(degrees), degrees):
+            raise Unclear(f"{where}: {text}", answers)
+
+
+def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Question]:
+    """Whether places lie in two groups, with the answers which is right, the larger first."""
+
+    def near(side: np.ndarray) -> list[Answer]:
+        groups = sorted((side, ~side), key=np.count_nonzero, reverse=True)
+        middles = [np.median(degrees[g], axis=0).tolist() for g in groups if degrees is not None]
+        return [
+            Answer(f"if those at {north:.2f}, {east:.2f} are right", {"near": (north, east)})
+            for north, east in middles
+        ]
+
+    if degrees is not None and np.abs(degrees).max() < 179:
+        for axis in degrees.T:
+            if (axis > 0).any() and (axis < 0).any() and np.abs(axis).min() > 1e-3:
+                text = "the soundings lie on two sides of the equator, or of Greenwich"
+                yield text, near(axis > 0)
+    for axis in xy.T:
+        order = np.sort(axis)
+        steps = np.diff(order)
+        gap = float(steps.max())
+        if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
+            text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
+            yield text, near(axis > order[steps.argmax()])
+
+
+def _of_one_factor(size: np.ndarray, parted: float) -> bool:
+    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor, that of
+    a unit, lies between them wherever the record goes from one group to the other. A sounder that
+    loses the bottom now and then goes by other factors."""
+    over = np.flatnonzero(np.diff(size >= parted))
+    steps = np.abs(np.diff(np.log(np.maximum(size, LEAST)))[over])
+    if len(steps) < FEW_STEPS:
+        return True
+    low, usual, high = np.quantile(steps, (0.25, 0.5, 0.75))
+    of_units = np.abs(np.log([*UNITS.values()]))
+    return bool(high - low < ONE and np.abs(of_units - usual).min() < ONE)
 
 
 def untold(place: np.ndarray, values: np.ndarray) -> float:
@@ -129,217 +353,3 @@ def stray(xy: np.ndarray) -> tuple[np.ndarray, float] | None:
         if len(xy) >= FEWEST and 0 < few.mean() < STRAY and gap > np.ptp(xy[~few], axis=0).max():
             return few, gap
     return None
-
-
-Found = tuple[str, list[Answer]] | None
-
-
-def swapped(columns: Mapping[str, str]) -> list[Answer]:
-    """The answer that columns of latitude and longitude mean the other."""
-    turned = "longitude", "latitude"
-    return _swap(columns, *turned, when="if they are swapped") if turned[0] in columns else []
-
-
-def _swap(columns: Mapping[str, str], *meanings: str, when: str) -> list[Answer]:
-    """The answer that two columns of places mean these; none without columns."""
-    names = [columns[m] for m in ("x", "y", "latitude", "longitude") if m in columns]
-    chosen = dict(zip(meanings, names, strict=False))
-    return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
-
-
-def _of_metres(columns: Mapping[str, str], place: np.ndarray | None, crs: str) -> Found:
-    """Whether x and y are degrees, or of Mercator's projection, or swapped."""
-    if place is None or crs == "degrees":
-        return None
-    around, middle = np.abs(place).max(0), np.median(place, axis=0)
-    small = (around <= 180).all() and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
-    written = np.abs(place - np.round(place, 3)).max() > 1e-9  # more than millimetres
-    degrees = _swap(columns, "longitude", "latitude", when="if x is the longitude") + _swap(
-        columns, "latitude", "longitude", when="if x is the latitude"
-    )
-    if small and written:
-        return "x and y look like degrees, not metres", degrees
-    if around.max() > MERCATOR:
-        return f"x and y reach {around.max():.3g} m, farther than any place on the Earth", degrees
-    if crs:
-        inside, turned = in_area_of_use(crs, middle), in_area_of_use(crs, middle[::-1])
-        if turned and not inside:
-            text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
-            return text, _swap(columns, "y", "x", when="if they are swapped")
-        return None
-    stretched = float(np.cosh(middle[1] / EARTH))
-    if around.max() < 1e5 or not (middle[0] > EASTING or (middle[0] < 0 and stretched > 1.02)):
-        return None
-    named = not any(name.isdigit() for name in columns.values())  # else a guess is no advice
-    if named and EASTING / 10 < middle[1] < EASTING < middle[0] < 10 * EASTING:
-        text = f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM, unless swapped"
-        return text, _swap(columns, "y", "x", when="if x is a northing and y an easting")
-    return (
-        f"x and y of {middle[0]:.0f}, {middle[1]:.0f} are not those of UTM; of Web Mercator they "
-        f"would be {stretched:.3g} times as long as the water. For another system, or one in feet: "
-        "--crs EPSG:N", [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})] * named,
-    )  # fmt: skip
-
-
-def _of_feet() -> Found:
-    return (
-        "depths are in feet, and nothing says whether x and y are (their system may: --crs EPSG:N)",
-        [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
-    )
-
-
-def _of_places(
-    columns: Mapping[str, str], xy: np.ndarray, place: np.ndarray | None, crs: str
-) -> Found:
-    """Whether places are where nobody sounds, in two groups, or too few."""
-    sides = np.ptp(xy, axis=0)
-    degrees = place if crs == "degrees" else None
-    if degrees is not None and np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
-        return "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
-    if groups := _of_groups(xy, degrees):
-        return groups
-    if sides.max() > LONGEST:
-        return f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
-    steps = np.hypot(*np.diff(xy, axis=0).T)
-    usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
-    far = steps > max(LEAP, LEAPS * usual)
-    if far.mean() > OFTEN:
-        length = np.median(steps[far]) / 1000
-        return f"places leap by {length:.0f} km in {100 * far.mean():.0f} % of the steps", []
-    fine, coarse = sorted(map(_resolution, xy.T))
-    if coarse > max(ROUNDED, LEAPS / 5 * fine):
-        return f"places are rounded to {coarse:.0f} m in one direction", []
-    count = len(np.unique(xy, axis=0))
-    if count < FEWEST_PLACES:
-        return f"{len(xy)} soundings lie at {count} places, which may be rounded", []
-    if not sides.all():
-        return f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
-    return None
-
-
-def one_group(where: str, degrees: np.ndarray) -> None:
-    """Raise an ``Unclear`` if positions in degrees [N, 2] are in two groups, as with a wrong
-    hemisphere, or with latitude and longitude exchanged, in part."""
-    if len(degrees) >= FEWEST and (found := _of_groups(rough_metres(degrees), degrees)):
-        raise Unclear(f"{where}: {found[0]}", found[1])
-
-
-def _of_groups(xy: np.ndarray, degrees: np.ndarray | None) -> Found:
-    if degrees is not None and np.abs(degrees).max() < 179:
-        for axis in degrees.T:
-            if (axis > 0).any() and (axis < 0).any() and np.abs(axis).min() > 1e-3:
-                text = "the soundings lie on two sides of the equator, or of Greenwich"
-                return text, _near(degrees, axis > 0)
-    for axis in xy.T:
-        order = np.sort(axis)
-        steps = np.diff(order)
-        gap = float(steps.max())
-        if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
-            text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
-            return text, _near(degrees, axis > order[steps.argmax()])
-    return None
-
-
-def _near(degrees: np.ndarray | None, side: np.ndarray) -> list[Answer]:
-    """The answers which of two groups is right, the larger first. ``side``: one of them [N]."""
-    groups = sorted((side, ~side), key=np.count_nonzero, reverse=True)
-    middles = [np.median(degrees[g], axis=0).tolist() for g in groups if degrees is not None]
-    return [
-        Answer(f"if those at {middle[0]:.2f}, {middle[1]:.2f} are right", {"near": tuple(middle)})
-        for middle in middles
-    ]
-
-
-def _resolution(axis: np.ndarray) -> float:
-    """The usual difference of values [N] that are next to each other, in m."""
-    steps = np.diff(np.unique(axis))
-    return float(np.quantile(steps, 0.5)) if len(steps) else 0.0
-
-
-def _of_depths(columns: Mapping[str, str], depth: np.ndarray, units: str, at_rest: bool) -> Found:
-    """Whether depths lie above the water, below any sea, or in two groups of sizes."""
-    above = float((depth < 0).mean())
-    if above > 0.5:
-        name = columns.get("z", columns.get("depth", ""))
-        asked = "z" in columns and "elev" not in name.lower()
-        answers = [Answer("if it is a depth", {"columns": {"depth": name}})] * asked
-        its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
-        return (
-            f"{its} {100 * above:.0f} % of the soundings above the water, up to "
-            f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation of "
-            "the water", answers,
-        )  # fmt: skip
-    values, counts = np.unique(depth, return_counts=True)
-    if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
-        return f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m", []
-    deep = float(np.median(np.abs(depth)))
-    if deep > DEEPEST:
-        return f"depths of {deep:g} m (median) are deeper than any sea", _in_units(units)
-    size = np.sort(np.abs(depth))
-    few = max(1, len(size) // 20)
-    ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
-    at = int(ratio.argmax()) + few
-    if not at_rest and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
-        return (
-            f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: part "
-            "of them may be in another unit", [],
-        )  # fmt: skip
-    return None
-
-
-def _of_one_factor(size: np.ndarray, parted: float) -> bool:
-    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor, that of
-    a unit, lies between them wherever the record goes from one group to the other. A sounder that
-    loses the bottom now and then goes by other factors."""
-    over = np.flatnonzero(np.diff(size >= parted))
-    steps = np.abs(np.diff(np.log(np.maximum(size, LEAST)))[over])
-    if len(steps) < FEW_STEPS:
-        return True
-    low, usual, high = np.quantile(steps, (0.25, 0.5, 0.75))
-    of_units = np.abs(np.log([*UNITS.values()]))
-    return bool(high - low < ONE and np.abs(of_units - usual).min() < ONE)
-
-
-def _in_units(units: str) -> list[Answer]:
-    if units:
-        return []
-    return [Answer(f"if they are in {unit}", {"units": unit}) for unit in UNITS_ASKED]
-
-
-def _of_slopes(columns: Mapping[str, str], xy: np.ndarray, depth: np.ndarray, units: str) -> Found:
-    """Whether depths do not go with the extent: in another unit, or another column."""
-    sides, size = np.ptp(xy, axis=0), np.abs(depth)
-    level = np.ptp(size) < size.max() / 20
-    if level and sides.max() > LONG_M and sides.max() > NARROW * sides.min():
-        return (
-            f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
-            "the same depth: columns may be swapped", [],
-        )  # fmt: skip
-    # Compared at a distance along the track, so that noise and repeated positions do not count.
-    steps = np.hypot(*np.diff(xy, axis=0).T)
-    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
-    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
-    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-    deep = float(np.median(size))
-    if slope > STEEPEST or deep > sides.max():
-        return (
-            f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
-            f"{100 * slope:.0f} %", _in_units(units),
-        )  # fmt: skip
-    return None
-
-
-def _of_speed(xy: np.ndarray, stamp_ns: np.ndarray | None) -> Found:
-    """Whether the vehicle moves as no boat does, for half of the time."""
-    if stamp_ns is None:
-        return None
-    known = np.flatnonzero((stamp_ns != 0) & np.isfinite(xy).all(1))
-    first = known[np.r_[True, np.diff(stamp_ns[known]) != 0]] if len(known) else known
-    speeds = [
-        np.hypot(*(xy[b] - xy[a])) / seconds
-        for a, b in pairwise(first[:: max(1, len(first) // 500)].tolist())
-        if (seconds := (stamp_ns[b] - stamp_ns[a]) / SECOND) > 0
-    ]
-    if len(speeds) < FEWEST or (fast := float(np.median(speeds))) <= FASTEST:
-        return None
-    return f"the soundings move at {fast:.0f} m/s: places or times may be in another unit", []

@@ -27,7 +27,7 @@ from .faults import (
     seconds_of,
     without_repeats,
 )  # fmt: skip
-from .look import FEWEST, look, swapped
+from .look import FEWEST, Survey, swapped
 from .options import ReadOptions, Unclear
 
 
@@ -202,14 +202,14 @@ class RawSoundings:
             raise Unclear(f"{where}: {odd} of {odd + len(at)} rows have places or depths that "
                           "cannot be: expected degrees and m, or units in the header")  # fmt: skip
         level = 0.0 if options.levels is not None else options.water_level
-        look(
-            where, self.metres(options.crs), level - self.elevation(level, options)[at],
+        Survey(
+            self.metres(options.crs), level - self.elevation(level, options)[at],
             columns=self.columns, place=self.place[at],
             stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
             crs="degrees" if self.degrees else options.crs or self.crs,
             units=options.unit_of[0] or self.unit * self.unit_said,
             in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
-        )  # fmt: skip
+        ).look(where)  # fmt: skip
 
     def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
         """Elevations [N], in m, if the water's surface is at ``level``."""

@@ -19,7 +19,7 @@ from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording
 from .dialect import is_table
 from .journals import read_journal
-from .look import look
+from .look import Survey
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
 from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear, as_words
@@ -253,7 +253,7 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     known = np.isfinite(ranges)  # of tables that another program wrote, none may be
     stamps = None if found.stamp_ns is None else found.stamp_ns[known]
     try:
-        look(str(path), found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True)
+        Survey(found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True).look(str(path))
     except Unclear as asked:
         (answer,) = (each for each in asked.answers if "trusted" in each.fields)
         raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None

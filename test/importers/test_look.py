@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from poam_ros.importers.look import look, stray
+from poam_ros.core.geodesy import rough_metres
+from poam_ros.importers.look import Survey, stray
 from poam_ros.importers.questions import Unclear
 
 T = np.arange(600)
@@ -13,15 +14,16 @@ DEPTH = 6 + 2 * np.sin(XY[:, 0] / 30) + np.cos(XY[:, 1] / 25)
 
 
 def test_a_survey_raises_no_question():
-    look("log", XY, DEPTH)
+    Survey(XY, DEPTH).look("log")
 
 
 def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
     lost = np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH)
-    look("log", XY, lost)
-    look("log", XY, np.where(T % 20 < 13, 0.6, 10.9))  # always by the same factor, of no unit
+    Survey(XY, lost).look("log")
+    # Always by the same factor, of no unit.
+    Survey(XY, np.where(T % 20 < 13, 0.6, 10.9)).look("log")
     with pytest.raises(Unclear, match="two groups"):
-        look("log", XY, np.where(T % 40 < 20, DEPTH, 100 * DEPTH))
+        Survey(XY, np.where(T % 40 < 20, DEPTH, 100 * DEPTH)).look("log")
 
 
 @pytest.mark.parametrize(
@@ -41,10 +43,31 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
 )
 def test_what_cannot_be_is_asked_about(xy, depth, asked):
     with pytest.raises(Unclear, match=asked):
-        look("log", xy, depth)
+        Survey(xy, depth).look("log")
 
 
 def test_a_few_soundings_of_another_place_are_named():
     few, far = stray(np.vstack((XY, XY[:12] + (0, 4000))))
     assert few.sum() == 12 and few[-12:].all() and 3900 < far < 4000
     assert stray(XY) is None and stray(np.vstack((XY, XY + (0, 4000)))) is None
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_exchanged_columns_show_by_the_speed_along_each(timed):
+    """As east and west at 58 N are shorter than north and south by half; depths and times fit."""
+    leg = np.arange(60.0)
+    east = np.concatenate([np.r_[leg, 0 * leg + 60, 60 - leg, 0 * leg] for _ in range(3)])
+    north = np.concatenate([np.r_[0 * leg, leg, 0 * leg + 60, 60 - leg] + 9 * i for i in range(3)])
+    place = np.column_stack((58.2 + north / 111_320, 11.4 + east / 111_320 / 0.527))
+    stamp = (1_750_000_000 + np.arange(len(place))) * 10**9 if timed else None
+    depth = 6 + 2 * np.sin(east / 20) + np.cos(north / 15)
+
+    def survey(place):
+        names = {"latitude": "lat", "longitude": "lon"}
+        metres = rough_metres(place)
+        return Survey(metres, depth, names, place, "degrees", stamp_ns=stamp)
+
+    survey(place).look("log")
+    with pytest.raises(Unclear, match="as where latitude and longitude are exchanged") as asked:
+        survey(place[:, ::-1]).look("log")
+    assert asked.value.answers[0].fields == {"columns": {"longitude": "lat", "latitude": "lon"}}
