@@ -211,7 +211,8 @@ def _is_above_ground(
         Answer("if the ground lies at the two together", {"columns": {**own, "altitude": beside}}),
         Answer(f"if {name} is that of the ground", {"columns": own}),
     ]
-    if untold(place, height) < untold(place, height - altitude if up else height + altitude):
+    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
+    if untold(place, height) <= untold(place, height - above if up else height + above):
         answers.reverse()
     raise Unclear(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -110,8 +111,8 @@ KINDS = {
     "JSON, an object in each line": table("", lambda i: (
         json.dumps({"gps": {"lat": LATITUDE[i], "lon": LONGITUDE[i]}, "t": i, "depth": DEPTH[i]}),)
     ),
-    "a receiver's altitude": table("lat,lon,Altitude,Depth", lambda i: (
-        *at(i), f"{44 + np.sin(i / 31):.2f}", f"{DEPTH[i]:.2f}")),
+    "a receiver's altitude": table("lat,lon,Altitude (m),Depth (cm)", lambda i: (
+        *at(i), f"{44 + np.sin(i / 31):.2f}", f"{100 * DEPTH[i]:.0f}")),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
@@ -123,7 +124,8 @@ NO_PLACE = {"hydrographic x y z"}
 
 
 def answered(path, words):
-    options = ReadOptions(read_mapping(words.removeprefix("--columns ").split(" --")[0].split()))
+    said = shlex.split(words.removeprefix("--columns ").split(" --")[0])
+    options = ReadOptions(read_mapping(said))
     return read_soundings(path, options)
 
 
