@@ -250,7 +250,8 @@ class Angles:
                       and max(map(len, every)) <= 5]  # fmt: skip
             opposite = letters[1] if words & {letters[1].lower(), word} else None
             sides.append(beside[0] if beside else opposite)
-            if "O" in letters and any(map(O_SIDE.fullmatch, texts[k] + texts.get(sides[-1], []))):
+            every = (text for i in (k, *beside[:1]) for text in texts[i])
+            if "O" in letters and any(map(O_SIDE.fullmatch, every)):
                 raise InputError(
                     f"{where}: column {shown(header[k])}: O is east in German (Ost), and west in "
                     "French, Spanish, Italian and Portuguese (ouest, oeste, ovest): write E or W"

@@ -372,7 +372,9 @@ def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
     ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
     parts = list[tuple[str, np.ndarray]]()
     for path, (a, b) in zip(files, pairwise([0, *ends, len(soundings)]), strict=True):
-        back = [] if stamps is None else np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1
+        back = np.zeros(0, dtype=int)
+        if stamps is not None:
+            back = np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1
         own = np.split(np.arange(a, b), back if len(back) < PARTS else [])
         parts += [(path.name, each) for each in own]
     left, out = [], np.zeros(len(soundings), dtype=bool)

@@ -205,7 +205,7 @@ class Sample:
                 pair for pair in (fine[:2], fine[1::-1])
                 if all(not its or one in its for one, its in zip(pair, said, strict=True))
             ]  # fmt: skip
-            both = [(a, b) for a, b in both if northern(a) > northern(b)] or both
+            both = [[a, b] for a, b in both if northern(a) > northern(b)] or both
             return [{"latitude": a, "longitude": b} for a, b in both
                     if np.abs(self.known(a)).max() <= 90]  # fmt: skip
         flat = [name for name in free if name not in fine]

@@ -245,7 +245,7 @@ def _with_times(dialect: Dialect) -> Dialect:
         return dialect
     whole = (head >= CALENDAR[:, :1, None]) & (head <= CALENDAR[:, 1:, None])
     whole[:5] &= head == np.floor(head)
-    fits = whole.all(axis=1)  # [6, columns]
+    fits: np.ndarray = np.all(whole, axis=1)  # [6, columns]
     at = next((i for i in range(width - count + 1) if fits[:, i : i + count].diagonal().all()), -1)
     if at < 0:
         return dialect
