@@ -38,13 +38,7 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam diff"):
         from ...core.process import configure_process
         from ...mapping.resurvey import Survey, change_between
-        from ...outputs.change import (
-            draw_change,
-            summary,
-            write_change,
-            write_change_raster,
-            write_change_report,
-        )
+        from ...outputs import change as changes
         from ...outputs.folder import make_folder
         from ..progress import work_progress
 
@@ -59,16 +53,16 @@ def run(args: argparse.Namespace) -> int:
         change = change_between(
             before, after, args.resolution, args.offset, report, args.extrapolate
         )
-    print(f"table:   {write_change(folder, change)}")
+    print(f"table:   {changes.write_change(folder, change)}")
     try:
-        print(f"raster:  {write_change_raster(folder, change, before.place)}")
+        print(f"raster:  {changes.write_change_raster(folder, change, before.place)}")
     except InputError as error:
         print(f"no raster: {error}")
-    numbers = summary(change, estimated=args.offset is None)
+    numbers = changes.summary(change, estimated=args.offset is None)
     with figures():
-        print(f"figure:  {draw_change(folder, change)}")
+        print(f"figure:  {changes.draw_change(folder, change)}")
         names = before.folder.resolve().name, after.folder.resolve().name
-        print(f"report:  {write_change_report(folder, change, names, numbers)}")
+        print(f"report:  {changes.write_change_report(folder, change, names, numbers)}")
     for name, text in numbers.items():
         print(f"{name}: {text}")
     return 0

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError, quantity
-from ...core.geodesy import GeoReference
 from ..html import numbers as numbers_of
 from ..html import table
 from .picture import FONT, MapPicture
@@ -113,7 +112,6 @@ class EditPanel:
 
         self._edits, self._picture, self._block = edits, picture, block
         self._which: tuple[str, str] | None = None
-        self._place: GeoReference | None = None
         wide = {"sizing_mode": "stretch_width", "margin": (3, 0, 3, 0)}
         self.who = TextInput(title="Who", max_length=LONGEST, name="who", **wide)
         with suppress(OSError, KeyError):  # a process without a user's name
@@ -129,13 +127,10 @@ class EditPanel:
         picture.on_selection(self._select_area, lambda line: self._choose("line", line))
         self._show()
 
-    def show(self, scene: Scene) -> None:
-        """Follow a scene: its georeference."""
-        self._place = None if scene.chart is None else scene.chart.place
-
     def _select_area(self, corners: np.ndarray) -> None:
-        if self._place is not None:
-            corners = self._place.to_map(corners)
+        chart = self._picture.chart
+        if chart is not None and chart.place is not None:
+            corners = chart.place.to_map(corners)
         corners = corners[:: -(-len(corners) // CORNERS)]
         self._choose("polygon", " ".join(f"{value:.2f}" for value in corners.ravel()))
 
@@ -284,8 +279,6 @@ class Page:
         if scene is before:
             return
         self.picture.show(scene)
-        if self.editing is not None:
-            self.editing.show(scene)
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0

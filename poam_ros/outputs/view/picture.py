@@ -155,6 +155,7 @@ class MapPicture:
         cells: the data source of all layers: one row, a column for each.
         drawn: a renderer for each of ``MARKS``.
         marks: their data sources.
+        chart: the map; None while there is none.
     """
 
     def __init__(self) -> None:
@@ -211,7 +212,7 @@ class MapPicture:
         self.figure.js_on_event("tap", models.CustomJS(args={**told, "marks": marks}, code=_TAP))
         attach = models.CustomJS(args={"figure": self.figure, "tip": self._hover}, code=_ATTACH)
         self.figure.js_on_change("inner_width", attach)
-        self._chart: Chart | None = None
+        self.chart: Chart | None = None
         self._thinned: Chart | None = None
 
     def _add_marks(self) -> dict[str, Any]:
@@ -244,8 +245,8 @@ class MapPicture:
 
     def show(self, scene: Scene) -> None:
         """Show a scene; unchanged data are not sent again."""
-        if scene.chart is not self._chart:
-            self._chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
+        if scene.chart is not self.chart:
+            self.chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
             if self._thinned is None:
                 self.cells.data = {name: [] for name in self.cells.data}
                 self._offer([])
