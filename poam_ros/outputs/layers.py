@@ -67,17 +67,15 @@ KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
 
 
 def layer_of(chart: Chart, key: str) -> Layer:
-    """A layer of a map; ``key``: one of ``KEYS``."""
-    depth = chart.settings.depth
-    title, values, anchors = {
-        "height": (
-            f"{chart.height_name.capitalize()} (m)", chart.height, RELIEF[:: -1 if depth else 1],
-        ),
-        "uncertainty": ("Uncertainty, 95 % (m)", chart.uncertainty, UNCERTAINTY),
-        "lengthscale": ("Lengthscale (m)", chart.lengthscale, SCALE),
-        "tvu": ("TVU within", chart.tvu, GRADES),
-        "density": ("Pings per cell", chart.density, COUNT),
-    }[key]  # fmt: skip
+    """A layer of a map; ``key``: one of ``KEYS``, which are attributes of a chart."""
+    depth, values = chart.settings.depth, getattr(chart, key)
+    title, anchors = {
+        "height": (f"{chart.height_name.capitalize()} (m)", RELIEF[:: -1 if depth else 1]),
+        "uncertainty": ("Uncertainty, 95 % (m)", UNCERTAINTY),
+        "lengthscale": ("Lengthscale (m)", SCALE),
+        "tvu": ("TVU within", GRADES),
+        "density": ("Pings per cell", COUNT),
+    }[key]
     if key == "tvu":
         return Layer(key, title, values, anchors, -0.5, len(anchors) - 0.5, LEVEL_NAMES)
     finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
