@@ -312,7 +312,8 @@ class Mission:
         if self.state == RETURNING:
             assert self.home is not None
             self.goals.clear()
-            self.goals.add(self.home[None])
+            # Where the vehicle stays it needs no room to turn.
+            self.goals.queue.append(self.goals.routes.areas.nearest(self.home))
         self.goals.resume(self.position)
 
     def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:

@@ -119,3 +119,11 @@ def test_a_home_that_no_route_leads_to_pauses():
         homeward.locate(VehicleState(moment.ros_ns, (40.0, 40.0, 0.0)), 0.0, moment)
     assert homeward.mission.state == "paused"
     assert homeward.mission.reason == "no route leads home"
+
+
+def test_home_is_not_moved_for_room_to_turn():
+    block = "0 0, 3.5 0, 3.5 3.5, 0 3.5"
+    homeward = Homeward(**{"areas.keep_outs": block, "capture_radius": 4.0})
+    goals = homeward.mission.goals
+    assert homeward.mission.state == "returning" and goals.waypoint.tolist() == [5, 5]
+    assert goals.routes.waypoint(goals.waypoint).tolist() != [5, 5]
