@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -33,21 +32,27 @@ MOVED = (
 )
 
 
-class View(NamedTuple):
-    """What the diagnostics are about."""
+def mapper_status(
+    session: SurveySession,
+    now: Moment,
+    alive: bool,
+    bounds: Mapping[str, tuple[float, float]],
+    lately: Lately,
+    order: str = "1a",
+) -> tuple[bytes, str, dict[str, object]]:
+    """The mapper's state as a diagnostic level, a text and values.
 
-    session: SurveySession  # its ledger and status
-    now: Moment
-    alive: bool  # whether the model's thread runs
-    bounds: Mapping[str, tuple[float, float]]  # values at 0 and 100 of each occupancy grid
-    lately: Lately
-    order: str = "1a"  # of S-44, whose limit the differences at crossings are compared with
-
-
-def mapper_status(view: View) -> tuple[bytes, str, dict[str, object]]:
-    """The mapper's state as a diagnostic level, a text and values."""
-    values = _pings(view) | _progress(view) | _crossings(view) | _model(view) | _map(view)
-    return *next(_checks(view), (OK, _doing(view.session))), values
+    Args:
+        session: its ledger and status.
+        now: the present time.
+        alive: whether the model's thread runs.
+        bounds: values at 0 and 100 of each occupancy grid.
+        lately: what was refused and lost.
+        order: of S-44, whose limit the differences at crossings are compared with.
+    """
+    values = _pings(session, lately) | _progress(session) | _crossings(session, order)
+    values |= _model(session) | _map(session, now, bounds)
+    return *next(_checks(session, alive, lately), (OK, _doing(session))), values
 
 
 def _doing(session: SurveySession) -> str:
@@ -114,10 +119,10 @@ def _refused(lately: Lately, clock_offset_s: float) -> Iterator[tuple[bytes, str
         yield ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
 
 
-def _checks(view: View) -> Iterator[tuple[bytes, str]]:
+def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tuple[bytes, str]]:
     """What is wrong, the worst first. A new check is a line here."""
-    session, status = view.session, view.session.status
-    if not view.alive:
+    status = session.status
+    if not alive:
         yield ERROR, ENDED
     if status.failing:
         yield ERROR, status.failing
@@ -125,38 +130,38 @@ def _checks(view: View) -> Iterator[tuple[bytes, str]]:
         yield ERROR, f"pings are not being stored: {session.journal.failing}"
     if session.full:
         yield ERROR, f"pings are refused: {REASONS[OVERLOAD]}"
-    yield from _refused(view.lately, session.front_end.clock_offset_s)
+    yield from _refused(lately, session.front_end.clock_offset_s)
     if (shift := session.verdicts.watch.found) is not None:
         yield WARN, f"{shift.sentence}: {MOVED}"
     if dropped := sum(status.dropped.values()):
         yield WARN, f"{dropped} accepted pings were dropped"
-    if view.lately.lost_now:
-        yield WARN, f"{quantity(view.lately.lost_now, 'message')} lost in the last second"
+    if lately.lost_now:
+        yield WARN, f"{quantity(lately.lost_now, 'message')} lost in the last second"
     # With fewer, the first update, which trains the initial model, would count.
     late = status.times.quantile(0.99) if len(status.times) >= 100 else 0.0
     if late > SLOW_UPDATE_S:
         yield WARN, f"one update in a hundred takes {late:.1f} s or more: {SLOW}"
 
 
-def _pings(view: View) -> dict[str, object]:
-    ledger, status = view.session.ledger, view.session.status
+def _pings(session: SurveySession, lately: Lately) -> dict[str, object]:
+    ledger, status = session.ledger, session.status
     values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
         ("rejected", ledger.rejected),
         ("odometry rejected", ledger.odometry_rejected),
         ("odd", ledger.suspect),
-        ("lost", {topic: view.lately.lost[topic] for topic in SENSORS}),
+        ("lost", {topic: lately.lost[topic] for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),
     ):
         values |= {f"{name} {reason}": count for reason, count in sorted(counts.items())}
-    for name, shares in (("", view.lately.refused), ("odometry ", view.lately.odometry)):
+    for name, shares in (("", lately.refused), ("odometry ", lately.odometry)):
         values |= {f"lately {name}{reason}": share for reason, share in shares.items()}
     return values
 
 
-def _progress(view: View) -> dict[str, object]:
-    session, status = view.session, view.session.status
+def _progress(session: SurveySession) -> dict[str, object]:
+    status = session.status
     return {
         "mission_state": session.mission_state or "unknown",
         "backlog": len(session.sample_queue),
@@ -170,13 +175,12 @@ def _progress(view: View) -> dict[str, object]:
     }
 
 
-def _crossings(view: View) -> dict[str, object]:
+def _crossings(session: SurveySession, order: str) -> dict[str, object]:
     """What the track says where it crosses itself."""
-    session = view.session
     watch, out = session.verdicts.watch, session.withdrawn.number
     shift, met = watch.found, watch.crossings
     met = met[~(np.isin(met.row, out) | np.isin(met.other, out))]
-    found = statistics_of(met.difference, watch.ranges(met), view.order)
+    found = statistics_of(met.difference, watch.ranges(met), order)
     values: dict[str, object] = {
         "crossings": len(met), "shift": "none" if shift is None else shift.sentence
     }  # fmt: skip
@@ -184,14 +188,14 @@ def _crossings(view: View) -> dict[str, object]:
         values |= {
             "crossings_median": found.median,
             "crossings_95": found.quantile95,
-            f"crossings_within_{view.order}": found.within,
+            f"crossings_within_{order}": found.within,
         }
     lines = enumerate(session.verdicts.withdrawn_lines, start=1)
     return values | {f"withdrawn line {i}": verdict.sentence for i, verdict in lines}
 
 
-def _model(view: View) -> dict[str, object]:
-    status, report = view.session.status, view.session.status.report
+def _model(session: SurveySession) -> dict[str, object]:
+    status, report = session.status, session.status.report
     if report is None:
         return {}
     return {
@@ -205,20 +209,22 @@ def _model(view: View) -> dict[str, object]:
         "cycle_p99_s": status.times.quantile(0.99),
         "noise_std": report.noise_std,
         "support": report.support,
-        "jitter": view.session.mapper.extra_jitter,
+        "jitter": session.mapper.extra_jitter,
         "loss": report.loss,
     }
 
 
-def _map(view: View) -> dict[str, object]:
-    status, latest = view.session.status, view.session.map
+def _map(
+    session: SurveySession, now: Moment, bounds: Mapping[str, tuple[float, float]]
+) -> dict[str, object]:
+    status, latest = session.status, session.map
     values: dict[str, object] = {}
     if status.map_stamp_ns is not None:
-        values["map_age_s"] = (view.now.ros_ns - status.map_stamp_ns) / SECOND
+        values["map_age_s"] = (now.ros_ns - status.map_stamp_ns) / SECOND
     if latest is not None and "lengthscale" in latest.fields:
         scales = latest.lengthscale
         values["lengthscale_min"] = float(np.min(scales))
         values["lengthscale_max"] = float(np.max(scales))
-    for layer, (low, high) in view.bounds.items():
+    for layer, (low, high) in bounds.items():
         values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
     return values

@@ -38,7 +38,7 @@ from ..outputs.run import read_settings
 from ..outputs.scoring import MapReport
 from ..planning.tvu import tvu_ratio
 from . import messages
-from .diagnostics import Lately, View, mapper_status
+from .diagnostics import Lately, mapper_status
 from .inputs import Inputs, MountLookup
 from .node import KEPT, LATCHED, BaseNode, run_node
 from .parameters import MAPPER
@@ -204,8 +204,8 @@ class MapperNode(BaseNode):
         self.topics.publish_refused(session, self.moment)
         self._lately.take(session, self.lost, time.monotonic())
         order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
-        view = View(session, self.moment, self.thread.alive, bounds, self._lately, order)
-        self.report(*mapper_status(view))
+        now, alive = self.moment, self.thread.alive
+        self.report(*mapper_status(session, now, alive, bounds, self._lately, order))
 
     def _publish_samples(self, wake: bool = False) -> None:
         self._samples.publish(UInt64(data=self.session.samples))

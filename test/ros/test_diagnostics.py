@@ -17,7 +17,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.journal.interface import WITHDRAW, JournalStep
-from poam_ros.ros.diagnostics import Lately, View, mapper_status
+from poam_ros.ros.diagnostics import Lately, mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.judge import Shift
 
@@ -29,7 +29,7 @@ def look(s, alive=True, lost=0, lately=None):
     if lately is None:
         lately = Lately()
         lately.take(s.session, Counter(odom=lost), s.now.steady_s)
-    return mapper_status(View(s.session, s.now, alive, {"mean": (1.0, 2.0)}, lately))
+    return mapper_status(s.session, s.now, alive, {"mean": (1.0, 2.0)}, lately)
 
 
 @pytest.fixture
