@@ -198,9 +198,9 @@ class _Record:
         if (found == 0).sum() < LEAST_BOTTOM * (self.r > NO_READING).sum():
             return np.ones_like(found), ()  # nothing tells what the bottom is
         multiple = np.where((found < 0) | (found == RUN), OTHER_ECHO, found + 1)
-        runs = [(run, run[multiple[run] == 1]) for run in self._long_runs(suspected)]
         suspicious = []
-        for rows in (kept for _, kept in runs if len(kept)):
+        stay = (run[multiple[run] == 1] for run in self._long_runs(suspected))
+        for rows in filter(len, stay):
             kind = int(np.bincount(suspected[rows] + 1).argmax()) - 1
             factor = OTHER_ECHO if kind in (-1, RUN) else kind + 1
             suspicious.append(Suspicious(rows, factor, bool(near[rows].any())))

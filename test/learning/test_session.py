@@ -9,7 +9,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, TrainingSettings, WaypointBatches
 from poam_ros.frontend.front_end import FrontEndSettings
-from poam_ros.frontend.odometry import OdometryRefused, VehicleState
+from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.updater import MAX_DURATIONS, Durations
 
 LEARNED = ["BatchLearned", "MapDrawn"]
@@ -207,26 +207,15 @@ def test_a_mission_without_a_map_finishes_too(survey):
     assert len(s.session.all_samples()) == 3
 
 
-def test_a_paused_mission_refuses_pings(survey):
+@pytest.mark.parametrize("state", ["paused", "waiting"])
+def test_a_mission_that_stands_refuses_pings(survey, state):
     s = survey()
     s.drive(5)
-    s.mission("paused")
+    s.mission(state)
     s.drive(4)
     s.mission("exploring")
     s.drive(1)
-    assert counts(s) == {"paused": 4} and s.session.samples == 6
-
-
-def test_a_waiting_mission_refuses_pings(survey):
-    s = survey(pilot_samples=5)
-    s.mission("waiting")
-    s.drive(9)
-    assert counts(s) == {"waiting": 9} and not s.work()
-    s.mission("pilot")
-    s.drive(21)
-    assert s.session.samples == 21 and not s.work()
-    s.mission("exploring")
-    assert s.kinds() == LEARNED
+    assert counts(s) == {state: 4} and s.session.samples == 6
 
 
 def test_a_new_mission_continues_the_map_and_its_numbers(survey):
@@ -388,18 +377,6 @@ def test_odometry_set_back_is_reported(survey):
     assert s.notes == ["odometry_set_back"]
 
 
-def test_pings_wait_for_odometry_by_the_steady_clock(survey):
-    s = survey(front_end=FrontEndSettings(odometry_wait=2.0))
-    s.drive(1)
-    s.ping(stamp_ns=s.now.ros_ns + SECOND)
-    s.now = Moment(s.now.ros_ns, s.now.steady_s + 1.9)
-    s.tick()
-    assert s.session.ledger.pending == 1
-    s.now = Moment(s.now.ros_ns, s.now.steady_s + 0.2)
-    s.tick()
-    assert counts(s) == {"no_odometry": 1}
-
-
 def test_new_settings_place_the_pings_that_wait(survey):
     s = survey()
     s.drive(10)
@@ -409,12 +386,6 @@ def test_new_settings_place_the_pings_that_wait(survey):
     s.tick()
     assert s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
-
-
-def test_odometry_of_another_frame_is_counted(survey):
-    s = survey()
-    s.odometry(OdometryRefused("wrong_frame"))
-    assert s.session.ledger.odometry_rejected == {"wrong_frame": 1}
 
 
 def test_an_unknown_state_changes_nothing(survey):

@@ -169,12 +169,9 @@ def test_what_is_wrong_is_said(text, words, tmp_path):
 
 
 def test_metres_are_not_taken_for_degrees(tmp_path):
+    path = written(tmp_path / "lake.geojson", [[square(500, 0, 40)]])
     with pytest.raises(InputError, match="expected degrees, longitude before latitude, got 500"):
-        path = written(tmp_path / "lake.geojson", [[square(500, 0, 40)]])
         read_outline(path, MIDDLE, SOUNDINGS)
-
-
-def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"none\.geojson: cannot be read \(No such file"):
         read_outline(tmp_path / "none.geojson", None, SOUNDINGS)
 
