@@ -1,8 +1,9 @@
-"""The kernels that the Attentive Kernel is compared with, and what every kernel must be."""
+"""What every kernel must be, and the kernels against their formulas."""
 
+import numpy as np
 import pytest
 import torch
-from problems import scattered
+from problems import make_kernel, numpy_kernel, scattered
 
 from poam_ros.models.interface import grid_points
 from poam_ros.models.kernels import KERNELS, RBFKernel
@@ -31,14 +32,79 @@ def test_every_kernel_is_a_covariance_with_the_amplitude_on_its_diagonal(name):
         torch.testing.assert_close(on_grid.flatten(1), kernel.forward(X1, grid_points(x, y)))
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_lengthscales_are_positive_and_begin_within_their_bounds(name):
-    lengthscale = made(name).lengthscale_at(X1).detach()
-    assert lengthscale.shape == (30,)
-    assert 0.05 <= lengthscale.min() <= lengthscale.max() <= 0.5 + 1e-12
-
-
 def test_rbf_is_its_formula():
     squared = torch.cdist(X1, X2).square()
     K = RBFKernel(0.3, 1.7).forward(X1, X2).detach()
     torch.testing.assert_close(K, 1.7 * (-squared / (2 * 0.3**2)).exp())
+
+
+def test_equals_the_formula():
+    kernel, X1, X2 = make_kernel(), scattered(40, 0).X, scattered(30, 1).X
+    K = kernel.forward(X1, X2).detach().numpy()
+    np.testing.assert_allclose(K, numpy_kernel(kernel, X1.numpy(), X2.numpy()), atol=1e-13)
+
+
+def test_is_a_gpytorch_kernel():
+    kernel, X1, X2 = make_kernel(), scattered(20, 0).X, scattered(10, 1).X
+    lazily = kernel(X1, X2).to_dense()
+    torch.testing.assert_close(lazily, kernel.forward(X1, X2))
+    torch.testing.assert_close(kernel(X1, diag=True), kernel.forward(X1, X1).diagonal())
+    pairs = kernel.forward(X1[:10], X2, diag=True)
+    torch.testing.assert_close(pairs, kernel.forward(X1[:10], X2).diagonal())
+    batched = kernel.forward(X1.reshape(2, 10, 2), X2.expand(2, 10, 2))
+    torch.testing.assert_close(batched[1], kernel.forward(X1[10:], X2))
+
+
+def test_points_with_different_weights_are_less_correlated():
+    # A kernel without the similarity factor would still correlate them.
+    kernel = make_kernel(sharpness=1.0)
+    with torch.no_grad():
+        for name, parameter in kernel.network.named_parameters():
+            parameter.mul_(0.0 if "bias" in name else 6.0)
+    X = torch.tensor([[-0.9, 0.0], [0.9, 0.0]], dtype=torch.float64)
+    W = kernel.weights(X)
+    K = kernel.forward(X, X).detach()
+    similarity = (W[0] @ W[1]).item()
+    assert similarity < 0.9
+    plain = (W[0] * W[1] * kernel.base(X[:1], X[1:]).squeeze()).sum() * kernel.amplitude
+    assert K[0, 1].item() == pytest.approx(similarity * plain.item())
+
+
+def test_lengthscale_is_a_convex_combination():
+    kernel, X = make_kernel(sharpness=8.0), scattered(200, 3).X
+    lengthscale = kernel.lengthscale_at(X).detach()
+    weights = kernel.weights(X).square()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(200, dtype=torch.float64))
+    assert lengthscale.min() >= 0.05 and lengthscale.max() <= 0.5
+    torch.testing.assert_close(lengthscale, (weights * kernel.lengthscales).sum(-1).detach())
+
+
+class Plain(torch.nn.Module):
+    """A kernel whose call is its forward, without gpytorch's lazy evaluation."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.kernel = kernel
+
+    def forward(self, X1, X2):
+        return self.kernel.forward(X1, X2)
+
+
+def test_gradients_pass_gradcheck():
+    plain = Plain(make_kernel())
+    names, values = zip(*plain.named_parameters(), strict=True)
+    X1, X2 = scattered(6, 4).X.requires_grad_(), scattered(5, 5).X.requires_grad_()
+
+    def covariance(X1, X2, *values):
+        return torch.func.functional_call(plain, dict(zip(names, values, strict=True)), (X1, X2))
+
+    leaves = [v.detach().clone().requires_grad_() for v in values]
+    assert torch.autograd.gradcheck(covariance, (X1, X2, *leaves))
+
+
+def test_same_generator_same_kernel_and_the_global_one_untouched():
+    before = torch.random.get_rng_state()
+    first, second = make_kernel(seed=7), make_kernel(seed=7)
+    assert torch.equal(before, torch.random.get_rng_state())
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
