@@ -2,7 +2,15 @@
 
 import pytest
 
-from poam_ros.models.nngp import conditional
+from poam_ros.models.nngp import conditional, online
+
+
+@pytest.fixture(scope="session", autouse=True)
+def as_many_steps():
+    """Also without the compiled parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(online, "FEWER_STEPS", 1)
+        yield
 
 
 @pytest.fixture(params=["native", "torch"])
