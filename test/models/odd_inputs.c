@@ -58,24 +58,19 @@ static void searched(int64_t n, int64_t cells, int kind)
         queries[2 * i] = ODD[i / ODDS];
         queries[2 * i + 1] = ODD[i % ODDS];
     }
-    int64_t skipped[2 * ODDS * ODDS];
-    for (int64_t i = 0; i < ODDS * ODDS; i++) {
-        skipped[2 * i] = i % 7 - 3;
-        skipped[2 * i + 1] = n - i % 5 + 2;
-    }
     const int64_t sizes[][2] = {{1, 1}, {24, 96}, {32, 1000}, {32, 5000}};
     for (int s = 0; s < 4; s++)
         for (int way = 0; way < 8; way++) {
             const int64_t k = sizes[s][0];
             int64_t *chosen = calloc((size_t)(ODDS * ODDS * k), sizeof *chosen);
-            search_spread(&grid, queries, way & 1 ? skipped : NULL, ODDS * ODDS, k, sizes[s][1],
+            search_spread(&grid, queries, way & 1, ODDS * ODDS, k, sizes[s][1],
                           way & 2 ? 0.9 : 0.0, way & 2 ? 0.3 : 1.0, way & 2 ? 1 : 0, 0,
                           way & 4 ? 0.2 : 0.0, chosen);
             for (int64_t i = 0; i < ODDS * ODDS * k; i++)
                 assert(chosen[i] >= -1 && chosen[i] < n);
             free(chosen);
         }
-    search_spread(&grid, queries, NULL, 0, 1, 1, 0.0, 1.0, 0, 0, 0.0, NULL);
+    search_spread(&grid, queries, 0, 0, 1, 1, 0.0, 1.0, 0, 0, 0.0, NULL);
     release(queries);
     free(grid.buckets);
     free(x);

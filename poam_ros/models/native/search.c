@@ -58,7 +58,6 @@ typedef struct {
     double x, y;
     double least; /* only sites whose squared distance is larger count */
     double worst;  /* no candidate further away is wanted */
-    uint32_t first, skipped; /* as many sites from the first on do not count */
     int64_t count;
     Candidate *found;
 } Query;
@@ -216,8 +215,7 @@ INLINE int64_t look(const Grid *grid, const Window *window, Query *query, int64_
             wanted[j] = (((bucket->number[j] - window->first) & window->mask) <= window->most) &
                         ((uint32_t)j < filled);
         for (int j = 0; j < SLOTS; j++)
-            wanted[j] &= (squared[j] <= query->worst) & (squared[j] > query->least) &
-                         ((uint32_t)bucket->site[j] - query->first >= query->skipped);
+            wanted[j] &= (squared[j] <= query->worst) & (squared[j] > query->least);
         if (query->count > ROOM - BUCKET)
             make_room(query, pool);
         Candidate *found = query->found + query->count;
@@ -518,10 +516,9 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Subset in nngp/index.py); skipped [n, 2], or NULL: the first and the last number of those
- * that do not count, nor do sites at x itself then; apart: see choose_apart, 0 for nothing of the
- * kind. */
-CLONED void search_spread(Grid *grid, const double *x, const int64_t *skipped, int64_t n, int64_t k,
+ * (see Subset in nngp/index.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
+ * nothing of the kind. */
+CLONED void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,
                           double apart, int64_t *chosen)
 {
@@ -533,12 +530,7 @@ CLONED void search_spread(Grid *grid, const double *x, const int64_t *skipped, i
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n && grid->used > CACHED)
             warm(&window, reached < FARTHEST ? reached : FARTHEST, x + 2 * (i + 1));
-        Query query = {.x = x[2 * i], .y = x[2 * i + 1], .least = skipped ? 0.0 : -1.0,
-                       .worst = there ? FAR : -2.0, .found = found};
-        if (skipped) {
-            query.first = (uint32_t)skipped[2 * i];
-            query.skipped = (uint32_t)(skipped[2 * i + 1] - skipped[2 * i] + 1);
-        }
+        Query query = {x[2 * i], x[2 * i + 1], elsewhere ? 0.0 : -1.0, there ? FAR : -2.0, 0, found};
         int64_t count = 0, dealt = 0, *sites = chosen + i * k;
         if (apart > 0.0)
             dealt = choose_apart(grid, &window, &query, pool, apart, k, sorted, left, &count, sites,

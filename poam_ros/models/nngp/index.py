@@ -39,7 +39,7 @@ _library = declared(
     "search",
     search_add=(None, _grid, POINTER, POINTER, INTEGER, INTEGER),
     search_spread=(
-        None, _grid, POINTER, POINTER, *[INTEGER] * 3, REAL, REAL, INTEGER, INTEGER, REAL, POINTER,
+        None, _grid, POINTER, *[INTEGER] * 4, REAL, REAL, INTEGER, INTEGER, REAL, POINTER,
     ),
     search_hidden=(
         None, ctypes.POINTER(_Raster), POINTER, POINTER, INTEGER, POINTER, INTEGER, INTEGER,
@@ -96,15 +96,15 @@ class NumpyIndex:
 
     def spread(
         self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
-        skipped: Tensor | None = None,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k]; -1 if there are fewer.
 
         With ``apart`` > 0, first sites that lie apart: from the nearest on, each that is farther
         from all chosen ones than ``apart`` times its distance from x. Then others, in rounds over
         the octants around x: the nearest of each, the second nearest of each, and so on; of the
-        last round the nearest ones. Only sites of the share count. ``skipped``: the first and last
-        number of those that do not count [N, 2], nor do sites at x itself then.
+        last round the nearest ones. Only sites of the share count; with ``elsewhere`` none at x
+        itself.
         """
         place = self._numbers[: self._count] * (4**share.level * UNIT) - share.part
         sites = np.flatnonzero(np.floor(place) == 0)
@@ -113,11 +113,9 @@ class NumpyIndex:
         points, places = x.float().double().numpy(), self._x[sites].astype(float)
         found = np.full((len(x), k), -1, dtype=np.int64)
         step = max(1, DISTANCES // max(1, len(sites)))
-        for part in (slice(begin, begin + step) for begin in range(0, len(x), step)):
+        for part in (slice(first, first + step) for first in range(0, len(x), step)):
             squared = _squared_distances(points[part, None], places)
-            if skipped is not None:
-                first, last = skipped[part].numpy().T[..., None]
-                squared[(squared == 0) | ((sites >= first) & (sites <= last))] = np.inf
+            squared[squared <= (0.0 if elsewhere else -1.0)] = np.inf
             order = _first(squared, pool)
             squared = np.take_along_axis(squared, order, 1)
             chosen = _deal(places[order], points[part], sites[order], squared, k, apart)
@@ -207,16 +205,14 @@ class NativeIndex(NumpyIndex):
 
     def spread(
         self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
-        skipped: Tensor | None = None,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """See ``NumpyIndex.spread``."""
         x = x.float().double().contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
-        skipped = None if skipped is None else skipped.contiguous()
         _library.search_spread(
-            self._grid, x.data_ptr(), None if skipped is None else skipped.data_ptr(), len(x), k,
-            pool, *share, apart, found.data_ptr(),
-        )  # fmt: skip
+            self._grid, x.data_ptr(), elsewhere, len(x), k, pool, *share, apart, found.data_ptr()
+        )
         return found
 
     def _lay_out(self, cells: int) -> None:
@@ -266,7 +262,7 @@ Index = NativeIndex if _library is not None else NumpyIndex
 
 def spread_visible(
     index: NumpyIndex, sites: Tensor, land: Land | None, x: Tensor, k: int, pool: int,
-    apart: float = 0.0, share: Subset = EVERYTHING, skipped: Tensor | None = None,
+    apart: float = 0.0, share: Subset = EVERYTHING, elsewhere: bool = False,
 ) -> Tensor:  # fmt: skip
     """As ``NumpyIndex.spread``, but only of sites [S, 2] that land does not hide from x.
 
@@ -274,11 +270,10 @@ def spread_visible(
     are hidden, by others of ``pool``; if all of those are hidden, there are no neighbours.
     """
     if land is None:
-        return index.spread(x, k, pool, apart, share, skipped)
+        return index.spread(x, k, pool, apart, share, elsewhere)
     found, rows = torch.full((len(x), k), -1), torch.arange(len(x))
     for wanted in (k, MORE * k, pool):
-        passed = None if skipped is None else skipped[rows]
-        near = index.spread(x[rows], min(wanted, pool), pool, apart, share, passed)
+        near = index.spread(x[rows], min(wanted, pool), pool, apart, share, elsewhere)
         hidden = hidden_by(land, x[rows], sites, near)
         seen = (near >= 0) & ~hidden
         first = (~seen).byte().argsort(dim=1, stable=True)[:, :k]

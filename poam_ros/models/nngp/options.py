@@ -74,7 +74,7 @@ class NeighbourOptions(Settings):
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
     tail: float = 10.0
-    left_out: int = 96
+    left_out: int = 128
     early_samples: int = 1500
     global_rate: float = 2e-2
     network_rate: float = 1e-2

@@ -84,11 +84,11 @@ class SiteStore:
 
     def spread(
         self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
-        skipped: Tensor | None = None,
+        elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
         """See ``spread_visible``."""
         sites = self._rows[:, :2]
-        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, skipped)
+        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, elsewhere)
 
     def _gather(self, new: Dataset) -> None:
         """Add each new ping to a site at its place, or to a new site."""

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 BETAS, EPSILON = (0.9, 0.99), 1e-8
 #: A step's share of the other sites has at least this many times the neighbours.
 FEWEST = 2
-#: Around this share of the left-out sites, a stretch of the record is left out, from 1/400 to 1/16
-#: of it on either side: a site that its own line predicts tells of too little noise, and intervals
-#: between lines would be too wide. Of those sites, so many times as many candidates are considered.
-OFF_LINE, STRETCH, FARTHER = 0.5, (1 / 400, 1 / 16), 4
 
 
 @dataclass(frozen=True)
@@ -111,15 +107,8 @@ class NngpTrainer:
             CholeskyError: a matrix is beyond repair.
         """
         options, sites, independent = self.options, store.sites, store.occupied
-        left_out, share, beside = self._draw(store)
-        x, alone = sites.x[left_out], torch.stack([left_out, left_out], 1)
-        stretch = alone + torch.tensor([-beside, beside])
-        k, pool, apart = options.search
-        some = round(OFF_LINE * len(left_out))
-        near = torch.cat([
-            store.spread(x[:some], k, FARTHER * pool, apart, share, stretch[:some]),
-            store.spread(x[some:], k, pool, apart, share, alone[some:]),
-        ])  # fmt: skip
+        left_out, share = self._draw(store)
+        near = store.spread(sites.x[left_out], *options.search, share, elsewhere=True)
         F = self._network.evaluate(learned.theta)
         kernel = self._kernel(self.layout.split(learned.theta), F)
         found = gradient(kernel, sites, left_out, near)
@@ -138,9 +127,8 @@ class NngpTrainer:
             2.0 * options.weight_penalty / independent,
         )
 
-    def _draw(self, store: SiteStore) -> tuple[Tensor, Subset, int]:
-        """Left-out sites [n] (with replacement), the subset of sites that predicts them, and how
-        long the stretches are that are left out before and after some of them, in sites."""
+    def _draw(self, store: SiteStore) -> tuple[Tensor, Subset]:
+        """Left-out sites [n] (with replacement), and the subset of sites that predicts them."""
         options, sites = self.options, len(store)
         count = max(1, min(options.left_out, sites // 3))
         left_out = torch.randint(sites, (count,), generator=self.generator)
@@ -152,6 +140,4 @@ class NngpTrainer:
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
             level += 1
-        longest = torch.rand(1, generator=self.generator, dtype=torch.float64).item()
-        beside = int(STRETCH[0] * sites * (STRETCH[1] / STRETCH[0]) ** longest)
-        return left_out, Subset(start, share * 4**level, level, int(part * 4**level)), beside
+        return left_out, Subset(start, share * 4**level, level, int(part * 4**level))

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from poam_ros.models.interface import Dataset, Drawn
-from poam_ros.models.nngp import training
 from poam_ros.models.nngp.calibration import (
     factor_of_sums,
     left_out,
@@ -14,7 +13,7 @@ from poam_ros.models.nngp.calibration import (
     upper_limit,
     widening,
 )
-from poam_ros.models.nngp.conditional import TrainingData, log_loss, simulate
+from poam_ros.models.nngp.conditional import TrainingData, simulate
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
@@ -31,13 +30,6 @@ def survey(offset, seed=0):
     return Dataset(X, torch.sin(2 * X[:, 0]) + torch.cos(3 * X[:, 1]) + own)
 
 
-def without_two_lines(data):
-    """The data, and which of them are not on the third and the eighth line."""
-    keep = torch.ones(len(data.X), dtype=torch.bool)
-    keep[3 * LONG : 4 * LONG] = keep[8 * LONG : 9 * LONG] = False
-    return data, keep
-
-
 def learned(data, options=SHORT):
     model = MODELS["nngp"].build(options, 0, torch.device("cpu"))
     model.update(data)
@@ -45,7 +37,9 @@ def learned(data, options=SHORT):
 
 
 def test_contradicting_lines_widen_intervals():
-    data, keep = without_two_lines(survey(offset=0.3))
+    data = survey(offset=0.3)
+    keep = torch.ones(len(data.X), dtype=torch.bool)
+    keep[3 * LONG : 4 * LONG] = keep[8 * LONG : 9 * LONG] = False
     model = learned(Dataset(data.X[keep], data.y[keep]))
 
     def covered():
@@ -64,17 +58,6 @@ def test_contradicting_lines_widen_intervals():
     assert torch.equal(other.predict(data.X[~keep]).variance, wide.variance)
     model.update(data[:1])  # what is learned anew has not been looked at
     assert (model.predict(data.X[~keep]).variance < wide.variance).all()
-
-
-def test_stretches_left_out_in_training_tell_what_a_missing_line_is_like(monkeypatch):
-    data, keep = without_two_lines(survey(offset=0.3, seed=1))
-    losses = []
-    for share in (training.OFF_LINE, 0.0):
-        monkeypatch.setattr(training, "OFF_LINE", share)
-        model = learned(Dataset(data.X[keep], data.y[keep]), replace(SHORT, first_steps=150))
-        found = model.predict(data.X[~keep])
-        losses.append(log_loss(data.y[~keep], found.mean, found.variance).mean())
-    assert losses[0] < losses[1] - 0.5
 
 
 @pytest.mark.parametrize("stretches", [0, 1, 10_000])

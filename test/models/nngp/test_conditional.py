@@ -114,8 +114,7 @@ def test_without_neighbours_it_is_the_prior():
 def test_gradient_equals_autograd_through_the_solve(own):
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X, own=own)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    itself = torch.stack([left_out, left_out], 1)
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.1, 0.8), itself)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.1, 0.8), True)
     near[2, 4:] = -1
     leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
     learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
@@ -140,9 +139,7 @@ def test_gradient_at_limited_lengthscales_and_without_anisotropy():
     F[::2, 2:] = 0.0
     kernel = Kernel(F, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     sites, left_out = sites_at(scattered(100, 2).X), torch.arange(20)
-    near = indexed(sites.x).spread(
-        sites.x[left_out], 24, 96, skipped=torch.stack([left_out, left_out], 1)
-    )
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, elsewhere=True)
     leaf = F.clone().requires_grad_()
     learned = Kernel(leaf, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     losses = []
@@ -163,8 +160,7 @@ def test_compiled_equals_torch(seed, tail, monkeypatch):
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
     near = indexed(sites.x).spread(x, 24, 96)
     left_out = torch.arange(0, 500, 7)
-    itself = torch.stack([left_out, left_out], 1)
-    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.5, 0.3), itself)
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, 0.0, Subset(0.5, 0.3), True)
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     monkeypatch.setattr(conditional, "compiled", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)

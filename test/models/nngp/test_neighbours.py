@@ -25,7 +25,7 @@ def filled(kind, X, batch=170):
     return index
 
 
-def by_hand(X, x, k, pool, share=EVERYTHING, apart=0.0, skipped=None):
+def by_hand(X, x, k, pool, share=EVERYTHING, apart=0.0, elsewhere=False):
     """The rule in words: sort by distance, take the pool; those that lie apart come first, the
     others are dealt round the octants."""
     number = numbers(0, len(X)) * 2.0**-32
@@ -37,7 +37,7 @@ def by_hand(X, x, k, pool, share=EVERYTHING, apart=0.0, skipped=None):
         if (
             0 <= within < 1
             and (within - share.start) % 1.0 < share.size
-            and (not skipped or (squared[i] > 0 and not skipped[0] <= i <= skipped[1]))
+            and (squared[i] > 0 or not elsewhere)
         ):
             able.append(i)
     near = sorted(able, key=lambda i: (squared[i], i))[:pool]
@@ -64,16 +64,9 @@ def test_neighbours_follow_the_rule(kind, count, share):
     index = filled(kind, X)
     # Inside, at the border and far outside
     queries = torch.cat([1.5 * scattered(8, 2).X, torch.tensor([[30.0, -2.0]]).double(), X[:1]])
-    for widest in (None, 0, count // 3):
-        ranges = [None] * len(queries)
-        if widest is not None:
-            ranges = [(i - 1, i - 1 + widest) for i in range(len(queries))]
-        skipped = None if widest is None else torch.tensor(ranges)
-        found = index.spread(queries, K, POOL, 0.0, share, skipped)
-        expected = [
-            by_hand(X, x, K, POOL, share, skipped=which)
-            for x, which in zip(queries, ranges, strict=True)
-        ]
+    for elsewhere in (False, True):
+        found = index.spread(queries, K, POOL, 0.0, share, elsewhere)
+        expected = [by_hand(X, x, K, POOL, share, elsewhere=elsewhere) for x in queries]
         assert found.tolist() == expected
     assert 0 not in found[-1]
 
