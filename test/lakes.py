@@ -10,8 +10,7 @@ import numpy as np
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mapping.calibration import LEVELS, calibrated
-from poam_ros.mapping.drawing import draw
-from poam_ros.mapping.joint_draws import joint_draws, with_level_errors
+from poam_ros.mapping.drawing import draw, joint_draws, with_level_errors
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import MAP_DEFAULTS, Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings

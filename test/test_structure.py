@@ -28,9 +28,8 @@ EXTRAS = (
 )  # fmt: skip
 #: What loads torch, or ROS 2 or the launch tools, when it is imported.
 HEAVY = (
-    "models", "ros", "simulation.lockstep", "mapping.drawing", "mapping.joint_draws",
-    "mapping.parallel", "mapping.resurvey", "mapping.sounding_map",
-    "research.sweep", "app.launching",
+    "models", "ros", "simulation.lockstep", "mapping.drawing", "mapping.resurvey",
+    "mapping.sounding_map", "research.sweep", "app.launching",
 )  # fmt: skip
 #: Parts of these that load nothing heavy: what only wants to know which models there are.
 LIGHT = ("models.registry", "models.sparse.methods", "models.nngp.options", "ros.parameters")

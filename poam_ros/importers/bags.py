@@ -34,8 +34,7 @@ from ..frontend.ranges import RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..frontend.settings import FrontEndSettings
 from ..journal.tables import OTHERS, read_only
-from ..mapping.left_out import LeftOut
-from ..mapping.soundings import Soundings
+from ..mapping.soundings import LeftOut, Soundings
 from ..mavlink.frame import LocalFrame
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .options import ReadOptions

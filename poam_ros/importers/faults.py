@@ -18,8 +18,7 @@ from ..core.geodesy import DEGREE_M, rough_metres
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.placing import MAX_ELEVATION
-from ..mapping.left_out import DATES
-from ..mapping.soundings import Soundings
+from ..mapping.soundings import DATES, Soundings
 from .cells import NO_READING, UNITS
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
 from ..journal.folder import RecordedMission, read_mission
 from ..journal.interface import DROP, UPDATE, withdrawn_after
-from ..mapping.left_out import LeftOut
-from ..mapping.soundings import Soundings
+from ..mapping.soundings import LeftOut, Soundings
 from ..outputs.run import read_settings
 from .options import ReadOptions
 

@@ -12,7 +12,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
-from ..mapping.left_out import DATES
+from ..mapping.soundings import DATES
 from .cells import NO_READING as WRITTEN
 from .cells import UNITS, Times, is_clock, is_date, number
 from .columns import plain_column_name, unit_of, words_of

@@ -1,21 +1,132 @@
-"""Predictions of a mapper on a large grid or at many places, in parts."""
+"""A mapper's map on a large grid, and its predictions and joint draws at many places: in parts, one
+after the other or by processes of this machine or of a dask scheduler; and the errors of level in
+draws: of the water level, the draught or the sound speed.
+
+All soundings of a day share such an error. Lines that do not cross cannot show it, however wrong it
+is, and what crossings show is only the difference between days. So a person has to say how large
+it may be. Days whose differences are known share one error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
+from ..core.errors import InputError, PoamError, requires_extra
 from ..core.geometry import Grid
-from ..core.maps import ElevationMap, Predicted
+from ..core.maps import ElevationMap, JointDraws, Predicted
+from ..core.process import configure_process
 from ..models.mapper import BathymetricMapper
+from ..outputs.volume import Draws
+from .soundings import Labels
 
 #: Places predicted at a time; approximate number of cells along a side of a tile.
 TILE, SIDE = 20_000, 128
+#: Bands of the grid for each worker. With more, less time is lost at the end.
+BANDS = 4
+#: Approximate number of places that are drawn first, all together.
+FIRST = 2500
+#: Side of the tiles of later rounds, and how far around a tile earlier places count; both in the
+#: distance between the places of that round.
+WIDE, AROUND = 32, 4
+#: Side of the smallest squares, as a share of that of the first.
+LEAST = 1e-6
+#: One thread for each process, whatever the default of the linear algebra.
+ENVIRONMENT = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
+}
 #: Called with the number of soundings or cells processed so far.
 OnProgress = Callable[[int], None]
+#: Of days, by name: error of level relative to one of them, and standard deviation of what is left
+#: of it after a correction, in m.
+Levels = Mapping[str, Sequence[float]]
 Part = tuple[slice, slice]
+
+
+@contextmanager
+def cluster(
+    tasks: int, threads: int = 1, workers: int | None = None, scheduler: str | None = None
+) -> Iterator[Any]:
+    """A dask client of the scheduler, or of workers that are started on this machine.
+
+    Args:
+        tasks: number of tasks; at most as many workers are started.
+        threads: of the linear algebra in each task.
+        workers: number of processes on this machine; None: by the number of cores.
+        scheduler: address of a dask scheduler to use instead of this machine.
+
+    Raises:
+        InputError: dask is not installed, or there is no scheduler at the address.
+    """
+    with requires_extra("a map in several processes", "dask.distributed", "benchmark"):
+        from dask.system import CPU_COUNT
+        from distributed import Client, LocalCluster
+    # dask logs every connection, through handlers of the root logger.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if scheduler is None:
+        workers = workers or max(1, CPU_COUNT // threads)
+        # No limit of memory: a worker that needs more would only be killed and started again.
+        local = LocalCluster(
+            n_workers=min(workers, tasks), threads_per_worker=1, memory_limit=0,
+            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, env=ENVIRONMENT,
+        )  # fmt: skip
+        with local, Client(local, set_as_default=False) as client:
+            yield client
+        return
+    if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+        raise InputError(
+            f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
+        )
+    try:
+        client = Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
+    with client:
+        yield client
+
+
+def by_workers(
+    client: Any, threads: int, task: Callable[..., Any], shared: Any,
+    every: Sequence[tuple[Any, ...]], what: str,
+) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    """``task(shared, *arguments)`` of every ``arguments`` by the workers of a dask client, with
+    ``threads`` of the linear algebra: the number and result of each as it ends. ``what``: a task's
+    name.
+
+    Raises:
+        PoamError: a task failed, or its worker is lost.
+    """
+    from distributed import as_completed
+
+    # Under a key of its own: the release of an earlier one may still be under way.
+    there = client.scatter(shared, broadcast=True, hash=False)
+    tasks = {
+        client.submit(_by, threads, task, there, *arguments, pure=False): number
+        for number, arguments in enumerate(every)
+    }
+    for future in as_completed(tasks, loop=client.loop):
+        error = future.exception()
+        if isinstance(error, PoamError):
+            raise error
+        if error is not None:
+            text = f"{what} {tasks[future] + 1}: {type(error).__name__}: {error}"
+            raise PoamError(text) from error
+        yield tasks[future], future.result()
+        future.release()
+
+
+def _by(threads: int, task: Callable[..., Any], *arguments: Any) -> Any:
+    """A task on a worker."""
+    configure_process(threads)
+    return task(*arguments)
 
 
 def draw(
@@ -23,52 +134,24 @@ def draw(
     grid: Grid,
     on_progress: OnProgress = lambda done: None,
     wanted: np.ndarray | None = None,
+    client: Any = None,
 ) -> ElevationMap:
     """The map on a grid, predicted tile by tile, so that memory does not grow with it.
 
-    Tiles are about square, so that the fewest lattice nodes lie on their borders: a node searches
-    its neighbours again in each tile.
-
-    ``wanted``: cells to predict [rows, columns], boolean; the others may be NaN.
+    Args:
+        mapper: has a map.
+        grid: of the map.
+        on_progress: called with the number of cells predicted so far.
+        wanted: cells to predict [rows, columns], boolean; the others may be NaN.
+        client: of dask, whose workers predict bands of the grid; None: this process.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
+        PoamError: a worker is lost.
     """
-
-    def tiles() -> Iterator[tuple[Part, ElevationMap]]:
-        edges = (
-            np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
-            for count in grid.shape
-        )
-        for (top, bottom), (left, right) in product(*map(pairwise, edges)):
-            rows, columns = slice(top, bottom), slice(left, right)
-            if wanted is not None:
-                i, j = np.nonzero(wanted[rows, columns])
-                if not len(i):
-                    continue
-                rows, columns = _around(rows, i), _around(columns, j)
-            yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
-
-    return assembled(tiles(), mapper, grid, on_progress)
-
-
-def _around(piece: slice, cells: np.ndarray) -> slice:
-    """The part of a piece around ``cells`` (numbered from its beginning), with two cells at least
-    where there are two: a grid's step lies between two."""
-    count = piece.stop - piece.start
-    first = max(0, min(int(cells.min()), count - 2))
-    end = max(int(cells.max()) + 1, min(first + 2, count))
-    return slice(piece.start + first, piece.start + end)
-
-
-def assembled(
-    tiles: Iterable[tuple[Part, ElevationMap]],
-    mapper: BathymetricMapper,
-    grid: Grid,
-    on_progress: OnProgress,
-) -> ElevationMap:
-    """The mapper's map on a grid, put together from maps of its parts in any order; NaN
-    elsewhere."""
+    tiles = _tiles(mapper, grid, wanted)
+    if client is not None:
+        tiles = _bands(client, mapper, grid, wanted)
     whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
     done, cells = 0, grid.shape[0] * grid.shape[1]
     for part, tile in tiles:
@@ -82,8 +165,181 @@ def assembled(
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
+def _tiles(
+    mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None
+) -> Iterator[tuple[Part, ElevationMap]]:
+    """Tiles are about square, so that the fewest lattice nodes lie on their borders: a node
+    searches its neighbours again in each tile."""
+    edges = (
+        np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
+        for count in grid.shape
+    )
+    for (top, bottom), (left, right) in product(*map(pairwise, edges)):
+        rows, columns = slice(top, bottom), slice(left, right)
+        if wanted is not None:
+            i, j = np.nonzero(wanted[rows, columns])
+            if not len(i):
+                continue
+            rows, columns = _around(rows, i), _around(columns, j)
+        yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
+
+
+def _around(piece: slice, cells: np.ndarray) -> slice:
+    """The part of a piece around ``cells`` (numbered from its beginning), with two cells at least
+    where there are two: a grid's step lies between two."""
+    count = piece.stop - piece.start
+    first = max(0, min(int(cells.min()), count - 2))
+    end = max(int(cells.max()) + 1, min(first + 2, count))
+    return slice(piece.start + first, piece.start + end)
+
+
+def _bands(
+    client: Any, mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None
+) -> Iterator[tuple[Part, ElevationMap]]:
+    """Bands of the grid, each drawn in tiles by a worker."""
+    rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
+    edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
+    bands = [slice(*ends) for ends in pairwise(edges)]
+    every = [
+        (Grid(grid.x, grid.y[band]), None if wanted is None else wanted[band]) for band in bands
+    ]
+    threads = mapper.settings.threads
+    for number, tile in by_workers(client, threads, _band, mapper, every, "band of the map"):
+        yield (bands[number], slice(None)), tile
+
+
+def _band(mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None) -> ElevationMap:
+    return draw(mapper, grid, wanted=wanted)
+
+
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
     """The mapper's prediction of soundings at xy [N, 2], a few thousand at a time."""
     parts = [mapper.predict(xy[begin : begin + TILE]) for begin in range(0, len(xy), TILE)]
     mean, variance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("mean", "variance"))
     return Predicted(mean, variance)
+
+
+def joint_draws(
+    mapper: BathymetricMapper, xy: np.ndarray, count: int, seed: int, client: Any = None
+) -> np.ndarray:
+    """Joint draws of the bottom at xy [N, 2] less their mean, without noise [count, N], in m.
+
+    Places far apart, all over the area, are drawn together. The others follow in rounds, each with
+    places half as far apart as the one before. A round is drawn in tiles, each given the places of
+    earlier rounds in and around it: so the tiles of a round do not depend on each other.
+
+    Args:
+        mapper: has a map.
+        xy: the places.
+        count: number of draws.
+        seed: of the draws.
+        client: of dask, whose workers draw the tiles; None: this process.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+        PoamError: a worker is lost.
+    """
+    drawn = np.empty((count, len(xy)), dtype=np.float32)
+    known = np.zeros(len(xy), dtype=bool)
+    for number, (side, rows) in enumerate(_rounds(xy)):
+        if number == 0:
+            drawn[:, rows] = mapper.deviations(xy[rows], count, seed)
+        else:
+            parts, tiles = _squared(xy, rows, WIDE * side), []
+            for k, part in enumerate(parts):
+                low, high = xy[part].min(0) - AROUND * side, xy[part].max(0) + AROUND * side
+                near = np.flatnonzero(known & ((xy >= low) & (xy <= high)).all(1))
+                own = int(np.random.SeedSequence([seed, number, k]).generate_state(1)[0])
+                tiles.append((xy[part], count, own, (xy[near], drawn[:, near])))
+            for k, found in _drawn(mapper, tiles, client):
+                drawn[:, parts[k]] = found
+        known[rows] = True
+    return drawn
+
+
+def _rounds(xy: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """The places (indices) of each round, one in each square that has none yet, and the side of
+    these squares; the last round has all that are left."""
+    extent = np.ptp(xy, axis=0)
+    side = float(np.sqrt(max(extent.prod() / FIRST, (extent.max() / FIRST) ** 2)))
+    least, enough = side * LEAST, len(xy) / 4 if len(xy) > FIRST else 0
+    known = np.zeros(len(xy), dtype=bool)
+    while not known.all():
+        if known.sum() < enough and side > least:
+            order = np.argsort(~known, kind="stable")  # a known place stands for its square
+            rows = order[np.unique(_squares(xy[order], side), axis=0, return_index=True)[1]]
+            rows = rows[~known[rows]]
+        else:
+            rows = np.flatnonzero(~known)
+        if len(rows):  # none: the places lie in groups that are far apart
+            yield side, rows
+        known[rows], side = True, side / 2
+
+
+def _squared(xy: np.ndarray, rows: np.ndarray, side: float) -> list[np.ndarray]:
+    """Some of the places (indices), by squares of this side."""
+    number = np.unique(_squares(xy[rows], side), axis=0, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(number, kind="stable")
+    return np.split(rows[order], np.cumsum(np.bincount(number))[:-1])
+
+
+def _squares(xy: np.ndarray, side: float) -> np.ndarray:
+    return np.floor(xy / side).astype(np.int64)
+
+
+def _drawn(
+    mapper: BathymetricMapper, tiles: list[tuple[np.ndarray, int, int, JointDraws]], client: Any
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The number and draws of each tile (arguments of ``deviations``), in any order."""
+    if client is None:
+        return enumerate(_tile(mapper, *tile) for tile in tiles)
+    threads = mapper.settings.threads
+    return by_workers(client, threads, _tile, mapper, tiles, "tile of the joint draws")
+
+
+def _tile(mapper: BathymetricMapper, *tile: Any) -> np.ndarray:
+    return mapper.deviations(*tile).astype(np.float32)
+
+
+def with_level_errors(
+    sample: Draws,
+    xy: np.ndarray,
+    day: Labels,
+    deviation: float,
+    seed: int,
+    levels: Levels | None = None,
+) -> Draws:
+    """Draws in which the elevations of each day are off by N(0, deviation^2).
+
+    A map is off at a place as the soundings nearest to it are.
+
+    Args:
+        sample: makes draws without such errors.
+        xy: places of the soundings [N, 2], in m.
+        day: of each [N]; or other parts of the survey with a level of their own.
+        deviation: in m.
+        seed: of the errors.
+        levels: of the days whose levels are known from crossings. These share the error c of the
+            day that they are relative to. With c + off_k ~ N(0, deviation^2) for each of K days,
+            c ~ N(-mean(off_k), deviation^2 / K); as maps are not corrected by this mean, it is
+            taken as a further deviation.
+    """
+    if not (deviation or levels):
+        return sample
+    nearest = cKDTree(xy)
+
+    def drawn(places: np.ndarray, count: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        off = deviation * rng.standard_normal((count, len(day.names)))
+        known = [i for i, name in enumerate(day.names) if levels and name in levels]
+        if levels and known:
+            relative, left = np.array([levels[day.names[i]] for i in known]).T
+            shared = np.hypot(relative.mean(), deviation / len(known) ** 0.5) if deviation else 0.0
+            off[:, known] = shared * rng.standard_normal((count, 1))
+            off[:, known] += left * rng.standard_normal((count, len(known)))
+        found, at = sample(places, count), day.code[nearest.query(places)[1]]
+        for draw, errors in zip(found, off, strict=True):  # in place: they may be large
+            draw += errors[at]
+        return found
+
+    return drawn

@@ -22,8 +22,7 @@ from ..core.settings import flat
 from ..outputs.folder import LEFT_OUT, read_records, read_table, unquoted, write_table
 from ..outputs.run import CONFIG, read_settings
 from ..planning.areas import inside, ring
-from .left_out import DATES
-from .soundings import LINE, Labels, Soundings
+from .soundings import DATES, LINE, Labels, Soundings
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,10 @@ from ..outputs.volume import DRAWS
 from ..screening import ScreeningSettings
 from .calibration import LEVELS
 from .crossed import DAY
-from .drawing import OnProgress, predict
-from .joint_draws import Levels, with_level_errors
+from .drawing import Levels, OnProgress, predict, with_level_errors
+from .outline import between_soundings
 from .sounding_map import learn
 from .soundings import Labels, SoundingMapSettings, Soundings
-from .surveyed import between_soundings
 
 #: Maximum number of cells of a comparison; all are drawn jointly.
 CELLS = 20_000

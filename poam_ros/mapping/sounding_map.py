@@ -4,7 +4,7 @@ would, with screening and retries; draws the grid in tiles; and writes the resul
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from ..outputs.folder import (
     write_samples,
 )
 from ..outputs.held_out import FILE as SCORES
-from ..outputs.held_out import HeldOut
+from ..outputs.held_out import HeldOut, split_folds
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step, write_water
@@ -48,20 +48,28 @@ from ..screening import ScreeningSettings
 from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import DAY, Crossed, cross, units
-from .drawing import OnProgress, draw, predict
+from .drawing import OnProgress, by_workers, draw, joint_draws, predict, with_level_errors
 from .exclusions import rows_and_files
-from .joint_draws import DrawTiles, here, joint_draws, with_level_errors
-from .left_out import DATES, left_out, time_text, write_left_out
-from .outline import Outline, shore_prior
-from .soundings import SoundingMapSettings, Soundings
+from .outline import Outline, shore_prior, surveyed
+from .soundings import (
+    DATES,
+    LeftOut,
+    SoundingMapSettings,
+    Soundings,
+    time_text,
+    write_left_out,
+)
 from .survey_errors import SurveyErrors, with_other_survey
-from .surveyed import surveyed
 
 log = logging.getLogger(__name__)
 
-Draw = Callable[[BathymetricMapper, Grid, OnProgress, np.ndarray | None], ElevationMap]
 NOW = Moment(0, 0.0)  # for a loop whose batches do not close by themselves
 CELLS = 282  # maximum along a map's longer side if no resolution is given
+#: Reasons of soundings that reached the model's queue but not the map, and of those that validate
+#: it.
+DROPPED, HELD_OUT = "dropped", "held_out"
+#: What false echoes are, by the factor that the screening of the whole record found.
+ECHOES = {2: "double echo", 3: "triple echo", 0: "neither bottom nor multiple"}
 #: Files that an earlier run may have left in the folder.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
@@ -244,6 +252,43 @@ def validate_fold(
     return validate(mapper, soundings[np.flatnonzero(held)], fold, errors, level)
 
 
+def cross_validate(
+    soundings: Soundings, workspace: Extent, settings: SoundingMapSettings, folds: int,
+    client: Any = None, on_progress: OnProgress = lambda done: None,
+) -> HeldOut:  # fmt: skip
+    """Hold out every group of soundings once.
+
+    Args:
+        soundings: of the record; groups stay together.
+        workspace: of every map.
+        settings: of every map.
+        folds: how many maps.
+        client: of dask, whose workers make the maps in parallel; None: one after the other, in this
+            process.
+        on_progress: called with the number of soundings learned in all folds together.
+
+    Raises:
+        InputError: there are fewer groups than folds, or a fold gives no map.
+        PoamError: a model fails for good, or a worker is lost.
+    """
+    fold, done, parts = split_folds(soundings.group, folds, settings.seed), 0, []
+    every = [(fold == number, number, workspace, settings) for number in range(folds)]
+
+    def report(learned: int) -> None:
+        on_progress(done + learned)
+
+    found: Iterator[tuple[int, HeldOut]] = enumerate(
+        validate_fold(soundings, *each, report) for each in every
+    )
+    if client is not None:
+        found = by_workers(client, settings.model.threads, validate_fold, soundings, every, "fold")
+    for number, part in found:
+        parts.append(part)
+        done += int((fold != number).sum())
+        report(0)
+    return HeldOut.joined(parts)
+
+
 def cell_size(workspace: Extent, area: float = np.inf) -> float:
     """A cell size of 1, 2 or 5 times a power of ten, in m: at most ``CELLS`` cells along the longer
     side. It is smaller for a narrow water such as a river: half as many cells along the side of a
@@ -345,18 +390,30 @@ class SoundingMap:
         for reason, pings in ((FALSE_ECHO, self.echoes), (WITHDRAWN, self.withdrawn)):
             refused = refused.more(reason, pings.stamp_ns, pings.xyz)
         write_refused(folder, refused)
-        factors = np.ones(len(self.soundings), dtype=np.int64)
-        factors[slice(None) if self.held is None else ~self.held] = self.crossed.found.multiple
-        out = left_out(
-            self.soundings, self.held, mapper.data.number, self.echoes.number,
-            self.withdrawn.number, factors,
-        )  # fmt: skip
-        write_left_out(folder, log, self.soundings, out, water_level)
+        write_left_out(folder, log, self.soundings, self._left_out(), water_level)
         if self.outline is not None:
             self.outline.write(folder)
         if self.settings.prior is not None and not mission:  # a mission's folder has its prior
             self.settings.prior.write(folder)
         write_config(folder / "config.yaml", self._config(log, order))
+
+    def _left_out(self) -> Iterator[LeftOut]:
+        """Everything that is not in the map: first what readers, rules and persons left out, then
+        what the model loop did."""
+        soundings, held = self.soundings, self.held
+        yield from soundings.left_out
+        rest = ~np.isin(soundings.row, self.mapper.data.number)
+        factors = np.ones(len(soundings), dtype=np.int64)
+        factors[slice(None) if held is None else ~held] = self.crossed.found.multiple
+        if held is not None:
+            yield soundings.left(held, HELD_OUT)
+            rest &= ~held
+        out = np.isin(soundings.row, self.withdrawn.number) & rest
+        false = np.isin(soundings.row, self.echoes.number) & rest & ~out
+        for factor, why in ECHOES.items():
+            yield soundings.left(false & (factors == factor), FALSE_ECHO, why)
+        yield soundings.left(out, WITHDRAWN, "crossing lines")
+        yield soundings.left(rest & ~out & ~false, DROPPED, "the model could not learn its batch")
 
     def _config(self, log: Path, order: str) -> dict[str, Any]:
         """Everything resolved, as plain values."""
@@ -395,10 +452,9 @@ def map_soundings(
     settings: SoundingMapSettings,
     held: np.ndarray | None = None,
     on_progress: OnProgress = lambda done: None,
-    draw: Draw = draw,
-    draw_tiles: DrawTiles = here,
     outline: Outline | None = None,
     extrapolate: bool = False,
+    client: Any = None,
 ) -> SoundingMap:
     """Map soundings. Nothing is written.
 
@@ -410,10 +466,10 @@ def map_soundings(
         held: those held out of the map and predicted by it [N], boolean.
         on_progress: called with the number of soundings learned, then with that plus the cells
             drawn.
-        draw: predicts the grid, in this process or in parallel.
-        draw_tiles: makes the joint draws for the volume, likewise.
         outline: where the map ends; cells outside are NaN.
         extrapolate: keep cells about which the soundings say nothing; otherwise they are NaN.
+        client: of dask, whose workers predict the grid and make the joint draws of the volume;
+            None: this process.
 
     Raises:
         InputError: no map can be made.
@@ -425,7 +481,7 @@ def map_soundings(
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     errors = known_errors(taken, crossed, settings)
     within = None if outline is None else outline.covers(grid)
-    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells), within, client)
     level = settings.water_level
     surface = soundings.surface(level)
     if errors is not None:
@@ -440,7 +496,7 @@ def map_soundings(
         levels = levels_of(drawn.mean[shown], surface)
         banks = None if within is None else beyond(below.mean, grid, mapper.xy, surface)[1]
         sample = with_level_errors(
-            partial(joint_draws, mapper, seed=settings.seed, draw_tiles=draw_tiles), mapper.xy,
+            partial(joint_draws, mapper, seed=settings.seed, client=client), mapper.xy,
             units(taken).at(np.searchsorted(taken.row, mapper.data.number)), settings.level_error,
             settings.seed, taken.source.get(LEVELS),
         )  # fmt: skip

@@ -34,7 +34,7 @@ RUN_COLUMNS = (
 )  # fmt: skip
 #: A map's outline, a row per corner; rings of a polygon: its border, then its islands.
 OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
-#: A log's soundings that are not in its map; see ``mapping.left_out``.
+#: A log's soundings that are not in its map; see ``mapping.soundings``.
 LEFT_OUT = "left_out.csv"
 #: The map in a folder, and the folder in it for maps saved during the mission.
 MAP, SAVED = "map.npz", "saved"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.mapping import joint_draws as module
-from poam_ros.mapping.joint_draws import here, joint_draws
+from poam_ros.mapping import drawing as module
+from poam_ros.mapping.drawing import joint_draws
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.registry import ModelSettings
 
@@ -52,15 +52,15 @@ def test_tiles_have_the_covariance_of_all_places_together(mapper, small):
     assert (together[:, 1:] * together[:, :-1]).mean() > 0.5 * together.var()
 
 
-def test_the_order_of_the_tiles_makes_no_difference(mapper, small):
-    rounds = []
+def test_the_order_of_the_tiles_makes_no_difference(mapper, small, monkeypatch):
+    rounds, forwards, expected = [], module._drawn, joint_draws(mapper, PLACES, 4, 1)
 
-    def backwards(mapper, tiles):
+    def backwards(mapper, tiles, client):
         rounds.append(len(tiles))
-        return list(here(mapper, tiles[::-1]))[::-1]
+        return reversed(list(forwards(mapper, tiles, client)))
 
-    found = joint_draws(mapper, PLACES, 4, 1, backwards)
-    assert np.array_equal(found, joint_draws(mapper, PLACES, 4, 1))
+    monkeypatch.setattr(module, "_drawn", backwards)
+    assert np.array_equal(joint_draws(mapper, PLACES, 4, 1), expected)
     assert len(rounds) >= 2 and max(rounds) > 4
 
 
@@ -84,6 +84,6 @@ def test_tiles_are_small_whatever_the_shape_of_the_area(shape):
     for number, (side, places) in enumerate(module._rounds(xy)):
         drawn.append(places)
         if number:
-            tiles += map(len, module._tiles(xy, places, module.WIDE * side))
+            tiles += map(len, module._squared(xy, places, module.WIDE * side))
     assert np.array_equal(np.sort(np.concatenate(drawn)), np.arange(len(xy)))
     assert min(map(len, drawn)) > 0 and max(tiles) <= module.WIDE**2

@@ -13,9 +13,8 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.left_out import COLUMNS, time_text
 from poam_ros.mapping.sounding_map import map_soundings
-from poam_ros.mapping.soundings import SoundingMapSettings
+from poam_ros.mapping.soundings import COLUMNS, SoundingMapSettings, time_text
 from poam_ros.outputs.folder import read_records
 
 QUICK = ["--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.early_steps=2",

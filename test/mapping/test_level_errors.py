@@ -7,7 +7,7 @@ from soundings import write_survey
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping.joint_draws import with_level_errors
+from poam_ros.mapping.drawing import with_level_errors
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import Labels, SoundingMapSettings
 from poam_ros.models.registry import ModelSettings

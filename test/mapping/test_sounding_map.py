@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,11 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.mapping import drawing, joint_draws
-from poam_ros.mapping.drawing import draw, predict
-from poam_ros.mapping.parallel import cluster, cross_validate, draw_in_bands, draw_tiles
+from poam_ros.mapping import drawing
+from poam_ros.mapping.drawing import cluster, draw, joint_draws, predict
 from poam_ros.mapping.sounding_map import (
     cell_size,
+    cross_validate,
     learn,
     map_soundings,
     validate_fold,
@@ -179,14 +178,13 @@ def test_parallel_folds_equal_serial_ones(survey, mapper, monkeypatch):
     wanted = np.hypot(*(grid.points - (20, 30)).T).reshape(grid.shape) < 9
     with cluster(2, workers=1) as client:  # a second one would only cost its start
         beside = cross_validate(few, WORKSPACE, settings, 2, client)
-        bands = draw_in_bands(client, mapper, grid, seen.append)
-        within = draw_in_bands(client, mapper, grid, seen.append, wanted)
-        monkeypatch.setattr(joint_draws, "FIRST", 30)
-        monkeypatch.setattr(joint_draws, "WIDE", 4)
-        tiles = partial(draw_tiles, client)
-        draws = joint_draws.joint_draws(mapper, grid.points[::7], 20, 5, tiles)
+        bands = draw(mapper, grid, seen.append, client=client)
+        within = draw(mapper, grid, seen.append, wanted, client)
+        monkeypatch.setattr(drawing, "FIRST", 30)
+        monkeypatch.setattr(drawing, "WIDE", 4)
+        draws = joint_draws(mapper, grid.points[::7], 20, 5, client)
     np.testing.assert_allclose(
-        draws, joint_draws.joint_draws(mapper, grid.points[::7], 20, 5), rtol=0, atol=1e-4
+        draws, joint_draws(mapper, grid.points[::7], 20, 5), rtol=0, atol=1e-4
     )
     turn = cross_validate(few, WORKSPACE, settings, 2)
     np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)

@@ -6,8 +6,8 @@ import pytest
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.mapping import surveyed as module
-from poam_ros.mapping.surveyed import between_soundings, surveyed
+from poam_ros.mapping import outline as module
+from poam_ros.mapping.outline import between_soundings, surveyed
 
 GRID = Grid.cells(Extent(0, 200, 0, 100), 1.0)
 X, Y = np.meshgrid(GRID.x, GRID.y)

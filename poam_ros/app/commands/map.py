@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -225,7 +224,7 @@ def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
-    from ...mapping.parallel import cluster
+    from ...mapping.drawing import cluster
 
     threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:
@@ -307,20 +306,13 @@ def _map(
     with exit_on_interrupt("poam map"):
         from ...core.geometry import map_grid
         from ...core.process import configure_process
-        from ...mapping.drawing import draw
-        from ...mapping.joint_draws import here as draw_tiles
-        from ...mapping.sounding_map import cell_size, map_soundings
+        from ...mapping.sounding_map import cell_size, cross_validate, map_soundings
         from ...outputs.folder import make_folder
         from ...outputs.held_out import split_folds, split_off, write_validation
         from ...outputs.html_report import CALIBRATED_NOTE
         from ..progress import work_progress
 
         configure_process(survey.settings.model.threads)
-    if client is not None:
-        from ...mapping import parallel
-
-        draw = partial(parallel.draw_in_bands, client)
-        draw_tiles = partial(parallel.draw_tiles, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     cell = cell_size(workspace, np.inf if outline is None else outline.area)
     grid = map_grid(workspace, args.resolution or survey.resolution or cell)
@@ -336,9 +328,8 @@ def _map(
     make_folder(folder)  # before the work
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            soundings, grid, workspace, settings, held_out, report, draw, draw_tiles, outline,
-            extrapolate,
-        )  # fmt: skip
+            soundings, grid, workspace, settings, held_out, report, outline, extrapolate, client
+        )
     mapped.write(folder, args.log, args.order)
     checked = mapped.held_out
     print(
@@ -349,8 +340,6 @@ def _map(
     for sentence in mapped.sentences(args.order):
         print(sentence)
     if args.folds:
-        from ...mapping.parallel import cross_validate
-
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
