@@ -17,7 +17,6 @@ from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.points import read_features
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.importers.tables import _chunks
 from poam_ros.mapping.outline import read_outline
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.configuration import read_sweep
@@ -239,10 +238,6 @@ def test_long_cells_and_names_take_no_longer_than_their_length(not_for_ever):
         assert value_with_unit(long) is None and np.isnan(angle(long))
         assert np.isnan(Times([long]).seconds(long))
         assert plain_column_name(long) and not unit_of("(" + long)
-
-
-def test_rows_of_many_cells_are_few_at_a_time():
-    assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
 
 
 def sparse(path, begin, size=8 * 2**30):

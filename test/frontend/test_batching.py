@@ -1,12 +1,9 @@
 """The sample queue and the batch policies, without a model."""
 
-import re
 
 import numpy as np
-import pytest
 
 from poam_ros.core.clock import SECOND
-from poam_ros.core.errors import InputError
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.batching import SampleQueue, TimedBatches, WaypointBatches
 
@@ -53,12 +50,3 @@ def test_a_waypoint_makes_the_new_samples_due():
     backlog.put_back(backlog.take(), 0, retry=True)
     backlog.waypoint_reached()
     assert not backlog.batch_due(0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "name"),
-    [({"batch_size": 0}, "batch.size"), ({"batch_period": float("nan")}, "batch.period")],
-)
-def test_invalid_batch_policies_are_refused(wrong, name):
-    with pytest.raises(InputError, match=f"{re.escape(name)}: expected"):
-        TimedBatches(**wrong)

@@ -8,10 +8,8 @@ import pytest
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
-from poam_ros.core.samples import Samples
 from poam_ros.frontend.front_end import FrontEnd, FrontEndSettings, RawPing
 from poam_ros.frontend.odometry import JumpDetector, OdometryBuffer, VehicleState, multiply, rotate
-from poam_ros.frontend.placing import SonarMount
 
 
 def seconds(value):
@@ -251,72 +249,3 @@ def test_invalid_stamps_do_no_harm(stamp):
     assert len(take(front_end, 0.0)) == 1
     take(front_end, 1.5)
     assert front_end.ledger.rejected == {"other_clock": 1} and front_end.ledger.pending == 0
-
-
-WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
-
-
-def odd_event(rng, t):
-    """Anything that a driver might send at about this time, in s."""
-
-    def number(usual):
-        return float(rng.choice(WILD)) if rng.uniform() < 0.1 else usual
-
-    jitter = rng.choice([0.0, 0.0, rng.normal(0, 0.05), rng.normal(0, 5.0), -t, 1e9])
-    stamp = seconds(t + jitter)
-    frame = str(rng.choice(["sonar_link", "", "ß" * 3000, "a/b\n\x00", f"f{rng.integers(1000)}"]))
-    kind = rng.uniform()
-    if kind < 0.45:
-        turn = tuple(number(q) for q in (0.0, 0.0, math.sin(t), math.cos(t)))
-        position = (number(math.sin(t)), number(0.5), number(50.0))
-        variance = (number(0.0), number(1.0), number(0.1))
-        return VehicleState(stamp, position, turn, variance=variance)
-    if kind < 0.9:
-        distance = round(number(rng.uniform(1, 40)), 1)
-        more = {"field_of_view": number(0.1), "variance": number(0.0), "confidence": number(70.0)}
-        return RawPing(stamp, distance, number(0.0), number(100.0), frame, **more)
-    if kind < 0.95:
-        return SonarMount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
-    return number(0.3)
-
-
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_ping_is_counted_once_and_samples_are_finite(seed):
-    rng = np.random.default_rng(seed)
-    settings = FrontEndSettings(
-        workspace=Extent(-40, 40, -40, 40), capacity=50, odometry_wait=1.0, repeat_window=0.1,
-        min_confidence=50.0, min_range=0.5, max_range=35.0, max_vehicle_speed=20.0,
-        base_frame="base_link" if seed % 2 else "", ping_noise=True, slope=0.5, range_noise_std=0.1,
-        max_noise_std=3.0, max_position_std=2.0, water_level_timeout=10.0,
-    )  # fmt: skip
-    front_end, twin, accepted = FrontEnd(settings), FrontEnd(settings), []
-    event = odd_event(rng, 200)
-    for step in range(4000):
-        now = Moment(step * SECOND // 100, step / 100)
-        if rng.uniform() > 0.05:  # otherwise the last one comes again
-            event = odd_event(rng, 200 + step / 100)
-        for each in (front_end, twin):
-            if isinstance(event, VehicleState):
-                each.odometry(event, at(0.0))
-            elif isinstance(event, RawPing):
-                each.ping(event, now)
-            elif isinstance(event, SonarMount):
-                each.mount(event)
-            else:
-                each.water_level(event, now)
-        samples, again = front_end.take(now), twin.take(now)
-        for one, other in zip(samples.arrays, again.arrays, strict=True):
-            np.testing.assert_array_equal(one, other)
-        accepted.append(samples)
-        received, *states = front_end.ledger.counts().values()
-        assert received == sum(states)
-        assert front_end.ledger.pending <= 50
-    samples = Samples.joined(accepted)
-    assert len(samples) == front_end.ledger.accepted > 100
-    for array in (samples.xy, samples.z, samples.noise_std, samples.range, samples.applied):
-        assert np.isfinite(array).all()
-    assert (samples.noise_std <= 3.0).all() and np.abs(samples.xy).max() <= 45.0
-    assert {
-        "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate",
-        "no_odometry",
-    } <= set(front_end.ledger.rejected)  # fmt: skip

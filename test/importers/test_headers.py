@@ -114,7 +114,6 @@ def test_depths_in_the_unit_of_a_column(read):
                 "Breitengrad,Längengrad,Wassertiefe",
             )
         ),
-        table("lat,lon,EW,depth", LATITUDE, -LONGITUDE, ["W"] * COUNT, DEPTH),
         table("lat,lon,DBT,DBS", LATITUDE, LONGITUDE, DEPTH - 0.5, DEPTH),
         table("#,lat,lon,depth", T, LATITUDE, LONGITUDE, DEPTH),
         # A header of short words is no row of units.

@@ -73,8 +73,6 @@ KINDS = {
         *at(i))),
     "feet and metres": table("Lat,Lon,DEPTH,DEPTH_M", lambda i: (
         *at(i), f"{DEPTH[i] / FOOT:.1f}", f"{DEPTH[i]:.2f}")),
-    "surface and transducer": table("lat,lon,DBT,DBS", lambda i: (
-        *at(i), f"{DEPTH[i] - 0.4:.2f}", f"{DEPTH[i]:.2f}")),
     "spreadsheet, decimal commas": table("Breite;Länge;Wassertiefe (m)", lambda i: (
         *at(i), f"{DEPTH[i]:.2f}"), ";").replace(".", ","),
     "minus depths": table("lat,lon,depth", lambda i: (*at(i), f"{-DEPTH[i]:.2f}")),
@@ -85,8 +83,6 @@ KINDS = {
         f"{DEPTH[i] / FOOT:.2f}")),
     "comments and a row of units": "# sounder 3.1\n# draught 0\n" + table(
         "Time,Lat,Lon,Depth\ns,deg,deg,ft", lambda i: (i, *at(i), f"{DEPTH[i] / FOOT:.2f}")),
-    "side of a header": table("Lat (N),Lon (W),Depth", lambda i: (
-        at(i)[0], f"{abs(LONGITUDE[i]):.7f}", f"{DEPTH[i]:.2f}")),
     "depths and positions in rows of their own": table("time,lat,lon,depth", lambda i: (
         i, *((*at(i), "") if i % 2 else ("", "", f"{DEPTH[i]:.2f}")))),
     "echosounder's software": table(

@@ -13,10 +13,6 @@ XY = np.column_stack((np.where(LANE % 2, 59 - ALONG, ALONG) * 2.0, LANE * 8.0))
 DEPTH = 6 + 2 * np.sin(XY[:, 0] / 30) + np.cos(XY[:, 1] / 25)
 
 
-def test_a_survey_raises_no_question():
-    Survey(XY, DEPTH).look("log")
-
-
 def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
     lost = np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH)
     Survey(XY, lost).look("log")

@@ -10,7 +10,6 @@ import pytest
 from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError, Question
-from poam_ros.importers.nmea import is_nmea
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import find_reader, read_soundings
 
@@ -18,7 +17,7 @@ pytest.importorskip("pynmeagps")
 
 COUNT = 200
 BEGIN = datetime(2025, 6, 1, 10, 0, 0, tzinfo=timezone.utc)
-NOON, NIGHT = BEGIN, datetime(2025, 6, 1, 23, 58, 20, tzinfo=timezone.utc)
+NIGHT = datetime(2025, 6, 1, 23, 58, 20, tzinfo=timezone.utc)
 INDEX = np.arange(COUNT)
 LATITUDE, LONGITUDE = 53.1 + 2e-5 * INDEX, -8.6 + 4e-5 * np.sin(INDEX / 20)
 #: A depth of its own for each, so that a sounding is known by its depth.
@@ -332,11 +331,6 @@ def test_doubled_sentences_are_one_and_equal_depths_are_not(tmp_path):
     epochs = [[e[0], *2 * [dpt(i, BEGIN)], e[2]] for i, e in zip(level, sentences(), strict=True)]
     (tmp_path / "log.nmea").write_text(joined(epochs))
     assert len(read_soundings(tmp_path / "log.nmea")) == 2 * COUNT - 2
-
-
-def test_a_table_is_no_log(tmp_path):
-    assert not is_nmea(tmp_path / "a.csv", b"time,x,y,z\n1,2,3,$4\n" * 50)
-    assert not is_nmea(tmp_path / "a.csv", b"")
 
 
 def below_keel(i, when):

@@ -172,16 +172,6 @@ def test_the_last_batch_is_retried_and_the_mission_finishes_in_any_case(survey):
     assert not s.session.due(s.now)
 
 
-def test_an_update_that_is_interrupted_loses_no_samples(survey):
-    s = survey(pilot_samples=5)
-    s.drive(20)
-    s.mapper.failures = [KeyboardInterrupt()]
-    with pytest.raises(KeyboardInterrupt):
-        s.work()
-    s.drive(1)
-    assert s.session.all_samples().number.tolist() == list(range(21))
-
-
 def test_at_the_end_pings_are_placed_or_refused(survey):
     s = survey()
     s.drive(30)
@@ -432,16 +422,6 @@ def test_training_settings_can_change_at_run_time(survey):
     s.session.change(TimedBatches(batch_size=5), changed)
     s.learn(5)
     assert s.mapper.enough[-1] is not None
-
-
-def test_settings_out_of_range():
-    for wrong in ({"update_budget": -1.0}, {"update_budget": math.nan}):
-        with pytest.raises(InputError):
-            TrainingSettings(**wrong)
-
-
-def test_no_durations_have_no_quantile():
-    assert math.isnan(Durations().last) and math.isnan(Durations().quantile(0.99))
 
 
 def test_quantiles_are_measured_durations_and_old_ones_are_dropped():

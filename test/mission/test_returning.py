@@ -98,18 +98,6 @@ def test_a_vehicle_that_comes_no_nearer_to_home_is_paused(homeward):
     assert homeward.paused and "stands still" in homeward.mission.reason
 
 
-def test_it_can_be_paused_resumed_and_stopped(homeward):
-    command = homeward.guidance.command
-    assert not command("start", homeward.time_s)[0]
-    assert command("pause", homeward.time_s) == (True, "paused while returning")
-    assert homeward.paused
-    assert command("resume", homeward.time_s) == (True, "returning again")
-    homeward.wait(1)
-    assert homeward.mission.goal.tolist() == [5, 5]
-    assert command("stop", homeward.time_s) == (True, "stopped while returning")
-    assert homeward.mission.goal is None
-
-
 def test_a_home_that_no_route_leads_to_pauses():
     wall = "20 -9, 22 -9, 22 60, 20 60"
     homeward = Guidance({**VALUES, "areas.keep_outs": wall, "home_degrees": (47.3, 8.55),

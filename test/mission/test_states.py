@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -161,33 +158,3 @@ def test_what_ended_a_mission_is_its_reason_again_when_the_vehicle_is_home():
     at(mission, 5, 0, 8.0)
     at(mission, -3, 0, 9.0)
     assert (mission.state, mission.reason) == (DONE, "enough; 3 % are far from every ping")
-
-
-COLUMNS = (
-    (START,),
-    (STOP,),
-    (PAUSE, FAULT),
-    (RESUME, RECOVERED),
-    (SURVEYED,),
-    (SPENT,),
-    (MET,),
-    (HOME,),
-)
-
-
-def test_the_manual_has_the_table():
-    """Of docs/vehicle.md: states, and what each event leads to."""
-    text = (Path(__file__).parents[2] / "docs/vehicle.md").read_text(encoding="utf-8")
-    for place, row in TABLE.items():
-        cells = [{row.get(event, "") for event in column} for column in COLUMNS]
-        assert all(len(cell) == 1 for cell in cells)  # events in one column lead to the same
-        leads = [
-            {INTERRUPTED: place.rpartition(" ")[2], OVER: "returning or done"}.get(to, to)
-            for (to,) in cells
-        ]
-        names = [re.sub(r"[a-z]+", lambda m: f"`{m[0]}`", n).replace("`or`", "or").replace(
-            "`while`", "while") for n in (place, *leads)]  # fmt: skip
-        line = "| " + " | ".join(names) + " |"
-        assert re.sub(r" +", " ", line) in text
-    for cause in CAUSES:
-        assert f"| `{cause}` |" in text

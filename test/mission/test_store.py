@@ -13,7 +13,7 @@ from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import COUNT_S, RETRY_S, TRACK_S, MissionStore, MissionStoreSettings
+from poam_ros.mission.store import COUNT_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.planning.routes import ClearanceSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
@@ -206,18 +206,3 @@ def test_one_planner_at_a_time(memory):
     memory()
     with pytest.raises(InputError, match="in use by another planner"):
         memory()
-
-
-def test_a_failing_disk_is_reported_and_the_mission_continues(memory, tmp_path, monkeypatch):
-    kept, m = memory(), mission()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    m.update_position(np.array([0.0, 10.0]), 0.0)
-    with monkeypatch.context() as broken:
-        broken.setattr("os.fsync", full)
-        kept.save(m, 0.0)
-        assert "No space left" in kept.failing
-    kept.save(m, RETRY_S)
-    assert kept.failing == "" and (tmp_path / "mission.json").exists()

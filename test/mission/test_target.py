@@ -267,15 +267,6 @@ def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths,
     assert mission.state == "done" and mission.reason.startswith("every place within")
 
 
-def test_a_depth_factor_without_any_water_is_reported():
-    mission = PlannedMission(PILOT[:0], WORKSPACE)
-    target = MapTarget(TargetSettings(depth_factor=3.0), mission)
-    mission.update_position(np.array([5.0, 5.0]), 0.0)
-    target.learn(chart(bed=3.0), 1.0)
-    assert target.fault == "no navigable place is below the water level of 0 m"
-    assert mission.state == "exploring" and target.next_goal(chart(bed=3.0), 1.0) is None
-
-
 def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission = PlannedMission(PILOT[:0], WORKSPACE, max_samples=300)

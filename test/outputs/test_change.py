@@ -77,12 +77,6 @@ def test_a_scour_is_found_with_its_volume():
 WEST = GRID.points[:, 0] < 20  # a fifth of the area
 
 
-@pytest.mark.slow
-def test_intervals_of_an_offset_hold_it():
-    changes = [survey(seed, 0.4 + np.where(WEST, -0.5, 0.0)) for seed in range(100, 120)]
-    assert sum(change.offset[1] < 0.4 < change.offset[2] for change in changes) >= 17
-
-
 def test_an_offset_is_no_change():
     """A fifth of the area fell; the rest is where both surveys have the same bottom."""
     west = WEST.reshape(GRID.shape)
@@ -154,12 +148,6 @@ def test_a_single_cell_is_not_told_from_the_offset():
     one[3, 4] = True
     draws = np.random.default_rng(0).normal(0, 0.1, (400, 1))
     assert not compare(GRID, one, np.array([0.3]), draws).significant.any()
-
-
-def test_patches_of_chance_are_rare():
-    rng, both = np.random.default_rng(0), np.ones(GRID.shape, dtype=bool)
-    chance, tried = smooth(rng, 100, 1.0), smooth(rng, 30, 1.0)
-    assert sum(patches(both, each, chance).any() for each in tried) <= 5  # about 1.5
 
 
 def test_a_rise_beside_a_fall_is_another_patch():

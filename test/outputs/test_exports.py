@@ -24,8 +24,6 @@ from .conftest import deviation, ground
 ORIGIN = (17.5, -91.2)
 PLACED = ExportSettings(ORIGIN, vertical_datum=5703)
 TURNED = ExportSettings(ORIGIN, heading=30.0)
-#: What draws a format for people.
-NEEDED = {".png": "matplotlib", ".html": "bokeh"}
 DENSITY = {(1, 2): 3, (5, 11): 1, (0, 0): 1}  # cells (row from the south, column) with pings
 
 

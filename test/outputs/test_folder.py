@@ -100,18 +100,6 @@ def test_missing_columns_and_short_rows_are_named(tmp_path):
         results.read_records(path, ("a",))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(-0.0, "0.000"), (-0.0004, "0.000"), (5801136.0794, "5801136.079"), (float("nan"), "")],
-)
-def test_lengths_are_written_to_the_millimetre_and_without_a_sign_before_zero(
-    tmp_path, value, text
-):
-    assert results.millimetres(value) == text
-    results.write_table(tmp_path / "a.csv", ("a", "b"), [(-0.0, 5801136.0794), (1 / 3, -12.5)])
-    assert (tmp_path / "a.csv").read_text() == "a,b\n0,5801136.079\n0.333333333,-12.5\n"
-
-
 # --- Maps saved during a mission ---
 
 GRID = Grid.cells(Extent(0, 40, 0, 20), 1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,18 +64,6 @@ def test_parameters_and_a_file_add_up(tmp_path):
     assert areas.allowed(points).tolist() == [False, False, False, False, True]
 
 
-def test_degrees_become_metres_about_the_origin(tmp_path):
-    pytest.importorskip("pyproj")
-    x = np.array(RING) / 1e5 + (25.0, 60.0)
-    file = written(tmp_path, {"type": "Polygon", "coordinates": [x.tolist()]})
-    settings = AreaSettings(file=file, coordinates="degrees", origin=(60.0, 25.0), margin=0.01)
-    corners = settings.open(SQUARE).keep_outs[0]
-    np.testing.assert_allclose(corners[:, 0].max(), 9e-5 * 55801, rtol=1e-3)
-    np.testing.assert_allclose(corners[:, 1].max(), 9e-5 * 111412, rtol=1e-3)
-    turned = replace(settings, heading=90.0).open(SQUARE).keep_outs[0]
-    np.testing.assert_allclose(turned[:, 0].min(), -9e-5 * 111412, rtol=1e-3)
-
-
 def test_a_missing_origin_is_reported(tmp_path):
     pytest.importorskip("pyproj")
     file = written(tmp_path, {"type": "Polygon", "coordinates": [RING]})
@@ -90,14 +77,11 @@ def test_a_missing_origin_is_reported(tmp_path):
     ("content", "words"),
     [
         ("{", "expected GeoJSON with polygons"),
-        ("[]", "expected GeoJSON with polygons"),
         ({"type": "Point", "coordinates": [0, 0]}, "expected polygons in .*, got none"),
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
         (feature("harbour", RING), "kind workspace or keep_out in .*, got harbour"),
         (feature("keep_out", [[0, 0], ["a", 1], [2, 2]]), "expected GeoJSON with polygons"),
         (feature("keep_out", []), "expected polygons in .*, got none"),
-        (feature("keep_out", 1), "expected GeoJSON with polygons"),
-        (feature("keep_out", [[], []]), "expected polygons in .*, got none"),
         (
             {"type": "FeatureCollection", "features": [feature("workspace", OUTER)] * 2},
             "one workspace polygon, got 2",
@@ -194,7 +178,6 @@ CIRCLE = (
         ("a.plan", '{"geoFence": {"polygons": []}}', "expected polygons in"),
         ("a.plan", "QGC WPL 110", "expected a QGroundControl plan with polygons"),
         ("a.plan", CIRCLE.replace("47", "NaN"), "expected a QGroundControl plan with polygons"),
-        ("a.plan", CIRCLE.replace("47", "1e999"), "expected a QGroundControl plan with polygons"),
         ("a.kml", "<kml>", "expected KML with polygons"),
         ("a.kml", "<kml/>", "expected polygons in"),
         ("a.kml", "<!DOCTYPE k [<!ENTITY a 'b'>]><kml>&a;</kml>", "without a document type"),

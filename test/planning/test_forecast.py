@@ -109,8 +109,3 @@ def test_a_target_below_the_noise_is_refused():
     loud = Bottom.stated(0.1, 0.2, 10.0, noise=1.0)
     with pytest.raises(InputError, match=r"needs more than 500 lines, as a ping .* of 1 m"):
         survey(loud)
-
-
-LAKE = Extent(0, 60, 0, 40)
-#: Of one kind, so that the share within a TVU is proportional to the length of even lines.
-EVEN = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)

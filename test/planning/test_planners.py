@@ -118,18 +118,6 @@ def test_max_entropy_says_when_no_variance_is_usable(value):
         choose(View(lambda p: np.full(len(p), value)), candidates=50)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"distance_weight": math.nan},
-        {"distance_weight": -1.0},
-    ],
-)
-def test_options_name_the_expected_values(wrong):
-    with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected"):
-        MaxEntropyOptions(**wrong)
-
-
 def test_random_planner_is_uniform_and_ignores_the_map(workspace):
     rng, situation = generator(), Situation(np.zeros(2), workspace)
     found = np.vstack([random_waypoint(None, situation, NoOptions(), rng) for _ in range(800)])
@@ -211,6 +199,3 @@ def test_without_any_route_there_is_no_choice():
         max_entropy(View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), generator())
     with pytest.raises(InputError, match="got none among 1000"):
         random_waypoint(View(bumpy), walled(*cell), NoOptions(), generator())
-
-
-WEST, EAST = [True, False, False], [False, False, True]

@@ -276,15 +276,3 @@ def test_a_second_shift_is_found_among_what_came_after_the_first():
 def test_withdrawn_pings_show_no_shift():
     samples = pings(jumped(4.0, 3.0))
     assert not watched(samples, withdrawn=np.arange(JUMP, len(samples)))[1]
-
-
-@pytest.mark.slow
-def test_the_work_of_a_block_is_bounded(monkeypatch):
-    compared, track = [], PingBlocks.track
-    spy = lambda blocks, near: compared.append(len(near)) or track(blocks, near)  # noqa: E731
-    monkeypatch.setattr(PingBlocks, "track", spy)
-    samples = pings(jumped(4.0, 3.0))
-    whole = Samples.joined([replace(samples, xy=samples.xy + (0, 0.4 * k)) for k in range(4)])
-    whole = replace(whole, number=np.arange(len(whole)), stamp_ns=np.arange(len(whole)) * 10**9)
-    watched(whole)
-    assert len(whole) > COMPARED and max(compared) * BLOCK <= COMPARED

@@ -3,7 +3,6 @@ on the files, and with ``min_depth``."""
 
 import math
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,15 +10,12 @@ import yaml
 from toy import Toy, ToyOptions
 
 from poam_ros.core.geometry import Extent, Grid, squared_distance_to
-from poam_ros.mission.mission import Mission
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.mapper import ModelSettings
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import ClearanceSettings
 from poam_ros.planning.tvu import shares
-from poam_ros.simulation import lockstep
 from poam_ros.simulation.lockstep import LockstepMission, run_mission
 from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.simulator import SonarSettings
@@ -52,19 +48,6 @@ def mission(monkeypatch, tmp_path):
 
 def farthest(pings, places=PLACES):
     return math.sqrt(squared_distance_to(places, pings).max())
-
-
-@pytest.mark.slow
-def test_no_place_is_far_from_a_ping_at_the_end_of_the_budget(mission, monkeypatch):
-    """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
-    island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
-    areas = NavigableArea(WORKSPACE, None, (island,), 1.0)
-    monkeypatch.setattr(lockstep, "Mission", partial(Mission, areas=areas))
-    reason, pings, _ = mission(TargetSettings(distance=7.0), max_samples=260)
-    assert len(pings) == 260 and farthest(pings) <= 7
-    assert reason == "max_samples of 260 reached; every place within 7 m of a ping"
-    inside = (np.abs(pings + 1) < 3).all(1)  # the vehicle turns wide, but not through it
-    assert not inside.any()
 
 
 @pytest.mark.slow
