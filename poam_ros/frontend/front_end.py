@@ -171,8 +171,10 @@ class FrontEnd:
             state = replace(state, position=(*xy, 0.0), variance=(*spread, 0.0))
         reason = None
         if s.vertical == SURFACE:  # z must count from there
-            mirrored = MIRRORED if self._course.mirrored(state) else None
-            reason = ABOVE_WATER if state.position[2] > MAX_ABOVE else mirrored
+            if state.position[2] > MAX_ABOVE:
+                reason = ABOVE_WATER
+            elif self._course.mirrored(state):
+                reason = MIRRORED
         reason = reason or self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
             self._refuse_odometry(reason)

@@ -312,8 +312,10 @@ class Mission:
         if self.state == RETURNING:
             assert self.home is not None
             self.goals.clear()
+            areas = self.goals.routes.areas
+            self.goals.clipped += int(not areas.allowed(self.home[None])[0])
             # Where the vehicle stays it needs no room to turn.
-            self.goals.queue.append(self.goals.routes.areas.nearest(self.home))
+            self.goals.queue.append(areas.nearest(self.home))
         self.goals.resume(self.position)
 
     def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:

@@ -300,7 +300,8 @@ class MapTarget:
         """Compare a map, with its density, with the target; also returns the coverage gaps.
         ``more``: places that count as pings besides the map's [K, 2], in m."""
         reach, mission, settings, grid = self._reach, self._mission, self.settings, drawn.grid
-        if reach is None or not reach.grid.same(grid):
+        room = mission.goals.routes.room
+        if reach is None or not reach.grid.same(grid) or reach.room != room:
             assert mission.position is not None
             reach = self._reach = ReachableCells(grid, mission.goals.routes, mission.position)
             self._given_up = np.zeros(grid.shape, dtype=bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -64,7 +65,9 @@ def _read(
         raise InputError(f"{name}: cannot read {path}: {error.strerror}") from None
     except InputError as error:
         raise InputError(f"{name}: cannot read {path}: {error}") from None
-    except (*MALFORMED, ElementTree.ParseError):
+    except (json.JSONDecodeError, UnicodeDecodeError, ElementTree.ParseError):
+        raise InputError(f"{name}: cannot read {path}: it is not {called}") from None
+    except MALFORMED:
         raise InputError(f"{name}: expected {called} with {SHAPES[shape]} in {path}") from None
     if not found:
         raise InputError(f"{name}: expected {SHAPES[shape]} in {path}, got none")

@@ -47,9 +47,10 @@ class ReachableCells:
 
     Attributes:
         grid: of the cells.
+        room: how far waypoints are moved at most for room to turn, in m.
         enterable: cells whose centre is allowed and has a route [rows, columns].
         counted: cells inside the area's polygon, including keep-outs [rows, columns].
-        goals: those of them that are not moved as waypoints, for room to turn [rows, columns].
+        goals: enterable cells that are not moved as waypoints, for room to turn [rows, columns].
         away: distance from each cell to the nearest of these [rows, columns], in m.
         entry: this nearest cell [rows, columns], as an index into the flat grid.
     """
@@ -58,7 +59,8 @@ class ReachableCells:
         from scipy.ndimage import label  # only needed with a map target
 
         areas, every = routes.areas, np.ones(grid.shape, dtype=bool)
-        self.grid, self.enterable = grid, areas.allowed(grid.points).reshape(grid.shape)
+        self.grid, self.room = grid, routes.room
+        self.enterable = areas.allowed(grid.points).reshape(grid.shape)
         parts, count = label(self.enterable)
         if count and not areas.unrestricted:
             # To one cell of each connected part: routes to all cells would take minutes.

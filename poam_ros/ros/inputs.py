@@ -197,7 +197,10 @@ class FrameTransformer:
         self._latest_ns = state.stamp_ns
         found = self.look_up(self._frame_id, state.frame_id)
         if found is None:
-            self.reason += "; or set frame_id to the odometry's frame"
+            self.reason = (
+                f"odometry is in another frame than the map: {self.reason}; publish the transform, "
+                "or set frame_id to the odometry's frame"
+            )
             return None
         sent_ns = stamp_to_ns(found.header.stamp)
         since_s = (state.stamp_ns - sent_ns) / SECOND

@@ -316,7 +316,7 @@ def write_occupancy(
 
 
 def write_tvu(grid: Grid, used: np.ndarray | None, stamp_ns: int, frame_id: str) -> OccupancyGrid:
-    """The ratio of uncertainty to allowed uncertainty [rows, cols], of ``planning.tvu.used``.
+    """The ratio of uncertainty to allowed uncertainty [rows, cols], of ``planning.tvu.tvu_ratio``.
 
     0..50: within it (50: ratio 1); 51..100: above it (100: ratio 2 or more); -1: unknown.
     """

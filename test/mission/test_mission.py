@@ -328,6 +328,16 @@ def test_with_home_it_returns_at_the_end_and_holds_station():
     assert mission.station.tolist() == [-8, 0]
 
 
+def test_a_home_outside_the_navigable_area_is_moved_into_it_and_counted():
+    mission = PlannedMission(np.array([[8.0, 0.0]]), WORKSPACE, max_samples=10, on_done="home")
+    drive(mission, (WORKSPACE.xmin - 20, 0))
+    before = mission.goals.clipped
+    mission.count_samples(10)
+    assert mission.state == "returning" and mission.goals.clipped == before + 1
+    drive(mission, (0, 0), start=30.0)
+    assert mission.goal.tolist() == [WORKSPACE.xmin, 0]
+
+
 def test_a_mission_that_ends_in_a_pause_does_not_go_home():
     mission = make(max_duration=10.0, on_done="home")
     drive(mission, (-3, 0), (-2, 0))

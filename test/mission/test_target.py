@@ -182,6 +182,25 @@ def test_places_without_accepted_pings_are_excluded():
     assert 0 < len(far) <= 15 * MAX_VISITS
 
 
+def test_a_wider_turning_circle_moves_the_goals_of_gaps():
+    island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
+    areas = NavigableArea(WORKSPACE, None, (island,), 0.5)
+    pinged = PLACES[(PLACES[:, 0] > 40) | (PLACES[:, 0] < 12)]  # all but about the island
+    mission = PlannedMission(PILOT[:0], WORKSPACE, areas=areas, max_samples=10)
+    target = MapTarget(TargetSettings(distance=9.0), mission)
+    mission.update_position(np.array([14.0, 16.0]), 0.0)
+    goals = {}
+    for radius in (0.5, 4.0):
+        mission.goals.set_arrival({"capture_radius": radius})
+        drawn = chart(pinged, stamp=radius)
+        target.learn(drawn, radius)
+        mission.goals.purpose = GAPS
+        goals[radius] = target.next_goal(drawn, radius)[0]
+        routes = mission.goals.routes
+        assert np.array_equal(routes.waypoint(goals[radius]), goals[radius]), radius
+    assert not np.array_equal(goals[0.5], goals[4.0])
+
+
 def deaf_mission(settings, pinged):
     """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
     by a map of 20 m of water with the given pings and none since; ``go(place)``."""

@@ -76,7 +76,7 @@ def test_a_missing_origin_is_reported(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "expected GeoJSON with polygons"),
+        ("{", "it is not GeoJSON"),
         ({"type": "Point", "coordinates": [0, 0]}, "expected polygons in .*, got none"),
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
         (feature("harbour", RING), "kind workspace or keep_out in .*, got harbour"),
@@ -176,9 +176,9 @@ CIRCLE = (
     [
         ("a.plan", "{}", "expected a QGroundControl plan with polygons"),
         ("a.plan", '{"geoFence": {"polygons": []}}', "expected polygons in"),
-        ("a.plan", "QGC WPL 110", "expected a QGroundControl plan with polygons"),
+        ("a.plan", "QGC WPL 110", "it is not a QGroundControl plan"),
         ("a.plan", CIRCLE.replace("47", "NaN"), "expected a QGroundControl plan with polygons"),
-        ("a.kml", "<kml>", "expected KML with polygons"),
+        ("a.kml", "<kml>", "it is not KML"),
         ("a.kml", "<kml/>", "expected polygons in"),
         ("a.kml", "<!DOCTYPE k [<!ENTITY a 'b'>]><kml>&a;</kml>", "without a document type"),
         (

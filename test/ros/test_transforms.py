@@ -167,6 +167,7 @@ def test_reason_without_tf2(state, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)  # makes its import fail
     frames = FrameTransformer("node", "map")
     assert frames.into_map(state) is None
+    assert frames.reason.startswith("odometry is in another frame")
     assert "tf2_ros is not installed" in frames.reason
 
 
