@@ -1,7 +1,5 @@
 """Ground speeds in a current, against the triangle of velocities."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables as loggers, plotters and survey programs write them, made up: all of one lake."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from datetime import datetime, timedelta, timezone

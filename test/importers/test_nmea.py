@@ -1,7 +1,5 @@
 """Logs of NMEA 0183 as loggers write them: each sounding at its place and time, or none."""
 
-from __future__ import annotations
-
 import functools
 from datetime import datetime, timedelta, timezone
 

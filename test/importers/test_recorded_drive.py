@@ -1,7 +1,5 @@
 """A mission on a link, and logs of its messages: the same soundings, whatever the sonar does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from mavlink_logs import blueos, dataflash, tlog

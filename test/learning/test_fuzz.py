@@ -1,7 +1,5 @@
 """Random events in any order at any time: a session counts and survives them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """The model's thread works when something is due, survives failures, and can be stopped."""
 
-from __future__ import annotations
-
 import queue
 import threading
 

@@ -107,19 +107,6 @@ def test_at_its_end_the_boat_holds_station(voyage):
     v.closed = True
 
 
-def test_a_pause_by_a_watchdog_needs_a_person_after_a_restart(voyage, tmp_path):
-    values = {"mission_dir": str(tmp_path / "m")}
-    v = voyage(values).explore()
-    v.boat.muted.add("GLOBAL_POSITION_INT")
-    v.until(lambda: v.state == "paused", 10).run(2).close()
-    again = voyage(values, begun_s=500.0)
-    again.boat.mode, again.boat.armed = "GUIDED", True
-    again.until(lambda: again.state == "paused", 20).run(10)
-    assert again.state == "paused" and not again.boat.targets
-    again.resume()
-    assert again.state == "exploring" and again.sent_within(5)
-
-
 def test_autostart_waits_for_a_position_that_can_be_used(voyage):
     v = voyage({"autostart": True})
     v.until(lambda: v.state == "waiting", 20)

@@ -1,8 +1,6 @@
 """Missions among keep-outs end, whatever the vehicle's turning circle: with a Dubins vehicle that
 hears of its goals late, as over a network."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from pathlib import Path

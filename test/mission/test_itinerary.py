@@ -1,15 +1,16 @@
-"""Legs between goals, with their routes, and the vehicle's track."""
+"""Legs between goals, with their routes, the vehicle's track, and when a waypoint is reached."""
 
-from __future__ import annotations
+import math
 
 import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.budget import VehicleTrack
-from poam_ros.mission.itinerary import GoalQueue
+from poam_ros.mission.itinerary import ArrivalDetector, GoalQueue
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 SQUARE = Extent(-30, 30, -30, 30)
 BLOCK = np.array([(-5, -5), (5, -5), (5, 5), (-5, 5)], dtype=float)
@@ -114,23 +115,23 @@ def test_replanning_starts_at_the_vehicle():
     goals.replan(None)
 
 
-def drive(track, places, begin=0.0):
+def travel(track, places, begin=0.0):
     for k, place in enumerate(places):
         track.add(begin + k, np.array(place, dtype=float))
 
 
 def test_length_is_the_distance_travelled_and_noise_of_positions_adds_little():
     track = VehicleTrack(SQUARE)
-    drive(track, [(0.01 * k, 0.05 * (-1) ** k) for k in range(2001)])
+    travel(track, [(0.01 * k, 0.05 * (-1) ** k) for k in range(2001)])
     assert track.length == pytest.approx(20, rel=0.15)
 
 
 def test_the_newest_places_are_bounded_and_visited_cells_are_kept():
     track, rng = VehicleTrack(SQUARE), np.random.default_rng(0)
-    drive(track, rng.uniform(-30, 30, (30_000, 2)))
+    travel(track, rng.uniform(-30, 30, (30_000, 2)))
     assert len(track.since(-np.inf)) == VehicleTrack.NEWEST
     assert 9000 < len(track.visited()) <= 100**2
-    drive(track, [(-29.9, 29.9)] * 3, begin=1e6)
+    travel(track, [(-29.9, 29.9)] * 3, begin=1e6)
     squares = {tuple(place) for place in np.floor((track.visited() + 30) / 0.6).tolist()}
     assert len(squares) == len(track.visited())
 
@@ -152,3 +153,160 @@ def test_a_clock_set_back_removes_later_places():
     track.add(1.0, np.array([7.0, 0.0]))
     track.add(2.0, np.array([8.0, 0.0]))
     assert track.since(1.5).tolist() == [[8, 0]]
+
+
+# --- When a waypoint counts as reached ---
+
+
+def follow(watch, positions, period=1.0, start=0.0):
+    """Feeds positions [K, 2] to the watch; the first outcome and its index, or (None, None)."""
+    for k, position in enumerate(positions):
+        outcome = watch.update(position, start + k * period)
+        if outcome is not None:
+            return outcome, k
+    return None, None
+
+
+def straight_line(goal, heading, before, offset, count, step=2.0):
+    """Positions on a line that passes the goal at a lateral offset, from ``before`` metres off."""
+    along = np.array([math.cos(heading), math.sin(heading)])
+    across = np.array([-along[1], along[0]])
+    travel = step * np.arange(count)[:, None] - before
+    return goal + travel * along + offset * across
+
+
+def test_reached_between_two_sparse_positions():
+    """2 m/s, one position a second: none of them need lie near the goal."""
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        goal = rng.uniform(-30, 30, 2)
+        before, offset = rng.uniform(5, 25), rng.uniform(-0.099, 0.099)
+        line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
+        assert outcome == "reached"
+        # Told at the first position within the radius or beyond it.
+        first = math.ceil((before - math.sqrt(0.1**2 - offset**2)) / 2 - 1e-9)
+        assert index == first
+
+
+def test_passed_by_the_closest_approach():
+    """A miss by less than the capture radius, also where no position lies within it."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        goal = rng.uniform(-30, 30, 2)
+        before, offset = rng.uniform(5, 25), rng.uniform(0.101, 1.33) * rng.choice([-1, 1])
+        line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
+        assert outcome == "passed"
+        # Soon after the closest approach, not before.
+        assert before / 2 <= index <= before / 2 + 2
+
+
+def test_the_goal_radius_decides():
+    line = straight_line(np.zeros(2), 0.0, before=9, offset=0.4, count=12)
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.5, max_speed=2.0), line)[0] == "reached"
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.3, max_speed=2.0), line)[0] == "passed"
+    far = ArrivalDetector([0, 0], goal_radius=0.3, capture_radius=0.35, max_speed=2.0)
+    assert follow(far, line)[0] is None
+
+
+def test_leaving_the_capture_radius_is_no_arrival():
+    """A goal inside the turning circle: nearer at first, then out, and only then back to it."""
+    watch = ArrivalDetector([0.0, 0.0])
+    out = [(0.8, 0), (0.5, 0), (0.3, 0), (0.5, 0), (0.9, 0), (1.6, 0)]
+    assert follow(watch, out)[0] is None
+    back = [(1.0, 0.2), (0.3, 0.2), (0, 0.2), (-0.4, 0.2)]
+    assert follow(watch, back, start=6.0) == ("passed", 3)
+
+
+def test_an_approach_counts_once_the_vehicle_has_come_out_or_turned():
+    left_first = [(0.8, 0), (1.6, 0), (0.9, 0.2), (0.2, 0.2), (-0.4, 0.2), (-0.9, 0.2)]
+    assert follow(ArrivalDetector([0.0, 0.0]), left_first) == ("passed", 4)
+    turned_within = [(0.9, 0), (0.3, 0), (0.6, 0), (0.2, 0), (0.5, 0), (0.8, 0)]
+    assert follow(ArrivalDetector([0.0, 0.0]), turned_within) == ("passed", 4)
+
+
+def test_jitter_is_no_approach():
+    """Noise below the goal radius, on the way to the goal within the capture radius."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        distances = np.arange(10.0, 0.2, -0.05)
+        positions = np.column_stack((distances, np.zeros_like(distances)))
+        positions[:, 0] += rng.uniform(-0.045, 0.045, len(distances))
+        assert follow(ArrivalDetector([0, 0]), positions, period=0.05)[0] is None
+
+
+def test_orbiting_runs_out_of_time():
+    angles = np.arange(2000) * 0.15
+    orbit = np.column_stack((0.7 * np.cos(angles) + 0.04, 0.7 * np.sin(angles)))
+    watch = ArrivalDetector([0.0, 0.0])
+    outcome, index = follow(watch, orbit, period=0.1)
+    assert outcome == "timeout"
+    assert index == pytest.approx((30 + 2 * 0.74) / 0.1, abs=1)
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_timeout_after_twice_the_straight_way_and_half_a_minute(speed):
+    watch = ArrivalDetector([30.0, 40.0], max_speed=speed)
+    limit = 2 * 50 / speed + 30
+    assert watch.update([0.0, 0.0], 1000.0) is None
+    assert watch.update([0.0, 0.0], 1000.0 + limit - 0.01) is None
+    assert watch.update([0.0, 0.0], 1000.0 + limit + 0.01) == "timeout"
+
+
+def test_rest_within_the_capture_radius_has_passed():
+    for distance, expected in ((0.2, "passed"), (1.3, "passed"), (1.4, None)):
+        line = [(x, 0.0) for x in np.arange(6.0, distance, -0.5)] + 10 * [(distance, 0.0)]
+        outcome, index = follow(ArrivalDetector([0, 0]), line, period=0.5)
+        assert outcome == expected
+        if expected:
+            # Three seconds after it came to rest.
+            assert index == len(line) - 10 + 6
+
+
+def test_a_clock_that_jumps_back_restarts_detection():
+    watch = ArrivalDetector([10.0, 0.0])
+    assert watch.update([0.0, 0.0], 500.0) is None
+    assert watch.update([12.0, 1.0], 3.0) is None  # and what lies between is no way driven
+    assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) - 0.1) is None
+    assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) + 0.1) == "timeout"
+
+
+def drive(car, goal, watch, period=0.1):
+    """Drives the car until the watch has judged; the outcome, and the distances on the way."""
+    car.set_goal(goal)
+    distances, outcome, time = [], None, 0.0
+    while outcome is None:
+        place = (car.pose.x, car.pose.y)
+        distances.append(math.dist(place, goal))
+        outcome = watch.update(place, time)
+        car.advance(period)
+        time += period
+    return outcome, np.array(distances)
+
+
+@pytest.mark.parametrize(
+    ("speed", "half"),
+    [
+        (1.0, 3.0),
+        *(pytest.param(*size, marks=pytest.mark.slow) for size in ((1.0, 6.0), (2.0, 8.0))),
+    ],
+)
+def test_a_car_reaches_every_goal_and_passes_none(speed, half):
+    """Hundreds of goals, half of them near the car: those inside its turning circle need a loop."""
+    environment = Extent(-half, half, -half, half)
+    goals = environment.grown(-1.0)
+    capture = 2 * speed / 1.5 + 0.01
+    car = DubinsVehicle(Pose(0.0, 0.0, 0.0), environment, max_speed=speed)
+    rng = np.random.default_rng(7)
+    loops = 0
+    for k in range(300):
+        near = np.array([car.pose.x, car.pose.y]) + rng.uniform(-capture, capture, 2)
+        goal = goals.clip(near) if k % 2 else goals.sample(1, rng)[0]
+        watch = ArrivalDetector(goal, capture_radius=capture, max_speed=speed)
+        outcome, distances = drive(car, goal, watch)
+        assert outcome == "reached", f"goal {k}: {goal} from {distances[0]:.2f} m"
+        # From within the capture radius nearer, then away again, before it came back.
+        lowest = np.minimum.accumulate(distances)
+        loops += bool(np.any((lowest <= capture) & (distances > lowest + 0.1)))
+    assert loops > 30

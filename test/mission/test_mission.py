@@ -1,7 +1,5 @@
 """The mission's states and goals, step by step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

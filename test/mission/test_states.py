@@ -1,7 +1,5 @@
 """Every state of a mission and every event: what happens is what the table says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The mission store: what a planner saves, and what a restart recovers."""
 
-from __future__ import annotations
-
 import json
 import math
 

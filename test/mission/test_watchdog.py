@@ -1,7 +1,5 @@
 """What makes the watchdog pause a mission, and when it resumes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

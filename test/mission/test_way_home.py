@@ -1,7 +1,5 @@
 """The current is learned from the track, and the vehicle is home in time in it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,10 @@
-"""Workspaces of several shapes, for tests of pilots and planners."""
+"""Workspaces of several shapes, and maps, for tests of pilots and planners."""
 
+import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
+from poam_ros.core.maps import Predicted
 
 SHAPES = {
     "square": Extent(-30, 30, -30, 30),
@@ -16,3 +18,15 @@ SHAPES = {
 @pytest.fixture(params=SHAPES)
 def workspace(request):
     return SHAPES[request.param]
+
+
+class View:
+    """A map of this variance, which keeps what it was asked and what it answered."""
+
+    def __init__(self, variance_of):
+        self.variance_of = variance_of
+
+    def predict(self, xy):
+        self.points = xy.copy()
+        self.variance = self.variance_of(xy)
+        return Predicted(np.zeros(len(xy)), self.variance)

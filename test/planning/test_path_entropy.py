@@ -7,25 +7,16 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.core.maps import Predicted
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy, thinned
+from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 from poam_ros.simulation.world.vehicle import Pose, dubins_paths
 
+from .conftest import View
+
 SQUARE = Extent(-30, 30, -30, 30)
 RADIUS = 0.67
-
-
-class View:
-    """A map of this variance."""
-
-    def __init__(self, variance_of):
-        self.variance_of = variance_of
-
-    def predict(self, xy):
-        return Predicted(np.zeros(len(xy)), self.variance_of(xy))
 
 
 def flat(xy):
@@ -164,10 +155,3 @@ def test_a_workspace_smaller_than_a_turn_still_has_a_path():
     for seed in range(5):
         goal = plan(flat, seed, tiny, (0.5, 0.5), {"yaw": 1.0, "turning_radius": 2.0})
         assert np.isfinite(goal).all()
-
-
-def test_thinned_keeps_one_place_a_square():
-    places = np.random.default_rng(0).uniform(-30, 30, (5000, 2))
-    kept = thinned(places, SQUARE, 5.0)
-    assert len(kept) == 144
-    assert len(thinned(np.empty((0, 2)), SQUARE, 5.0)) == 0

@@ -35,10 +35,6 @@ CONTROL_POINTS = [
 ]
 
 
-def generator(seed=0):
-    return np.random.default_rng(seed)
-
-
 def de_casteljau(points, t):
     """The point of a Bezier curve at t, by repeated linear interpolation."""
     points = [tuple(map(float, point)) for point in points]
@@ -57,7 +53,7 @@ def test_bezier_pilot_is_the_published_curve(workspace):
         for u, v in CONTROL_POINTS
     ]
     expected = [de_casteljau(corners, k / 49) for k in range(50)]
-    path = bezier_pilot(workspace, generator())
+    path = bezier_pilot(workspace, np.random.default_rng(0))
     assert path.shape == (50, 2)
     np.testing.assert_allclose(path, expected, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(path[0], start_pose(workspace)[:2])
@@ -67,7 +63,7 @@ def test_bezier_pilot_is_the_published_curve(workspace):
 @pytest.mark.parametrize("name", PILOTS)
 def test_pilots_stay_in_the_workspace(name, workspace):
     for seed in range(5):
-        path = PILOTS[name](workspace, generator(seed))
+        path = PILOTS[name](workspace, np.random.default_rng(seed))
         assert path.ndim == 2
         assert path.shape[1] == 2
         assert len(path) >= 2
@@ -77,13 +73,15 @@ def test_pilots_stay_in_the_workspace(name, workspace):
 
 @pytest.mark.parametrize("name", PILOTS)
 def test_pilots_follow_their_generator(name):
-    path = PILOTS[name](SQUARE, generator(5))
-    np.testing.assert_array_equal(path, PILOTS[name](SQUARE, generator(5)))
-    assert np.array_equal(path, PILOTS[name](SQUARE, generator(6))) == (name != "random")
+    path = PILOTS[name](SQUARE, np.random.default_rng(5))
+    np.testing.assert_array_equal(path, PILOTS[name](SQUARE, np.random.default_rng(5)))
+    assert np.array_equal(path, PILOTS[name](SQUARE, np.random.default_rng(6))) == (
+        name != "random"
+    )
 
 
 def test_lawnmower_drives_lanes_from_border_to_border(workspace):
-    path, lanes = lawnmower_pilot(workspace, generator()), 3
+    path, lanes = lawnmower_pilot(workspace, np.random.default_rng(0)), 3
     assert path.shape == (2 * lanes, 2)
     np.testing.assert_allclose(path[0], start_pose(workspace)[:2])
     ends = path.reshape(lanes, 2, 2)
@@ -98,7 +96,9 @@ def test_lawnmower_drives_lanes_from_border_to_border(workspace):
 
 
 def test_random_pilot_is_about_as_long_as_the_bezier_pilot(workspace):
-    wanted = path_length(bezier_pilot(workspace, generator()))
+    wanted = path_length(bezier_pilot(workspace, np.random.default_rng(0)))
     for seed in range(10):
-        driven = np.vstack((start_pose(workspace)[:2], random_pilot(workspace, generator(seed))))
+        driven = np.vstack(
+            (start_pose(workspace)[:2], random_pilot(workspace, np.random.default_rng(seed)))
+        )
         assert path_length(driven[:-1]) < wanted <= path_length(driven)

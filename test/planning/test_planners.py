@@ -3,15 +3,12 @@
 import logging
 import math
 import warnings
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.core.maps import Predicted
-from poam_ros.core.settings import instance
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
@@ -24,23 +21,9 @@ from poam_ros.planning.planners import (
 )
 from poam_ros.planning.routes import Routes
 
+from .conftest import View
+
 SQUARE = Extent(-30, 30, -30, 30)
-
-
-def generator(seed=0):
-    return np.random.default_rng(seed)
-
-
-class View:
-    """A map of this variance, which keeps what it was asked and what it answered."""
-
-    def __init__(self, variance_of):
-        self.variance_of = variance_of
-
-    def predict(self, xy):
-        self.points = xy.copy()
-        self.variance = self.variance_of(xy)
-        return Predicted(np.zeros(len(xy)), self.variance)
 
 
 def bumpy(points):
@@ -50,7 +33,7 @@ def bumpy(points):
 def choose(view, position=(0.0, 0.0), seed=0, workspace=SQUARE, **options):
     """The one waypoint [2] of max-entropy."""
     situation = Situation(np.array(position, dtype=float), workspace)
-    path = max_entropy(view, situation, MaxEntropyOptions(**options), generator(seed))
+    path = max_entropy(view, situation, MaxEntropyOptions(**options), np.random.default_rng(seed))
     assert path.shape == (1, 2)
     return path[0]
 
@@ -74,7 +57,7 @@ def best_of(points, variance, position, weight):
 def test_max_entropy_takes_the_best_score(weight):
     for seed in range(10):
         view = View(bumpy)
-        position = SQUARE.sample(1, generator(100 + seed))[0]
+        position = SQUARE.sample(1, np.random.default_rng(100 + seed))[0]
         waypoint = choose(view, position, seed, candidates=300, distance_weight=weight)
         best = best_of(view.points, view.variance, position, weight)
         np.testing.assert_array_equal(waypoint, view.points[best])
@@ -118,22 +101,13 @@ def test_max_entropy_says_when_no_variance_is_usable(value):
         choose(View(lambda p: np.full(len(p), value)), candidates=50)
 
 
-def test_random_planner_is_uniform_and_ignores_the_map(workspace):
-    rng, situation = generator(), Situation(np.zeros(2), workspace)
-    found = np.vstack([random_waypoint(None, situation, NoOptions(), rng) for _ in range(800)])
-    assert workspace.contains(found).all()
-    fractions = (found - workspace.lower) / workspace.size
-    counts, _, _ = np.histogram2d(*fractions.T, bins=2, range=[(0, 1), (0, 1)])
-    assert np.all(np.abs(counts - 200) < 5 * math.sqrt(200))
-
-
 @pytest.mark.parametrize("name", PLANNERS)
 def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace):
     planner = PLANNERS[name]
     situation = Situation(np.array(start_pose(workspace)[:2]), workspace)
 
     def plan(seed):
-        return planner.plan(View(bumpy), situation, planner.options(), generator(seed))
+        return planner.plan(View(bumpy), situation, planner.options(), np.random.default_rng(seed))
 
     for seed in range(5):
         path = plan(seed)
@@ -142,30 +116,6 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
         np.testing.assert_array_equal(path, plan(seed))
     draws = name != "boustrophedon"
     assert np.array_equal(plan(0), plan(1)) != draws
-
-
-@pytest.mark.parametrize("name", PLANNERS)
-def test_a_row_takes_its_own_options_from_a_nodes_values(name):
-    values = {
-        "max_entropy.distance_weight": 1,
-        "path_entropy.exploration": 2, "boustrophedon.spacing": 5,
-        "seed": 3, "planner": name,
-    }  # fmt: skip
-    options = instance(PLANNERS[name].options, values)
-    assert isinstance(options, PLANNERS[name].options)
-    own = {
-        "max-entropy": {"distance_weight": 1.0},
-        "random": {},
-        "path-entropy": {"exploration": 2.0},
-        "boustrophedon": {"spacing": 5.0},
-    }
-    defaults = PLANNERS[name].options()
-    changed = {
-        f.name: getattr(options, f.name)
-        for f in fields(options)
-        if getattr(options, f.name) != getattr(defaults, f.name)
-    }
-    assert changed == own[name]
 
 
 # --- Where ways lead ---
@@ -180,11 +130,11 @@ def walled(*keep_outs):
 
 def test_unreachable_candidates_are_left_out_before_scoring():
     view = View(lambda xy: np.where(xy[:, 0] > 5, 1e6, 1.0) + 1e-3 * xy[:, 1] ** 2)
-    goal = max_entropy(view, walled(WALL), MaxEntropyOptions(), generator())[0]
+    goal = max_entropy(view, walled(WALL), MaxEntropyOptions(), np.random.default_rng(0))[0]
     assert goal[0] <= 4
     # Where a way leads round, all of it is worth going to.
     block = np.array([(-5, -5), (0, -5), (0, 5), (-5, 5)], dtype=float)
-    goal = max_entropy(view, walled(block), MaxEntropyOptions(), generator())[0]
+    goal = max_entropy(view, walled(block), MaxEntropyOptions(), np.random.default_rng(0))[0]
     assert goal[0] > 5
 
 
@@ -196,6 +146,8 @@ def test_without_any_route_there_is_no_choice():
         )
     ]  # fmt: skip
     with pytest.raises(InputError, match="got none among 100"):
-        max_entropy(View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), generator())
+        max_entropy(
+            View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), np.random.default_rng(0)
+        )
     with pytest.raises(InputError, match="got none among 1000"):
-        random_waypoint(View(bumpy), walled(*cell), NoOptions(), generator())
+        random_waypoint(View(bumpy), walled(*cell), NoOptions(), np.random.default_rng(0))

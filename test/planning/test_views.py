@@ -34,14 +34,6 @@ def test_a_grid_view_interpolates():
     np.testing.assert_allclose(seen.mean, [-5.0])
 
 
-def test_a_grid_view_discounts_the_track():
-    variance = np.full(GRID.shape, 9.0)
-    variance[0, 0] = 5.0
-    points = np.array([[0.0, 0.0], [10.0, 10.0], [12.0, 10.0]])
-    seen = GridView(a_map(variance), np.array([[10.0, 10.0]]), NOWHERE).predict(points)
-    np.testing.assert_allclose(seen.variance, [5, 5, 5 + 4 * 2 / 3])
-
-
 @pytest.mark.parametrize("lengthscale", [None, math.nan, math.inf, 0.0, -1.0])
 def test_without_a_lengthscale_the_nearest_old_ping_limits_the_reach_of_a_new_one(lengthscale):
     variance = np.full(GRID.shape, 4.0)

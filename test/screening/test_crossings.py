@@ -1,7 +1,5 @@
 """Crossing lines: multiples are refused, the true bottom never."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -79,15 +79,6 @@ def test_bottom_is_never_withdrawn(ground):
     assert not len(Mission(xy, z).run().withdrawn)
 
 
-def test_a_slope_into_water_three_times_as_deep_is_not_withdrawn():
-    xy, z, _ = crossing_lines.lake()
-    x, y = xy[0]
-    beyond = np.arange(300.0, 0.0, -1.5)
-    deep = crossing_lines.ground(xy[:1]) - 0.12 * beyond
-    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), y + beyond)), xy))
-    assert not len(Mission(xy, np.r_[deep, z], first=200).run().withdrawn)
-
-
 def test_withdrawn_pings_are_reinstated_when_the_odds_turn():
     """Two lines at half the depth are out when others cross them. With more lines, half of all
     depths is as likely as a bottom with banks: nothing is refused without evidence."""

@@ -1,7 +1,5 @@
 """A long run of soundings is refused only if soundings of another pass contradict it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

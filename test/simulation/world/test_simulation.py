@@ -1,7 +1,5 @@
 """The simulation: exact ping rate, determined by its seed, with faults as set."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
