@@ -22,7 +22,7 @@ from ..screening.lines import Motion, gradients
 from ..screening.mixed_model import Estimates, solve
 from .crossed import Crossed, Divisions, cross
 from .soundings import SoundingMapSettings, Soundings
-from .survey_errors import NO_SPREAD, Calibration, Effect, PositionError, Spread, SurveyErrors
+from .survey_errors import Calibration, Effect, PositionError, Spread, SurveyErrors
 
 #: Key in ``Soundings.source`` and in a run's config.yaml, of the sentences.
 KEY = "calibration"
@@ -97,7 +97,7 @@ def known_errors(
     kept = np.flatnonzero(~crossed.refused)
     divisions = Divisions.of(soundings, crossed.line).at(kept)
     found = calibrate(soundings[kept], divisions, settings.water_level, rounds=1)
-    if found.spread == NO_SPREAD:
+    if found.spread == Spread():
         return None
     return SurveyErrors.of(found, soundings[kept], divisions, corrected=False)
 
@@ -138,8 +138,7 @@ class _Fit:
         known = np.isfinite(self.motion.speed)
         self.timed = bool(known.mean() > 0.5)
         self.speed = float(np.median(self.motion.speed[known])) if self.timed else 0.0
-        several = day.names if len(day.names) > 1 else ()
-        self.kinds = [(kind, name) for kind in DAILY for name in several]
+        self.kinds = [(kind, name) for kind in DAILY for name in day.names if len(day.names) > 1]
         self.kinds += [(kind, "") for kind in ("along", "latency")[: 1 + self.timed]]
         self.ratios: list[float] | None = None
 
@@ -195,17 +194,14 @@ class _Fit:
         slope = np.column_stack([
             self.motion.slopes(soundings.xy, soundings.z, depth, rows, where) for rows in ends.T
         ])  # fmt: skip
-        faster = self._faster[ends]
-        use = np.isfinite(slope).all(1) & (self.line.code[ends[:, 0]] != self.line.code[ends[:, 1]])
+        lines = self.line.code[ends]
+        use = np.isfinite(slope).all(1) & (lines[:, 0] != lines[:, 1])
         if use.sum() < LEAST:
             return None
-        ends, difference, slope, faster = ends[use], difference[use], slope[use], faster[use]
-        columns = [
-            self._column(kind, name, ends, depth[ends], slope, faster) for kind, name in self.kinds
-        ]
+        ends, lines, difference, slope = ends[use], lines[use], difference[use], slope[use]
+        columns = [self._column(kind, name, ends, depth, slope) for kind, name in self.kinds]
         design = np.array(columns).reshape(len(columns), len(ends)).T
         gradient = gradients(self.motion.heading[ends], slope)
-        lines = self.line.code[ends]
         move = moves[ends]  # variances are of the whole errors, corrected or not
         difference = difference + (gradient * (move[:, 0] - move[:, 1])).sum(1) + design @ total
         weight = crossing_weights(where[use], lines, met.block)
@@ -218,16 +214,15 @@ class _Fit:
         return found
 
     def _column(
-        self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray,
-        faster: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
+        self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray
+    ) -> np.ndarray:
         """The change of each difference by an effect of 1."""
-        if kind in ("along", "latency"):
-            moved = slope if kind == "along" else -faster * slope
-            return moved[:, 0] - moved[:, 1]
-        own = (self.day.code[ends] == self.day.names.index(name)).astype(float)
-        if kind == "scale":
-            own = own * (self.depth - depth)
+        if kind in DAILY:
+            own = (self.day.code[ends] == self.day.names.index(name)).astype(float)
+            if kind == "scale":
+                own = own * (self.depth - depth[ends])
+        else:
+            own = slope if kind == "along" else -self._faster[ends] * slope
         return own[:, 0] - own[:, 1]
 
     def described(self, found: Estimates) -> Calibration:
@@ -239,9 +234,9 @@ class _Fit:
         effects = [Effect.of(*of, *each) for of, *each in zip(kinds, value, std, strict=True)]
         size = np.bincount(self.line.code, minlength=len(self.line.names))
         known = found.counts > 0
-        constants = np.where(known, found.constants, 0.0)
+        constants = np.zeros(len(size))
         if known.any():
-            constants[known] -= _common(constants[known], size[known])
+            constants[known] = found.constants[known] - _common(found.constants[known], size[known])
         off = np.flatnonzero(known & (np.abs(constants) > LEAST_CONSTANT))
         lines = [Effect.of("line", self.line.names[i], constants[i], found.std[i]) for i in off]
         remarks = self._of_speed(found, effects)
@@ -250,7 +245,13 @@ class _Fit:
                 i for i, each in zip(off, lines, strict=True) if each.sure and side * each.value > 0
             ]
             if len(far) > 1:
-                remarks.append(_group(constants[far], size[far], len(self.line.code)))
+                middle, share = float(np.median(constants[far])), 100 * size[far].sum() / size.sum()
+                remarks.append(
+                    f"{len(far)} lines with {share:.0f} % of the soundings are "
+                    f"{'lower' if side < 0 else 'higher'} than most, by {abs(middle):.2f} m "
+                    "(median): corrected to the level of most. Crossings cannot tell which lines "
+                    "are right"
+                )
         levels: dict[str, tuple[float, float]] = {}
         if len(self.day.names) > 1:
             name = self.day.names[reference]
@@ -262,7 +263,11 @@ class _Fit:
                 day: (float(v), float(s))
                 for (kind, day), v, s in zip(kinds, value, std, strict=True) if kind == "level"
             }  # fmt: skip
-        spread = self._spread(found)
+        count = len(self.day.names)
+        days = found.value[: 2 * count].reshape(2, count) if count > 1 else np.zeros((2, 2))
+        spread = Spread(
+            sum(found.position_variances), found.line_variance, *map(float, days.var(1, ddof=1))
+        )
         return Calibration(
             (*effects, *lines), tuple(remarks), tuple(self._positions(found)), levels, self.depth,
             spread, self._left(levels, spread, found),
@@ -280,13 +285,6 @@ class _Fit:
             f"at {self.speed:.1f} m/s depths belong ahead by {both.value:+.2f} m: an antenna's "
             f"offset, or a latency of {-both.value / self.speed:+.2f} s"
         ]
-
-    def _spread(self, found: Estimates) -> Spread:
-        """Variances of errors of lines, recordings and days."""
-        count = len(self.day.names)
-        days = found.value[: 2 * count].reshape(2, count) if count > 1 else np.zeros((2, 2))
-        position = sum(found.position_variances)
-        return Spread(position, found.line_variance, *map(float, days.var(1, ddof=1)))
 
     def _left(
         self, levels: Mapping[str, tuple[float, float]], spread: Spread, found: Estimates
@@ -350,16 +348,3 @@ def _common(constants: np.ndarray, size: np.ndarray) -> float:
     k = int(first[np.argmin(constants[last[first]] - constants[first])])
     part = slice(k, int(last[k]) + 1)
     return float(np.average(constants[part], weights=size[part]))
-
-
-def _group(constants: np.ndarray, size: np.ndarray, count: int) -> str:
-    """A sentence on lines that are off to one side, by constants [L], each with ``size``
-    soundings."""
-    middle = float(np.median(constants))
-    where = "lower" if middle < 0 else "higher"
-    share = 100 * size.sum() / count
-    return (
-        f"{len(size)} lines with {share:.0f} % of the soundings are {where} than "
-        f"most, by {abs(middle):.2f} m (median): corrected to the level of most. Crossings cannot "
-        "tell which lines are right"
-    )

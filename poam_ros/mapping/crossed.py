@@ -102,19 +102,19 @@ class Crossed:
     def _lines(self) -> list[tuple[Bias, int, str]]:
         """Bias, number of soundings left out, and verdict of each line that has crossings, such
         soundings, or runs that stay though they may be false."""
-        found, code = [], self.line.code
+        found = []
         known = {bias.name: bias for bias in self._biases(self.table.lines)}
-        out = np.bincount(code[self.refused], minlength=len(self.line.names))
         for number, name in enumerate(self.line.names):
+            factors = self.found.multiple[(self.line.code == number) & self.refused]
             runs = [text for line, text in self._runs if line == name]
-            if not (out[number] or name in known or runs):
+            if not (len(factors) or name in known or runs):
                 continue
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
-            factors = self.found.multiple[(code == number) & self.refused]
-            counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
-            parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
-            own = [] if name in self._spoilt else [_verdict(bias, LINE)]
-            found.append((bias, int(out[number]), "; ".join(own + parts + runs)))
+            said = [] if name in self._spoilt else [_verdict(bias, LINE)]
+            for factor, text in LEFT_OUT.items():
+                if n := int((factors == factor).sum()):
+                    said.append(text.format(quantity(n, "sounding")))
+            found.append((bias, len(factors), "; ".join(said + runs)))
         return found
 
     def offsets(self) -> list[tuple[str, Bias]]:
@@ -271,20 +271,15 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
         found = replace(found, multiple=soundings.multiple)
     refused = found.multiple != 1
     ends = np.column_stack((found.row, found.other))
-    surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))
     table = CrossingTable(
         line.at(ends).words, days(soundings).at(ends).words, found.xy, found.difference,
-        surface - elevations,
-        refused[ends].any(1),
+        (soundings.z + depth)[ends] - elevations, refused[ends].any(1),
     )  # fmt: skip
-    parts: dict[str, Labels] = {}  # without those that divide the soundings like an earlier one
+    parts: dict[bytes, tuple[str, Labels]] = {}  # of those that divide them alike, the first
     for name, part in parts_of(soundings).items():
-        count = len(np.unique(part.code))
-        both = (len(np.unique(each.code * len(part.names) + part.code)) for each in parts.values())
-        alone = (len(np.unique(each.code)) for each in parts.values())
-        if not any(b == a == count for b, a in zip(both, alone, strict=True)):
-            parts[name] = part
-    words = {name: part.at(ends).words for name, part in parts.items()}
+        _, first, code = np.unique(part.code, return_index=True, return_inverse=True)
+        parts.setdefault(first[code].tobytes(), (name, part))
+    words = {name: part.at(ends).words for name, part in parts.values()}
     weight = crossing_weights(found.xy, line.code[ends], found.block)
     return Crossed(refused, line, found, table, weight, words, soundings.row)

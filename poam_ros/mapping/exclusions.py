@@ -150,14 +150,11 @@ def exclude(
             these &= _meet(soundings, column, value, each, logs)
         these &= kept
         kept &= ~these
-        left_out.append(
-            soundings.left(these, EXCLUDED, each.why or each.words, each.who, each.when)
-        )
-        by = [Path(each.source).name]
-        if details := ", ".join(word for word in (each.why, each.who, each.when) if word):
-            by.append(details)
-        count = quantity(int(these.sum()), "sounding")
-        said.append(f"{count} excluded: {each.words} ({': '.join(by)})")
+        why = each.why or each.words
+        left_out.append(soundings.left(these, EXCLUDED, why, each.who, each.when))
+        details = ", ".join(word for word in (each.why, each.who, each.when) if word)
+        by = ": ".join(filter(None, (Path(each.source).name, details)))
+        said.append(f"{quantity(len(left_out[-1].row), 'sounding')} excluded: {each.words} ({by})")
     if not kept.any():
         raise InputError(f"{logs[0]}: all soundings are excluded")
     return replace(soundings.without(*left_out), excluded=tuple(said))
@@ -192,7 +189,7 @@ def _meet(
                     "known, got metres"
                 )
             corners = place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
-        return within(corners, soundings.xy)
+        return inside(corners, soundings.xy)
     if column in soundings.labels:
         labels = soundings.labels[column]
     elif column == LINE:
@@ -282,13 +279,6 @@ def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
     return columns
 
 
-def within(corners: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Which places [N, 2] lie in a polygon [K, 2]; boolean [N]."""
-    near = ((xy >= corners.min(0)) & (xy <= corners.max(0))).all(1)
-    near[near] = inside(corners, xy[near])
-    return near
-
-
 class Edits:
     """The ``edits.csv`` of a run of `poam map`, which can be changed.
 
@@ -341,7 +331,7 @@ class Edits:
         file, row, line, xy = self._soundings()
         if column == POLYGON:
             corners = np.array(value.split(), dtype=float).reshape(-1, 2)
-            these = within(corners, xy)
+            these = inside(corners, xy)
             if self._place is not None:
                 degrees = self._place.degrees(self._place.to_projected(corners))[:, ::-1]
                 column, value = DEGREES, " ".join(f"{each:.8f}" for each in degrees.ravel())
@@ -365,18 +355,15 @@ class Edits:
             others = [each for each in every if each[ROW] and each["x"]]
 
         def column(name: str, missing: str | float) -> np.ndarray:
-            own = table.get(name, np.full(count, missing))
-            cells = [each[name] for each in others]
-            if isinstance(missing, str):
-                return np.concatenate((own.astype(str), np.array(cells, dtype=str)))
-            return np.concatenate((own, np.array(cells, dtype=float)))
+            kind, own = type(missing), table.get(name, np.full(count, missing))
+            cells = np.array([each[name] for each in others], dtype=kind)
+            return np.concatenate((own.astype(kind), cells))
 
-        file, xy = column(FILE, self._name), np.column_stack((column("x", 0.0), column("y", 0.0)))
+        xy = np.column_stack((column("x", 0.0), column("y", 0.0)))
+        file = np.full(len(xy), self._name)
         if FILE in table:
-            known, code = np.unique(file, return_inverse=True)
+            known, code = np.unique(column(FILE, ""), return_inverse=True)
             file = np.array(file_names(known.tolist()))[code.reshape(-1)]
-        else:
-            file = np.full(len(file), self._name)
         return file, column(ROW, -1.0).astype(np.int64), column(LINE, ""), xy
 
     def take_back(self, row: Exclusion) -> None:

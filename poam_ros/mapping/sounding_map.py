@@ -113,9 +113,9 @@ def learn(
             out = (crossed or cross(soundings, settings)).refused
         elif soundings.multiple is not None:
             out = soundings.multiple != 1
-    aside, before = samples[np.flatnonzero(out)], int(out.sum())
+    aside, before, kept = samples[np.flatnonzero(out)], int(out.sum()), np.flatnonzero(~out)
     if before:
-        soundings, samples = soundings[np.flatnonzero(~out)], samples[np.flatnonzero(~out)]
+        soundings, samples = soundings[kept], samples[kept]
     land = soundings.land if steps is None else None  # a mission's model knew no land
     prior = settings.prior
     if prior is None and shore and table:
@@ -126,9 +126,9 @@ def learn(
     def report(done: int) -> None:
         on_progress(before + done)
 
-    refused, withdrawn = aside, Samples.empty()
     if table:
         left, status = _learn_table(mapper, samples, batches, report)
+        refused, withdrawn = aside, Samples.empty()
     else:
         loop = _learn_pings(mapper, samples, batches, steps, settings.screening, report)
         left, status = loop.sample_queue.samples, loop.status

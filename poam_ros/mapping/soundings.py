@@ -66,8 +66,6 @@ TRACK = 0.5
 SCATTERED_SPACING = 0.2
 #: Minimum mean number of soundings per line; with fewer the record is not a track.
 LEAST_LINE = 5
-#: In ``source``: number of lines found in the track.
-FOUND = "lines_found"
 #: Ranges are not known if a larger share of soundings is above the water.
 DRY = 0.05
 
@@ -333,7 +331,10 @@ class Soundings:
                 f"--by {LINE}: no survey lines found in the track: {len(self)} soundings would be "
                 f"{count} lines (name a column with --by)"
             )
-        names, source = tuple(f"{i + 1}" for i in range(count)), {**self.source, FOUND: count}
+        names, source = (
+            tuple(f"{i + 1}" for i in range(count)),
+            {**self.source, "lines_found": count},
+        )
         return replace(self, group=group, names=names, source=source)
 
     def samples(self, water_level: float) -> Samples:

@@ -71,22 +71,18 @@ class Effect:
     @property
     def estimate(self) -> str:
         """The estimate in words."""
-        factor, unit, digits = {
-            "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
-        }.get(self.kind, (1.0, " m", 3))  # fmt: skip
-        values = self.value, self.low, self.high
-        age = "older"
+        values, age = (self.value, self.low, self.high), "older"
         if self.kind == "latency" and self.value < 0:
             age, values = "newer", (-self.value, -self.high, -self.low)
-        value, low, high = (f"{factor * v:+.{digits}f}" for v in values)
-        what = {
-            "level": f"level of {self.name}: its elevations are off by",
-            "scale": f"depths of {self.name} are off by",
-            "along": "along the direction of travel, depths belong ahead by",
-            "latency": f"latency: depths are {age} than their positions by",
-            "line": f"{self.kind} {self.name}: its elevations are off by",
+        what, factor, unit, digits = {
+            "level": (f"level of {self.name}: its elevations are off", 1.0, "m", 3),
+            "scale": (f"depths of {self.name} are off", 100.0, "%", 2),
+            "along": ("along the direction of travel, depths belong ahead", 1.0, "m", 2),
+            "latency": (f"latency: depths are {age} than their positions", 1.0, "s", 2),
+            "line": (f"line {self.name}: its elevations are off", 1.0, "m", 3),
         }[self.kind]
-        return f"{what} {value}{unit} (95 %: {low} to {high})"
+        value, low, high = (f"{factor * v:+.{digits}f}" for v in values)
+        return f"{what} by {value} {unit} (95 %: {low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -133,10 +129,6 @@ class Spread(NamedTuple):
     scale: float = 0.0
 
 
-#: Where crossings show none.
-NO_SPREAD = Spread()
-
-
 @dataclass(frozen=True)
 class Calibration:
     """The estimates, sentences on what cannot be known, and the positions that were corrected.
@@ -153,7 +145,7 @@ class Calibration:
     positions: tuple[PositionError, ...] = ()
     levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     depth: float = 0.0
-    spread: Spread = NO_SPREAD
+    spread: Spread = field(default_factory=Spread)
     left: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def known_levels(self, least: float) -> dict[str, list[float]]:
@@ -175,17 +167,17 @@ class Calibration:
         lines = [each for each in self.effects if each.kind == "line" and each.sure]
         found = [each.sentence for each in self.effects if each.kind != "line"]
         found += _said(lines, [abs(each.value) for each in lines], most)
-        for errors in self.position_errors:
-            found.append(positions_sentence(errors) + ": corrected")
+        for kind in dict.fromkeys(each.kind for each in self.positions):
+            errors = [each for each in self.positions if each.kind == kind]
+            size = np.hypot([each.x for each in errors], [each.y for each in errors])
+            found.append(
+                f"positions of {quantity(len(errors), kind)} are off by "
+                f"{float(np.sqrt(np.mean(size**2))):.1f} m (root mean square), at most "
+                f"{size.max():.1f} m: corrected"
+            )
             named = [each for each in errors if each.sure > 1]
             found += _said(named, [math.hypot(each.x, each.y) for each in named], most)
         return found + list(self.remarks)
-
-    @property
-    def position_errors(self) -> list[list[PositionError]]:
-        """Those of lines, and those of recordings; without a list if there are none."""
-        kinds = dict.fromkeys(each.kind for each in self.positions)
-        return [[each for each in self.positions if each.kind == kind] for kind in kinds]
 
     def value(self, kind: str, name: str = "") -> float:
         """The value of an effect; 0 if there is none."""
@@ -202,16 +194,6 @@ def _said(
     if more := len(found) - len(shown):
         said.append(f"{quantity(more, f'more {found[0].kind}')}: see calibration in config.yaml")
     return said
-
-
-def positions_sentence(errors: Sequence[PositionError]) -> str:
-    """The errors of the positions of lines or of recordings, in words."""
-    size = np.hypot([each.x for each in errors], [each.y for each in errors])
-    mean = float(np.sqrt(np.mean(size**2)))
-    return (
-        f"positions of {quantity(len(errors), errors[0].kind)} are off by {mean:.1f} m (root mean "
-        f"square), at most {size.max():.1f} m"
-    )
 
 
 @dataclass(frozen=True)
@@ -241,19 +223,17 @@ class SurveyErrors:
         """Those that the crossings of soundings show. ``corrected``: whether they are corrected
         by ``found``, so that only what is uncertain of the corrections is left."""
         spread = found.spread
-        position, level = np.zeros((2, len(soundings)))
+        both = np.zeros((len(soundings), 2))
         if not corrected:
-            position += spread.position
-            level += spread.level
+            both += (spread.position, spread.level)
         else:
-            for kind, labels in zip(("line", "day", "recording"), divisions, strict=True):
+            for kind, labels in divisions._asdict().items():
                 left = [found.left.get((kind, name), (0.0, 0.0)) for name in labels.names]
-                both = np.array(left)[labels.code]
-                position, level = position + both[:, 0], level + both[:, 1]
+                both += np.array(left)[labels.code]
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
-        return cls(spread, found.depth, soundings.xy, position, level, wider)
+        return cls(spread, found.depth, soundings.xy, both[:, 0], both[:, 1], wider)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
@@ -263,11 +243,11 @@ class SurveyErrors:
     @property
     def sentence(self) -> str:
         """The errors in words; empty if there are none."""
-        deviations = (
-            ("positions", self.spread.position**0.5, "m"),
-            ("levels of lines and days", (self.spread.level + self.spread.line) ** 0.5, "m"),
-        )
-        said = [f"{what} ({size:.2g} {unit})" for what, size, unit in deviations if size >= 5e-3]
+        variances = {
+            "positions": self.spread.position,
+            "levels of lines and days": self.spread.level + self.spread.line,
+        }
+        said = [f"{of} ({v**0.5:.2g} m)" for of, v in variances.items() if v**0.5 >= 5e-3]
         if not said:
             return ""
         return (
