@@ -33,12 +33,12 @@ class Feeder(Listener):
         sent, lost: pings; the transport is allowed to lose some, and a busy machine does.
     """
 
-    def __init__(self, reach: float = 25.0):
+    def __init__(self, reach: float = 25.0, planner: bool = True):
         super().__init__("feeder")
         self._reach = reach
         self._odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
         self._range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
-        self._state = self.create_publisher(String, "mission/state", LATCHED)
+        self._state = self.create_publisher(String, "mission/state", LATCHED) if planner else None
         self.listen(Float64MultiArray, "map/report", KEPT, read_report)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, 10)
         self.status, self.sent, self.lost = {}, 0, 0

@@ -1,7 +1,6 @@
-"""A survey with a journal in a folder, and one run by a process of its own until it is killed."""
+"""Surveys with a journal in a folder, fed by hand."""
 
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from itertools import pairwise
@@ -14,7 +13,6 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.create import open_mission
-from poam_ros.learning.thread import ModelThread
 from poam_ros.outputs.folder import read_map
 from poam_ros.ros.parameters import MAPPER
 
@@ -115,6 +113,11 @@ class Kept:
         return self
 
     @property
+    def balanced(self):
+        received, *heaps = self.session.ledger.counts().values()
+        return received == sum(heaps)
+
+    @property
     def map(self):
         at = np.random.default_rng(0).uniform(-30, 30, (200, 2))
         predicted = self.session.mapper.predict(at)
@@ -144,11 +147,6 @@ class Echoing(Kept):
         false = self.stamp % 23 in (5, 6, 7)
         pit = self.stamp % 120 > 85
         return 1.7 * distance if false else distance + 60.0 * pit
-
-    @property
-    def balanced(self):
-        received, *heaps = self.session.ledger.counts().values()
-        return received == sum(heaps)
 
 
 def full(*_):
@@ -234,31 +232,6 @@ def compare(found, expected):
     assert found.samples == expected.samples
 
 
-def main(folder, begin, end):
-    """Survey in real time until the end or SIGKILL; print every published count."""
-    kept = Echoing(folder, begin=int(begin))
-    session = kept.session
-    thread = ModelThread(session, lambda: kept.now, lambda outcome: None)
-    thread.start()
-    session.mission("exploring", kept.now)
-    told = session.stored
-    sys.stdout.write(f"began {told}\n")
-    while kept.stamp < int(end):
-        kept.ping()
-        assert kept.balanced
-        if session.stored != told:
-            told = session.stored
-            sys.stdout.write(f"{told} {kept.stamp}\n")
-            sys.stdout.flush()
-        time.sleep(0.003)
-    kept.settle()
-    while session.due(kept.now):
-        time.sleep(0.05)
-    assert thread.stop(300)
-    kept.close()
-    sys.stdout.write(f"{session.stored} {kept.stamp}\n")
-
-
 class Shifted(Crossed):
     """Along lines north, then east, whose positions are shifted; every ping is of the bottom."""
 
@@ -304,7 +277,3 @@ class Reinstated(Crossed):
         self.session.odometry(VehicleState(ns, (*place, 0.0)), self.now)
         self.session.ping(RawPing(ns, depth, 0.1, 100.0), self.now)
         self.session.tick(self.now)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

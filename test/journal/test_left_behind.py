@@ -1,12 +1,10 @@
 """The last map of a mission is that of its journal, however the mission ends."""
 
-import resource
 import signal
 import subprocess
-import time
 
 import pytest
-from kept import Kept, compare, full, of_log
+from kept import Kept, compare, of_log
 
 from poam_ros.app.cli import main
 from poam_ros.outputs.chart import ExportSettings, read_chart
@@ -56,18 +54,6 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatch):
-    from poam_ros.journal.database import JournalDatabase
-
-    survey = Kept(tmp_path / "m").mapped(steps=1)
-    monkeypatch.setattr(JournalDatabase, "append", full)
-    for _ in range(5):
-        survey.ping()
-    list(survey.session.wrap_up(survey.now))
-    assert survey.session.map.samples == survey.session.samples == 65
-    survey.close()
-
-
 def test_a_map_from_before_a_restart_says_which_pings_it_lacks(tmp_path, caplog):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     earlier = left(survey, tmp_path / "m").samples
@@ -97,7 +83,7 @@ def transactions(folder):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL", "q", "x", "budget", "full disk"])
+@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL", "q", "x", "budget"])
 def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, eventually, end):
     pytest.importorskip("pymavlink")
     folder = tmp_path / "m"
@@ -125,13 +111,6 @@ def test_the_map_that_a_mission_of_poam_drive_leaves(tmp_path, python, ros_env, 
         process.communicate()
         process = subprocess.Popen(command, **pipe)
         mapped(process, count)
-    elif end == "full disk":  # no file may grow beyond what it is; and then it may again
-        limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, limits[1]))
-        time.sleep(3)  # of a mission that goes on
-        full_at = transactions(folder)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
-        mapped(process, full_at)
     if len(end) > 1:
         if end != "budget":
             process.send_signal(signal.SIGTERM if end == "SIGTERM" else signal.SIGINT)

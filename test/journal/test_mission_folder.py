@@ -1,22 +1,30 @@
-"""The mission folder: what it refuses, without changing it."""
+"""The mission folder: what is read of it, and what is refused without changing it."""
 
 import hashlib
+import json
 import math
 import os
+import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
+from tempfile import gettempdir
 
+import numpy as np
 import pytest
-from kept import SMALL, Kept, rebuilt, rows, settings
+from kept import SMALL, Kept, rows, settings
 from read_only import read_only
 
+from poam_ros.app.cli import main
 from poam_ros.core.clock import Moment
 from poam_ros.core.errors import InputError
+from poam_ros.importers.journals import soundings_of_mission
 from poam_ros.journal.database import JournalDatabase
-from poam_ros.journal.folder import MissionFolder, identity, read_mission
-from poam_ros.learning.create import open_mission
+from poam_ros.journal.folder import MissionFolder, identity, is_journal, read_mission
+from poam_ros.journal.tables import create_tables, read_pings
+from poam_ros.learning.create import open_mission, recovery_message
+from poam_ros.outputs.view.scene import _pings
 
 
 def digest(folder):
@@ -108,20 +116,6 @@ def test_an_empty_file_counts_as_no_journal(tmp_path):
     assert len(rows(tmp_path)) == 3
 
 
-def test_an_interrupted_reset_continues_in_the_folder_that_it_named(mission, tmp_path):
-    folder = tmp_path / "m"
-    folder.mkdir()
-    for file in mission.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    log = JournalDatabase(folder / "pings.sqlite", {}).begin()
-    log.end(0, "reset-001")
-    log.close()
-    s = Kept(folder)
-    assert s.session.samples == 0
-    s.close()
-    assert rows(folder / "reset-001") == []
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -154,54 +148,6 @@ def test_a_read_only_folder_is_refused(mission):
         assert digest(there) == before
 
 
-FILLS = """
-import resource, signal, sys
-sys.path.insert(0, {test!r})
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from kept import Kept
-from poam_ros.core.clock import Moment
-from poam_ros.core.errors import InputError
-from poam_ros.journal.database import JournalDatabase
-try:
-    s = Kept({folder!r})
-except InputError as error:
-    sys.exit(f"refused: {{error}}")
-full = pings = 0
-while not full and pings < 4000:
-    s.drive(10)
-    pings += 10
-    s.work()
-    full += bool(s.session.journal.failing)
-s.drive(100)
-s.work()
-print(full, pings + 100 - s.session.samples, s.session.samples - s.session.mapper.samples)
-print(pings + 100)
-s.close()
-"""
-
-
-def limited(folder, limit, python, ros_env, request):
-    test = str(request.config.rootpath / "test")
-    script = FILLS.format(test=test, folder=str(folder), limit=limit)
-    return subprocess.run(
-        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=400
-    )
-
-
-@pytest.mark.slow
-def test_a_disk_that_fills_up_ends_the_journal_but_not_the_survey(
-    tmp_path, python, ros_env, request
-):
-    done = limited(tmp_path, 60_000, python, ros_env, request)
-    failed, lost, waiting, driven = (int(word) for word in done.stdout.split())
-    assert (failed, lost, waiting) == (1, 0, 0), done.stderr
-    kept = len(rows(tmp_path))
-    assert 0 < kept < driven
-    (whole, count), (alone, _) = rebuilt(tmp_path)  # what is there is whole
-    assert count <= kept and abs(whole - alone).max() < 1e-6
-
-
 def test_settings_are_read_as_they_were_and_others_are_refused(tmp_path):
     model = identity({**SMALL, "seed": 3, "workspace": [0.0, 60.0, 0.0, 40.0]})
     MissionFolder(tmp_path, model, {**model, "screening.enabled": True, "water.level": 1.5}).close()
@@ -227,3 +173,131 @@ def test_names_in_a_journal_load_no_file_and_no_module(tmp_path, monkeypatch, ca
     assert "expected the prior of the mission" in said[0] and "secret" not in said[0]
     assert "to load it, give --method trap:model" in said[1]
     assert "trap" not in sys.modules and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("begun", ["nothing", "a folder", "a file", "a log"])
+def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, capsys, begun):
+    """Cut short after the end of the old log and before the new one has begun; or just over."""
+    folder = shutil.copytree(mission, tmp_path / "m")
+    if begun == "a log":
+        kept = Kept(folder)
+        kept.session.reset(kept.now.ros_ns)
+        kept.work().close()
+    else:
+        log = JournalDatabase(folder / "pings.sqlite", {}).begin()
+        log.end(0, "reset-001")
+        log.close()
+        new = folder / "reset-001"
+        if begun != "nothing":
+            new.mkdir()
+        if begun == "a file":
+            with closing(sqlite3.connect(new / "pings.sqlite")) as log:
+                log.execute("PRAGMA journal_mode = WAL")
+    found = read_mission(folder)
+    where = folder / "reset-001"
+    assert found.path == where / "pings.sqlite" and found.successor is None
+    assert not len(found.logged.samples) and found.settings["method"] == "nngp"
+    assert main(["map", str(folder), "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "expected pings, got none since the reset" in error
+    before = Path(error.rpartition("poam map ")[2].strip())
+    assert len(read_mission(before).logged.samples) == len(read_mission(mission).logged.samples)
+    kept = Kept(folder)
+    assert recovery_message(kept.session) == f"recovering after a reset: no pings so far in {where}"
+    kept.drive(3)
+    kept.close()
+    assert len(read_mission(folder).logged.samples) == 3
+    kept = Kept(folder)
+    assert recovery_message(kept.session) == f"recovering 3 pings from {where}"
+    kept.close()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
+    """Also where a mapper was killed, and left what it had written ahead beside the log."""
+    folder, samples = shutil.copytree(mission, tmp_path / "m"), read_mission(mission).logged.samples
+    log = folder / "pings.sqlite"
+    if cut:
+        with closing(sqlite3.connect(log, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("DELETE FROM updates")
+            for file in folder.glob("pings.sqlite*"):
+                shutil.copy(file, tmp_path / file.name)
+        (folder / "pings.journal").unlink()  # as a version before left it
+        for name in ("pings.sqlite", "pings.sqlite-wal"):
+            shutil.copy(tmp_path / name, folder / name)
+        assert (folder / "pings.sqlite-wal").stat().st_size
+    with read_only(folder) as there:
+        found, before = read_mission(there), sorted(there.iterdir())
+        assert len(found.logged.samples) == len(samples)
+        assert bool(found.logged.steps) != cut
+        soundings, names = soundings_of_mission(found), {path.name for path in before}
+        assert len(_pings(there)) == len(soundings)
+        assert {path.name for path in there.iterdir()} == names
+        # What was written ahead lies beside the file, wherever the link to it is.
+        (link := Path(gettempdir()) / f"{there.name}.sqlite").symlink_to(there / log.name)
+        try:
+            assert bool(read_mission(link).logged.steps) != cut
+        finally:
+            link.unlink()
+    np.testing.assert_array_equal(soundings.z, samples.z)
+
+
+def test_a_log_that_is_written_meanwhile_is_read_as_it_was_at_one_moment(tmp_path, monkeypatch):
+    kept = Kept(tmp_path / "m").mapped(steps=0)
+
+    def read_while_it_is_written(db):
+        found = read_pings(db)
+        kept.drive(20)
+        kept.work()
+        kept.close()  # all is on the disk then
+        return found
+
+    monkeypatch.setattr("poam_ros.journal.tables.read_pings", read_while_it_is_written)
+    past = read_mission(tmp_path / "m").logged
+    monkeypatch.undo()
+    assert len(past.samples) == 40 and past.steps[-1].last == 39
+    later = read_mission(tmp_path / "m").logged
+    assert len(later.samples) == 60 and later.steps[-1].last == 59
+
+
+@pytest.mark.parametrize("name", ["none.sqlite", "empty.sqlite", "other.sqlite"])
+def test_what_is_no_log_is_said(tmp_path, name):
+    path = tmp_path / name
+    if name != "none.sqlite":
+        path.write_bytes(b"" if name == "empty.sqlite" else b"something else, and long enough" * 9)
+    assert is_journal(path)
+    with pytest.raises(InputError, match=f"{name}: expected a mission's (journal|tables)"):
+        read_mission(path)
+
+
+def write_tables(folder, settings, mapper):
+    """Tables as another program may write them, without a journal beside them."""
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db:
+        create_tables(db)
+        db.execute("INSERT INTO chain VALUES (1, '')")
+        for name, values in (("settings", settings), ("mapper", mapper)):
+            text = values if isinstance(values, str) else json.dumps(values)
+            db.execute("INSERT INTO mission VALUES (?, ?)", (name, text))
+        db.commit()
+    return folder / "pings.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("settings", "mapper", "words"),
+    [
+        ("x", {}, "expected the settings of a mission"),
+        ("[" * 200_000, {}, "nested too deep"),
+        ([], {}, "no values in settings"),
+        ({"method": "nngp"}, {}, "got no workspace"),
+    ],
+)
+def test_settings_that_are_none_are_refused(tmp_path, capsys, settings, mapper, words):
+    path = write_tables(tmp_path, settings, mapper)
+    with pytest.raises(InputError, match=words):
+        read_mission(tmp_path)
+    if not isinstance(settings, dict):
+        with pytest.raises(InputError, match=words):
+            JournalDatabase(path, {})
+    assert main(["map", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,15 +1,17 @@
-"""Multiples that other lines show are withdrawn; so they are after a restart and in a replay."""
+"""Each placed ping has its present verdict, also after a crash, a restart and in a replay."""
 
 import random
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from kept import POAM, Crossed, Reinstated, Shifted, rows, surveys
+from kept import POAM, Crossed, Echoing, Reinstated, Shifted, rows, surveys
 
 from poam_ros.core.clock import SECOND
-from poam_ros.core.errors import CholeskyError
+from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.core.geometry import map_grid
 from poam_ros.frontend.events import PositionsShifted, Problem
 from poam_ros.importers.journals import read_journal
@@ -24,12 +26,19 @@ from poam_ros.outputs.results import read_unmapped
 from poam_ros.screening import ScreeningSettings
 from poam_ros.screening.judge import BLOCK, Judge
 
+REFUSED = "SELECT * FROM refused ORDER BY reason, number"
 CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate', 'shift')"
 
 
 @pytest.fixture
 def crossed(tmp_path):
     yield from surveys(tmp_path, Crossed)
+
+
+def out(folder):
+    """Numbers of the pings whose verdict is not bottom."""
+    query = "SELECT number FROM pings WHERE verdict != 1 ORDER BY number"
+    return [number for (number,) in rows(folder, query)]
 
 
 def said(survey):
@@ -58,47 +67,74 @@ def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, t
     assert ("withdraw", *session.withdrawn.number[[0, -1]].tolist()) in changes
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind, changes", [(Crossed, ["withdraw"]), (Reinstated, ["withdraw", "reinstate"])]
-)
-def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
-    kind, changes, crossed, tmp_path, monkeypatch
-):
-    """Also with a checkpoint from before or after the verdict, or without any."""
-    draw, images, append = random.Random(5), [], JournalDatabase.append
+@pytest.fixture
+def images(monkeypatch, tmp_path):
+    """Pictures of the disk, as the power might leave it: after some commits, drawn at random."""
+    seed, made, append = random.randrange(10**6), [], JournalDatabase.append
+    draw = random.Random(seed)
 
     def pictured(journal, *given):
         append(journal, *given)
-        if draw.random() < 0.4:
-            images.append(tmp_path / f"image-{len(images)}")
-            shutil.copytree(journal.path.parent, images[-1], ignore=shutil.ignore_patterns(".*"))
+        if len(made) < 2 or draw.random() < 0.3:
+            made.append(tmp_path / f"image-{seed}-{len(made)}")
+            shutil.copytree(journal.path.parent, made[-1], ignore=shutil.ignore_patterns(".*"))
 
     with monkeypatch.context() as patch:
         patch.setattr(JournalDatabase, "append", pictured)
-        whole = crossed(kind=kind).until()
-        whole.close()
-    assert set(changes) <= {change for change, *_ in rows(tmp_path / "m", CHANGES)}
-    everything, last = whole.session.all_samples(), images[-1]
-    # On a busy machine the disk takes many pings at a time: there are fewer moments then.
-    some = draw.sample(images[:-1], min(4, len(images) - 1)) + [last]
-    shutil.copytree(last, bare := tmp_path / "bare")
+        yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
+
+
+def verdicts(folder):
+    """The verdict on each ping by the steps."""
+    found = [1] * len(rows(folder))
+    steps = rows(folder, "SELECT kind, first, last, steps FROM updates ORDER BY id")
+    for kind, first, last, what in steps:
+        if kind in ("withdraw", "reinstate"):
+            found[first : last + 1] = [what if kind == "withdraw" else 1] * (last + 1 - first)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "changes"),
+    [
+        (Echoing, 200, {"withdraw"}),
+        pytest.param(Crossed, None, {"withdraw"}, marks=pytest.mark.slow),
+        pytest.param(Reinstated, None, {"withdraw", "reinstate"}, marks=pytest.mark.slow),
+    ],
+)
+def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(
+    kind, end, changes, crossed, images, tmp_path
+):
+    """Also with a checkpoint from before or after the verdict, or without any."""
+    end = end or len(kind.PLACES)
+    whole = crossed(kind=kind).until(end)
+    whole.written()
+    everything, folder = whole.session.all_samples(), tmp_path / "m"
+    assert whole.balanced and changes <= {change for change, *_ in rows(folder, CHANGES)}
+    some = images()
+    assert len(some) > 1
+    shutil.copytree(some[-1], bare := tmp_path / "bare")
     (bare / "checkpoint.npz").unlink(missing_ok=True)
     for at in [*some, bare]:
+        known = [row[1] for row in rows(at)] + [row[2] for row in rows(at, REFUSED)]
+        assert len(set(known)) == len(known), at
+        assert out(at) == [number for number, what in enumerate(verdicts(at)) if what != 1], at
         [(last_ns,)] = rows(at, "SELECT COALESCE(MAX(stamp_ns), 0) FROM pings")
         again = crossed(at.name, kind)
         again.stamp = last_ns * 10 // SECOND
+        assert again.balanced and again.session.samples == len(rows(at)) - len(out(at)), at
         again.turn()
-        again.until()
+        again.until(end)
         np.testing.assert_array_equal(
             again.session.withdrawn.number, whole.session.withdrawn.number, err_msg=str(at)
         )
         for ours, theirs in zip(again.session.all_samples().arrays, everything.arrays, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
         np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
-        assert again.session.status.withdrawn == whole.session.status.withdrawn
-        again.close()
-        assert rows(at, CHANGES) == rows(tmp_path / "m", CHANGES), at
+        assert again.session.status.withdrawn == whole.session.status.withdrawn and again.balanced
+        again.written()
+        for query in ("SELECT * FROM pings ORDER BY number", REFUSED, CHANGES):
+            assert rows(at, query) == rows(folder, query), (at, query)
 
 
 @pytest.mark.parametrize("kind", [Crossed, pytest.param(Reinstated, marks=pytest.mark.slow)])
@@ -249,3 +285,38 @@ def test_a_shift_is_found_again_after_a_restart_and_in_a_replay(crossed, tmp_pat
     settings = SoundingMapSettings(seed=past["seed"], model=s.session.mapper.settings)
     learn(read_journal(tmp_path / "m", ReadOptions()), s.session.mapper.workspace, settings)
     assert said in caplog.text
+
+
+def test_dropped_steps_take_their_verdicts_along(crossed, tmp_path):
+    s = crossed(kind=Echoing).until(200)
+    s.close()
+    assert out(tmp_path / "m")
+    journal = JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).begin()
+    journal.truncate_steps(0)
+    journal.close()
+    assert not out(tmp_path / "m")
+    assert not JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).damage
+
+
+def test_a_reset_leaves_the_verdicts_to_the_old_journal(crossed, tmp_path):
+    s = crossed(kind=Echoing).until(200)
+    before = len(s.session.withdrawn)
+    s.session.reset(s.now.ros_ns)
+    s.drive(9)
+    s.close()
+    assert len(out(tmp_path / "m")) == before > 0
+    again = crossed(kind=Echoing)
+    assert len(rows(tmp_path / "m" / "reset-001")) == 9 == again.session.samples
+    assert again.balanced
+
+
+def test_a_journal_of_another_layout_is_refused_and_left_unchanged(crossed, tmp_path):
+    crossed(kind=Echoing).until(60).close()
+    path = tmp_path / "m" / "pings.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 4")
+    before = path.read_bytes()
+    (tmp_path / "m" / "pings.journal").unlink()
+    with pytest.raises(InputError, match="layout 4 of another version, not 5"):
+        read_mission(tmp_path / "m")
+    assert path.read_bytes() == before

@@ -1,4 +1,4 @@
-/* One of the compiled sources with odd inputs, for a compiler's sanitizers: see test_sanitize.py,
+/* One of the compiled sources with odd inputs, for a compiler's sanitizers: see test_native.py,
  * which defines SOURCE and one of SEARCH, CONDITIONAL,
  * NETWORK, HYPOTHESES and ATTENTIVE. */
 

@@ -266,17 +266,3 @@ def test_bad_query_points_are_refused(mapper):
         mapper.predict(np.zeros(2))
     with pytest.raises(InputError, match="at least one update"):
         BathymetricMapper(WORKSPACE, SMALL).predict(np.zeros((1, 2)))
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"method": "magic"},
-        {"sparse.num_inducing": 0},
-        {"sparse.noise_variance": float("nan")},
-        {"device": "abacus"},
-    ],
-)
-def test_settings_are_checked(bad):
-    with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
-        BathymetricMapper(WORKSPACE, ModelSettings.of(bad))

@@ -1,15 +1,22 @@
-"""The kernel in C and in torch: values, gradients, grids; from few data to thousands."""
+"""The compiled code: as torch, its loader, and under the sanitizers of the compiler."""
 
 import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
 from problems import make_kernel, make_online, scattered
 
+from poam_ros.core.errors import InputError
 from poam_ros.models import kernels, linalg
 from poam_ros.models.interface import Dataset, grid_points
 from poam_ros.models.kernels import AttentiveKernel
 from poam_ros.models.linalg import mirrored_
+from poam_ros.models.native import loader
+from poam_ros.models.registry import MODELS, NeighbourOptions
 from poam_ros.models.sparse.training import elbo_loss
 
 needs_native = pytest.mark.skipif(kernels._library is None, reason="no compiled kernel")
@@ -185,3 +192,81 @@ def test_a_gpu_gives_the_same_result(count):
         assert math.isfinite(online.model.noise.item())
     for cpu, gpu in zip(*found, strict=True):
         close(gpu, cpu, 1e-6)
+
+
+@needs_native
+@pytest.mark.parametrize("name", loader.LIBRARIES)
+def test_a_library_of_other_sources_is_left_aside(name, monkeypatch, caplog):
+    assert loader.load(name) is not None
+    monkeypatch.setattr(loader, "INTERFACE", loader.INTERFACE + 1)
+    assert loader.load(name) is None
+    assert f"{name} was built from other sources" in caplog.text
+
+
+def test_the_number_of_the_header_is_the_loader_s():
+    header = (loader.Path(loader.__file__).with_name("common.h")).read_text(encoding="utf-8")
+    assert f"#define INTERFACE {loader.INTERFACE}\n" in header
+
+
+def test_missing_libraries_are_reported(monkeypatch, capsys):
+    monkeypatch.setenv("POAM_NATIVE", "0")
+    assert loader.missing_parts().startswith(
+        f"without the compiled {', '.join(loader.LIBRARIES)}: "
+    )
+    loader.announce()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"WARNING: {loader.missing_parts()}"
+
+
+@needs_native
+def test_nothing_is_reported_if_all_libraries_are_there(capsys):
+    loader.announce()
+    assert loader.missing_parts() == capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_place_that_is_not_finite_is_refused(value):
+    model = MODELS["nngp"].build(NeighbourOptions(first_steps=1), 0, torch.device("cpu"))
+    X = torch.linspace(-1, 1, 20).double().reshape(10, 2)
+    model.update(Dataset(X, X[:, 0]))
+    at = torch.tensor([[0.0, 0.0], [0.1, value]], dtype=torch.float64)
+    for ask in (model.predict, model.covariance, model.fields):
+        with pytest.raises(InputError, match="expected finite points"):
+            ask(at)
+
+
+HERE = Path(__file__).parent
+SOURCES = Path(loader.__file__).parent
+SANITIZERS = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
+COMPILER = os.environ.get("CC", "cc")
+
+
+def built(source: Path, program: Path, *flags: str) -> subprocess.CompletedProcess:
+    command = [COMPILER, "-g", "-O0", "-w", *SANITIZERS, *flags, str(source), "-o", str(program)]
+    return subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def sanitizers(tmp_path_factory):
+    """A compiler whose programs run with its sanitizers."""
+    if shutil.which(COMPILER.split()[0]) is None:
+        pytest.skip(f"no compiler {COMPILER}")
+    folder = tmp_path_factory.mktemp("probe")
+    (folder / "probe.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    if (
+        built(folder / "probe.c", folder / "probe").returncode
+        or subprocess.run([folder / "probe"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip(f"{COMPILER} has no sanitizers")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("name", loader.LIBRARIES)
+def test_odd_inputs_do_nothing_undefined(name, tmp_path):
+    program = tmp_path / name
+    flags = (f'-DSOURCE="{SOURCES / name}.c"', f"-D{name.upper()}")
+    made = built(HERE / "odd_inputs.c", program, *flags)
+    assert made.returncode == 0, made.stderr
+    run = subprocess.run([program], capture_output=True, text=True, check=False, timeout=500)
+    assert run.returncode == 0, run.stderr

@@ -132,18 +132,6 @@ def test_the_trust_is_learned_again_when_the_pings_have_doubled(monkeypatch):
     assert asked == [150, 300, 600]
 
 
-def test_all_targets_follow_a_changed_trust():
-    mapper = learned("nngp", prior_of(coarse), batches=1)
-    mapper._trust = 0.0  # as learned from a misleading first batch
-    mapper._model.retarget(mapper._targets(mapper.data, mapper._offset, mapper._deviation))
-    mapper.update(*lines(150, 1))
-    mapper.update(*lines(150, 2))
-    assert mapper.trust > 0.9
-    np.testing.assert_allclose(
-        mapper._model.data.y, mapper._targets(mapper.data, mapper._offset, mapper._deviation)
-    )
-
-
 def test_maps_and_predictions_include_the_prior():
     mapper = learned("nngp", prior_of(coarse), batches=1)
     mapper._model.options = replace(mapper._model.options, blending=0.0)

@@ -1,4 +1,4 @@
-"""Layouts for RViz and Foxglove fitted to a survey, and the program that opens RViz with them."""
+"""Layouts for RViz and Foxglove: fitted to a survey, opened, and of topics that nodes publish."""
 
 import json
 import math
@@ -21,7 +21,6 @@ from poam_ros.ros.layout import (
     Shown,
     fit_foxglove,
     fit_rviz,
-    write_layouts,
 )
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -130,12 +129,6 @@ def test_foxglove_s_points_are_as_large_as_cells():
     assert axes == pytest.approx(4 * SURVEYS["large lake"].larger, abs=1e-3)
 
 
-def test_layouts_are_written_into_a_folder(tmp_path):
-    path = write_layouts(SURVEYS["documented"], tmp_path / "runs" / "a")
-    assert yaml.safe_load(path.read_text()) == fit_rviz(rviz(), SURVEYS["documented"])
-    assert "configById" in json.loads((path.parent / "foxglove.json").read_text())
-
-
 # What follows needs ROS 2.
 
 FRAME = "lake"
@@ -214,3 +207,98 @@ def test_layouts_are_written_without_rviz(opened, tmp_path):
     _, arguments, done = opened(*words, path="/nowhere")
     assert done.returncode == 0 and not arguments, done.stderr
     assert {"view.rviz", "foxglove.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+#: What each of RViz's displays reads.
+KINDS = {
+    "MarkerArray": "visualization_msgs/msg/MarkerArray",
+    "Map": "nav_msgs/msg/OccupancyGrid",
+    "PointCloud2": "sensor_msgs/msg/PointCloud2",
+    "Path": "nav_msgs/msg/Path",
+    "Pose": "geometry_msgs/msg/PoseStamped",
+    "Odometry": "nav_msgs/msg/Odometry",
+    "Range": "sensor_msgs/msg/Range",
+}
+#: What nobody of ours publishes: RViz asks for changes of a map beside the map.
+OFFERED_BY_NOBODY = {"map/tvu_updates"}
+
+
+@pytest.fixture(scope="module")
+def offered():
+    """Kind and QoS of every topic that the nodes publish, by name without the leading slash."""
+    rclpy = pytest.importorskip("rclpy")
+    from poam_ros.ros.mapper import MapperNode
+    from poam_ros.ros.planner import PlannerNode
+    from poam_ros.ros.simulator import SimulatorNode
+
+    rclpy.init()
+    found = {}
+    try:
+        for kind in (MapperNode, PlannerNode, SimulatorNode):
+            node = kind()
+            node.open()
+            for publisher in node.publishers:
+                module, name = publisher.msg_type.__module__, publisher.msg_type.__name__
+                qos = publisher.qos_profile
+                found[publisher.topic_name.lstrip("/")] = (
+                    f"{module.split('.')[0]}/msg/{name}",
+                    qos.durability.name,
+                    qos.reliability.name,
+                )
+            node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+    return found
+
+
+@pytest.mark.ros
+def test_every_topic_of_rviz_is_published_with_a_matching_qos(offered):
+    asked = [d for d in rviz()["Visualization Manager"]["Displays"] if "Topic" in d]
+    assert len(asked) > 12
+    clouds = [d for d in asked if d["Enabled"] and d["Class"].endswith("/PointCloud2")]
+    assert len(clouds) == 1, "two at the same height would flicker"
+    for display in asked:
+        topic, name = display["Topic"], display["Name"]
+        kind, durability, reliability = offered[topic["Value"]]  # relative: namespaces move it
+        assert KINDS[display["Class"].split("/")[1]] == kind, name
+        # A latched map is had by whoever asks for it; nobody may ask for more than is offered.
+        wanted = topic["Durability Policy"].upper().replace(" ", "_")
+        assert wanted == durability, name
+        if topic["Reliability Policy"] == "Reliable":
+            assert reliability == "RELIABLE", name
+        if "Update Topic" in display:
+            assert display["Update Topic"]["Value"] in OFFERED_BY_NOBODY
+
+
+@pytest.mark.ros
+def test_foxglove_shows_the_same_and_moves_nothing(offered):
+    panels = foxglove()["configById"]
+    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+    visible = {name.lstrip("/") for name, topic in scene["topics"].items() if topic["visible"]}
+    assert {name.lstrip("/") for name in scene["topics"]} <= set(offered)
+    on = {
+        d["Topic"]["Value"]
+        for d in rviz()["Visualization Manager"]["Displays"]
+        if "Topic" in d and d["Enabled"]
+    }
+    assert visible == on - {"odom", "sonar/range"}  # which Foxglove does not draw
+    for cloud in (scene["topics"]["/map/points"], scene["topics"]["/terrain"]):
+        assert (cloud["colorMode"], cloud["colorField"]) == ("rgb", "rgb")
+    assert not scene["cameraState"]["perspective"]
+    paths = [p["value"] for panel in panels.values() for p in panel.get("paths", ())]
+    paths += [panel["topicPath"] for panel in panels.values() if "topicPath" in panel]
+    assert {path.removesuffix(".data").lstrip("/") for path in paths} <= set(offered)
+    assert "/goal_pose" not in scene["publish"].values()  # a click in a viewer must not be a goal
+
+
+def test_foxglove_s_panels_are_all_in_its_layout():
+    layout = foxglove()
+
+    def leaves(part):
+        if isinstance(part, str):
+            return [part]
+        assert part["direction"] in ("row", "column") and 0 < part["splitPercentage"] < 100
+        return [*leaves(part["first"]), *leaves(part["second"])]
+
+    assert sorted(leaves(layout["layout"])) == sorted(layout["configById"])
+    assert {"configById", "globalVariables", "userNodes", "playbackConfig", "layout"} == set(layout)

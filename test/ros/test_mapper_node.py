@@ -12,16 +12,18 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from diagnostic_msgs.msg import DiagnosticArray
+import kept
 from driver_messages import write_odometry, write_range
+from feeder import DEPTH, Feeder, Surveyor
 from geometry_msgs.msg import TransformStamped
-from heard import Listener, read_refused, status_values
-from nav_msgs.msg import OccupancyGrid, Odometry
+from heard import read_refused, status_values
+from kept import Crossed
+from nav_msgs.msg import OccupancyGrid
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 from visualization_msgs.msg import MarkerArray
@@ -30,11 +32,13 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.outputs.results import read_unmapped
 from poam_ros.ros.mapper import MapperNode
-from poam_ros.ros.messages import read_map_cloud, read_report
-from poam_ros.ros.node import KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.messages import read_map_cloud
+from poam_ros.ros.node import LATCHED
 
 pytestmark = pytest.mark.ros
 
@@ -48,25 +52,18 @@ TOPICS = {
     "map/points": PointCloud2, "map/mean": OccupancyGrid, "map/variance": OccupancyGrid,
     "map/lengthscale": OccupancyGrid, "map/inducing_points": MarkerArray, "map/samples": UInt64,
 }  # fmt: skip
-DEPTH = 100.0
 LIMIT = 300.0  # s, for a process to end
 
 
-class Vehicle(Listener):
+class Vehicle(Feeder):
     """Publishes what a vehicle and a planner publish, and keeps what the mapper says."""
 
-    def __init__(self, planner=True, **options):
-        super().__init__("vehicle", **options)
-        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
-        self.range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
-        self.state = self.create_publisher(String, "mission/state", LATCHED) if planner else None
+    def __init__(self, planner=True):
+        super().__init__(planner=planner)
         for topic, kind in TOPICS.items():
             self.listen(kind, topic, LATCHED)
-        self.listen(Float64MultiArray, "map/report", KEPT, read_report)
-        self.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, 10)
         self.reset = self.create_client(Trigger, "mapper/reset")
         self.t = SECOND
-        self.rng = np.random.default_rng(0)
 
     def _keep_status(self, message):
         if values := status_values(message, "mapper"):
@@ -83,12 +80,6 @@ class Vehicle(Listener):
         told = self.heard["status"]
         return told and {name: told[-1].get(name) for name in expected} == expected
 
-    def connected(self):
-        return self.odom.get_subscription_count() and self.range.get_subscription_count()
-
-    def say(self, state):
-        self.state.publish(String(data=state))
-
     def drive(self, steps, fault=None, frame="map"):
         """Odometry at 10 Hz of stamped time, a ping in the middle of every step."""
         for _ in range(steps):
@@ -100,7 +91,7 @@ class Vehicle(Listener):
 
     def locate(self, frame="map"):
         state = VehicleState(self.t, self.place(self.t), frame_id=frame)
-        self.odom.publish(write_odometry(state))
+        self._odom.publish(write_odometry(state))
 
     def place(self, stamp):
         s = stamp / SECOND
@@ -109,8 +100,8 @@ class Vehicle(Listener):
     def ping(self, stamp, distance=None):
         if distance is None:
             x, y, _ = self.place(stamp)
-            distance = DEPTH - 20 - 10 * math.sin(x / 8) * math.cos(y / 6) + self.rng.normal()
-        self.range.publish(write_range(RawPing(stamp, distance, 1.0, 1000.0)))
+            distance = DEPTH - 20 - 10 * math.sin(x / 8) * math.cos(y / 6) + self._rng.normal()
+        self._range.publish(write_range(RawPing(stamp, distance, 1.0, 1000.0)))
 
 
 @pytest.fixture
@@ -327,6 +318,8 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
     assert np.isfinite(got.mean).all() and np.isnan(got.lengthscale).all()
     eventually(lambda: max(p.vehicle.heard["map/mean"][-1].data) == 100)
     assert set(eventually(lambda: p.vehicle.heard["map/lengthscale"])[-1].data) == {-1}
+    (support,) = eventually(lambda: p.vehicle.heard["map/inducing_points"])[-1].markers
+    assert support.action == support.DELETE and not support.points
 
 
 def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
@@ -377,28 +370,13 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     p.mapper._mounts._polled.clear()  # else it would be asked for once a second
     v.locate()
     state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
-    v.odom.publish(write_odometry(state))
-    v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
+    v._odom.publish(write_odometry(state))
+    v._range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
     eventually(lambda: p.front_end.ledger.accepted == 1)
     samples = p.session.all_samples()
     np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
     np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
     np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4
-
-
-def test_in_a_namespace_with_a_remapping(ros, eventually):
-    mapper = ros(
-        MapperNode,
-        namespace="auv1",
-        cli_args=["--ros-args", "-r", "sonar/range:=altimeter"],
-        parameters=SMALL,
-    )
-    names = {name for name, _ in mapper.get_topic_names_and_types()}
-    assert {f"/auv1/{topic}" for topic in TOPICS} <= names
-    assert {"/auv1/odom", "/auv1/altimeter", "/auv1/mission/state", "/diagnostics"} <= names
-    assert "/auv1/sonar/range" not in names
-    services = dict(mapper.get_service_names_and_types())
-    assert services["/auv1/mapper/reset"] == ["std_srvs/srv/Trigger"]
 
 
 def test_a_node_that_is_ended_early_writes_partial_results(ros, pair, eventually, tmp_path):
@@ -448,3 +426,45 @@ def test_messages_that_the_middleware_has_lost_are_reported(pair, eventually, mo
         p.mapper.in_turn(report, SimpleNamespace(total_count_change=3))
         eventually(lambda name=topic: status() and int(status()[-1][f"lost {name}"]) == 3)
     assert p.mapper.lost.total() == 6
+
+
+def test_a_line_of_double_echoes_is_withdrawn_from_the_map_and_reported(ros, eventually, tmp_path):
+    values = {**kept.SMALL, "screening.enabled": True, "mission_dir": str(tmp_path / "m")}
+    mapper = ros(MapperNode, parameters=values)
+    vehicle = ros(Surveyor)
+    eventually(vehicle.connected, what="no discovery")
+    vehicle.say("pilot")
+    vehicle.drive(int(np.flatnonzero(Crossed.LINES == 3)[0]))
+    vehicle.say("exploring")
+    eventually(lambda: vehicle.mapped, what="no map of the pilot survey")
+    vehicle.drive(len(Crossed.PLACES) - vehicle.sent)
+    vehicle.say("done")
+    eventually(lambda: vehicle.reports[-1].finished, what="no results")
+    withdrawn, false = mapper.session.withdrawn, int((Crossed.LINES == Crossed.FALSE).sum())
+    assert 0.9 * false < len(withdrawn) <= false  # the transport may lose pings
+    at = (withdrawn.stamp_ns * 10 // SECOND).astype(int)
+    assert set(Crossed.LINES[at]) == {Crossed.FALSE}
+    eventually(lambda: vehicle.status.get("withdrawn") == str(len(withdrawn)))
+    vehicle.listen(PointCloud2, "pings/refused", LATCHED, read_refused)  # as poam view
+
+    def marked():
+        heard = vehicle.heard["pings/refused"]
+        return heard and (heard[-1].reason == "withdrawn").sum()
+
+    eventually(lambda: marked() == len(withdrawn))
+    reinstated = JournalStep(REINSTATE, *withdrawn.number[[0, 9]].tolist())
+    mapper.session._updater.change([(reinstated, withdrawn[:10])])
+    eventually(lambda: marked() == len(withdrawn) - 10)
+    mapper.session._updater.change([(replace(reinstated, kind=WITHDRAW, steps=2), withdrawn[:10])])
+    accepted = mapper.session.ledger.accepted
+    assert vehicle.mapped == accepted - len(withdrawn)
+    assert len(read_table(tmp_path / "m" / "samples.csv")["x"]) == vehicle.mapped
+    assert read_unmapped(tmp_path / "m").refused.counts["withdrawn"] == len(withdrawn)
+    line = f"double echoes, {len(withdrawn)} pings withdrawn"
+    eventually(lambda: vehicle.status.get("withdrawn line 1", "").endswith(line))
+    said = vehicle.status["withdrawn line 1"]
+    ros.end(mapper)
+    vehicle.status = {}
+    ros(MapperNode, parameters=values)
+    eventually(lambda: vehicle.status.get("withdrawn line 1") == said, what="not after a restart")
+    assert "withdrawn line 2" not in vehicle.status

@@ -316,21 +316,6 @@ def test_goal_and_path():
     assert not messages.write_path(np.empty((0, 2)), STAMP, "map").poses
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_map_without_lengthscale_or_support(snapshot):
-    """A model may have neither: the field is NaN, its picture unknown, nothing is marked."""
-    plain = ElevationMap(snapshot.grid, snapshot.mean, snapshot.variance, stamp_ns=STAMP)
-    cloud = messages.write_map_cloud(plain, "map")
-    assert not cloud.is_dense
-    received = messages.read_map_cloud(cloud)
-    assert np.isnan(received.lengthscale).all()
-    np.testing.assert_array_equal(received.mean, snapshot.mean.astype(np.float32))
-    picture, bounds = messages.write_occupancy(plain.grid, plain.lengthscale, STAMP, "map")
-    assert set(picture.data) == {-1} and bounds is None
-    (marker,) = messages.write_support(np.empty((0, 3)), 1, STAMP, "map").markers
-    assert marker.action == marker.DELETE and not marker.points
-
-
 @pytest.fixture
 def report():
     # A wall clock's stamp, which no float64 holds.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from parameter_files import generated_files, render_markdown
+from parameter_files import generated_files
 
 from poam_ros.app import graph
 from poam_ros.core.errors import InputError
@@ -37,11 +37,6 @@ def test_every_default_is_valid_and_described(row):
     if isinstance(row.default, (int, float)) and not isinstance(row.default, bool):
         assert row.minimum is not None
         assert row.maximum is not None
-
-
-@pytest.mark.parametrize("table", NODES.values(), ids=NODES)
-def test_names_are_unique(table):
-    assert len({row.name for row in table}) == len(table)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +93,6 @@ def test_nodes_take_the_files_of_the_launch_files(name):
                 assert converted == rows[own].default, own
 
 
-def test_nodes_have_a_vehicle_s_defaults_and_wait_for_start():
-    defaults = {row.name: row.default for row in (*MAPPER, *PLANNER)}
-    assert (defaults["method"], defaults["planner"]) == ("nngp", "path-entropy")
-    assert defaults["screening.enabled"] is True and defaults["autostart"] is False
-
-
-def test_markdown_has_a_row_per_parameter():
-    lines = render_markdown(MAPPER).splitlines()
-    assert len(lines) == len(MAPPER) + 2
-    assert len({line.count("|") for line in lines}) == 1
-
-
 TABLE = (
     Setting("gain", 1.0, "A gain", "m", minimum=0.0, maximum=10.0, mutable=True),
     Setting("count", 3, "A count", minimum=1, maximum=5, mutable=True),
@@ -155,14 +138,6 @@ def test_declared_described_and_changed_at_run_time(ros):
     assert result.successful
     assert values.gain == 7.0
     assert changes == [frozenset({"gain"})]
-
-
-@pytest.mark.ros
-def test_wrong_override_is_refused_at_start(ros):
-    from poam_ros.ros.node import BaseNode
-
-    with pytest.raises(InputError, match="parameter gain: expected a number from 0 to 10, got 11"):
-        ros(partial(BaseNode, "refused", TABLE), parameters={"gain": 11})
 
 
 @pytest.mark.ros

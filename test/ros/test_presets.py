@@ -16,7 +16,6 @@ import yaml
 
 pytest.importorskip("rclpy")
 
-from geometry_msgs.msg import Transform
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
@@ -32,11 +31,9 @@ from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.importers.messages import read_odometry, read_range
 from poam_ros.mavlink.settings import LinkSettings
-from poam_ros.ros.inputs import MIN_DOWNWARD, FrameTransformer, RangeReader, mounted
-from poam_ros.ros.mapper import MapperNode
+from poam_ros.ros.inputs import FrameTransformer, RangeReader
 from poam_ros.ros.messages import ns_to_stamp
 from poam_ros.ros.parameters import MAPPER, PLANNER, RangeSettings
-from poam_ros.ros.planner import PlannerNode
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
@@ -62,14 +59,6 @@ def test_presets_are_parameters_with_a_documented_use(path):
             assert type(value) in (type(table[name].default), list)
     assert path.name in re.findall(r"params_file:='(.*?)'", text)[0].split(",")
     assert text.startswith("# ") and path.name in (ROOT / "docs" / "sensors.md").read_text()
-
-
-@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_nodes_take_every_parameter_of_a_preset(path, ros):
-    """Both nodes start with the section of all nodes, and each parameter is one of theirs."""
-    given = yaml.safe_load(path.read_text(encoding="utf-8"))["/**"]["ros__parameters"]
-    mapper, planner = (ros(kind, up=False, parameters=given) for kind in (MapperNode, PlannerNode))
-    assert set(given) <= {*mapper._parameters, *planner._parameters}
 
 
 @pytest.mark.parametrize("sonar", ["ping1d", "ping2"])
@@ -178,15 +167,6 @@ def test_mavros_distance_sensor():
     assert front_end.ledger.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
     assert front_end.ledger.accepted == 48
     np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
-
-
-def test_mavros_frame_of_a_downward_sensor_is_not_its_mount():
-    """PITCH_270 turns about y by 270 degrees: in ROS's axes x points up then."""
-    transform = Transform()
-    transform.rotation.y, transform.rotation.w = math.sin(0.75 * math.pi), math.cos(0.75 * math.pi)
-    beam = mounted("sonar", transform).beam
-    np.testing.assert_allclose(beam, (0, 0, 1), atol=1e-12)
-    assert not beam[2] < -MIN_DOWNWARD
 
 
 def ping1d(t, millimetres, start=300, length=30_000):

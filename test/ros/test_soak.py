@@ -1,12 +1,11 @@
 """A long survey over real topics, in accelerated time: what it costs after 50,000 pings.
 
-``POAM_SOAK_PINGS`` makes it shorter or longer; the figures go to ``POAM_SOAK_OUTPUT`` as CSV.
+``POAM_SOAK_PINGS`` makes it shorter or longer.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 import subprocess
 import time
@@ -139,7 +138,6 @@ def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, m
     slope = np.polyfit(middles, update_s, 1)[0] * 10_000 / update_s.mean()
     (early, early_s, early_files), (last, last_s, files) = at(taken, EARLY), at(taken, PINGS)
     own = (PINGS - EARLY) * OWN / 2**20
-    keep(feeder, taken)
     early_s, late_s = at(taken, 2 * EARLY)[1] - early_s, last_s - at(taken, PINGS - EARLY)[1]
     print(
         f"{PINGS} pings: {early:.0f} MB after {EARLY}, {last:.0f} MB at the end, of which samples "
@@ -160,19 +158,3 @@ def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper, m
 def at(taken, pings):
     """What was taken when so many pings were in the map, or a few more."""
     return next(values for mapped, values in taken.items() if mapped >= pings)
-
-
-def keep(feeder, taken):
-    """Write the figures as CSV."""
-    folder = os.environ.get("POAM_SOAK_OUTPUT")
-    if not folder:
-        return
-    tables = {
-        "updates": [("samples", "update_s", "predict_s")]
-        + [(r.samples, r.update_s, r.predict_s) for r in feeder.reports],
-        "process": [("samples", "resident_mb", "cpu_s", "files_mb")]
-        + [(mapped, *values) for mapped, values in taken.items()],
-    }
-    for name, table in tables.items():
-        with (Path(folder) / f"soak_{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows(table)

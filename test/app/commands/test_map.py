@@ -28,7 +28,6 @@ QUICK = [
     "--set", "batch.first=100", "--set", "nngp.first_steps=40", "--set", "nngp.early_steps=2",
     "--set", "nngp.hidden=8",
 ]  # fmt: skip
-REAL = Path(__file__).resolve().parents[4] / "shared" / "soundings" / "metzabok.csv"
 
 
 @pytest.fixture
@@ -229,23 +228,6 @@ def test_missing_libraries_for_recordings_are_reported(tmp_path, capsys, monkeyp
     (tmp_path / "dive.mcap").write_bytes(b"anything")
     line = refused(["map", str(tmp_path / "dive.mcap")], capsys)
     assert "pip install 'poam_ros[bags]'" in line
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_figures")
-def test_a_lake_as_it_was_recorded(tmp_path, capsys):
-    """Real lines in degrees and depths: the first of them, quickly."""
-    if not REAL.exists():
-        pytest.skip(f"no {REAL}")
-    lines = REAL.read_text(encoding="utf-8").splitlines()[:700]
-    (tmp_path / "lake.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = ["--columns", "latitude=latitude", "--hold-out", "0.2", "--by", "line"]
-    out = tmp_path / "out"
-    quick = ["--set", "nngp.first_steps=60", "--set", "nngp.early_steps=2", "--resolution", "20"]
-    assert main(["map", str(tmp_path / "lake.csv"), "--output", str(out), *options, *quick]) == 0
-    scores = json.loads((out / "validation.json").read_text())
-    assert scores["count"] >= 0.2 * 699 and scores["rmse"] < 12
-    assert "crs: +proj=tmerc +lat_0=17.13" in (out / "config.yaml").read_text()
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -1,11 +1,11 @@
 """`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
 
-import json
 import math
 import re
 
 import numpy as np
 import pytest
+from voyages import polygons
 
 from poam_ros.app.cli import main
 from poam_ros.core.geometry import Extent, Grid
@@ -102,28 +102,10 @@ def test_a_workspace_in_degrees(capsys):
     assert said[0] == said[1] and west > 0 > east
 
 
-@pytest.mark.parametrize("ending", ["geojson", "kml", "plan"])
-def test_a_workspace_of_a_file(tmp_path, capsys, ending):
+def test_a_workspace_of_a_file(tmp_path, capsys):
     """A rectangle in degrees, as the same one in metres; its corner is where a fix would be."""
     fiji = LocalFrame(-17.5, 179.9999)
-    outer = (-30, -20), (30, -20), (30, 20), (-30, 20)
-    corners = [fiji.to_degrees(corner) for corner in outer]
-    lon_lat = [list(corner[::-1]) for corner in corners]
-    file = tmp_path / f"lake.{ending}"
-    if ending == "geojson":
-        geometry = {"type": "Polygon", "coordinates": [[*lon_lat, lon_lat[0]]]}
-        feature = {"type": "Feature", "properties": {"kind": "workspace"}, "geometry": geometry}
-        file.write_text(json.dumps(feature))
-    elif ending == "kml":
-        ring = " ".join(f"{longitude!r},{latitude!r}" for longitude, latitude in lon_lat)
-        file.write_text(
-            "<kml><Placemark><name>workspace</name><Polygon><outerBoundaryIs><LinearRing>"
-            f"<coordinates>{ring}</coordinates></LinearRing></outerBoundaryIs></Polygon>"
-            "</Placemark></kml>"
-        )
-    else:
-        fence = {"polygons": [{"polygon": corners, "inclusion": True}]}
-        file.write_text(json.dumps({"geoFence": fence}))
+    file = polygons(tmp_path / "lake.geojson", fiji, workspace=(-30, 30, -20, 20))
     at = STATED.index("--workspace")
     words = [*STATED[:at], "--set", f"areas.file={file}", "--set", "areas.coordinates=degrees"]
     said = []

@@ -31,13 +31,6 @@ def test_any_method(capsys):
     assert json.loads(capsys.readouterr().out)["inducing_s"] > 0
 
 
-def test_an_unknown_method_is_one_line_and_status_2(capsys):
-    with pytest.raises(SystemExit) as refused:
-        main(["profile", "--method", "nothing", *SMALL])
-    assert refused.value.code == 2
-    assert "--method: expected one of poam" in capsys.readouterr().err
-
-
 def test_a_table_for_people(capsys):
     assert main(["profile", "--samples", "60", *SMALL]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -98,12 +98,6 @@ def test_identical_pings_and_a_vehicle_that_stands_still():
     assert found.variance.isfinite().all()
 
 
-def test_many_repeats_of_many_places_out_of_order():
-    data = ground(50, 1)
-    model = fed(data, data, data, data)
-    assert model.predict(data.X).mean.isfinite().all()
-
-
 def test_a_restored_state_continues_bit_for_bit():
     model = fed(ground(60, 1), ground(9, 2))
     state = model.state()
@@ -114,17 +108,6 @@ def test_a_restored_state_continues_bit_for_bit():
     other.update(ground(10, 3))
     same(model, other)
     assert torch.equal(model.data.X, other.data.X)
-
-
-def test_a_state_is_not_modified():
-    model = fed(ground(60, 1))
-    state = model.state()
-    x = scattered(10, 4).X
-    before = model.predict(x).mean
-    for seed in (2, 3):
-        model.update(ground(70, seed))
-        model.restore(state)
-        assert torch.equal(model.predict(x).mean, before)
 
 
 def test_a_failed_update_leaves_everything_as_it_was():
@@ -138,10 +121,6 @@ def test_a_failed_update_leaves_everything_as_it_was():
     model.update(ground(5, 3))
     twin.update(ground(5, 3))
     same(model, twin)
-
-
-def test_the_seed_determines_the_steps():
-    same(fed(ground(60, 1)), fed(ground(60, 1)))
 
 
 def test_covariance_has_the_order_of_the_marginals():

@@ -104,11 +104,3 @@ def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
             online.update(scattered(6, 5))
     assert len(online.data) == 52
     assert all(torch.equal(a, b) for a, b in zip(go_on(online), go_on(twin), strict=True))
-
-
-def test_a_state_copies_nothing_large():
-    online = begun("poam")
-    state = online.state().tree
-    assert state["epoch"]["Kuu"] is online.epoch.Kuu
-    assert state["q"]["root"] is online.model.q.root
-    assert state["data"]["X"].data_ptr() == online.data.X.data_ptr()
