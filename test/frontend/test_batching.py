@@ -1,6 +1,5 @@
 """The sample queue and the batch policies, without a model."""
 
-
 import numpy as np
 
 from poam_ros.core.clock import SECOND
