@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import SequenceMatcher
 from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, TypeVar, Union
 
 from .errors import InputError
@@ -320,13 +321,12 @@ class Table(dict[str, Row]):
 
     def _find(self, name: str) -> Row | None:
         if name not in self._found:
-            points = [EntryPoint(name, name, self.group)]
-            if ":" not in name:
-                points = [point for point in entry_points(group=self.group) if point.name == name]
-            if not points:
+            module, colon, attribute = name.partition(":")
+            points = [point for point in entry_points(group=self.group) if point.name == name]
+            if not (colon or points):
                 return None
             try:
-                loaded = points[0].load()
+                loaded = getattr(import_module(module), attribute) if colon else points[0].load()
             except Exception as error:  # of any type, raised on import
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise InputError(f"{name}: cannot be loaded ({reason})") from error

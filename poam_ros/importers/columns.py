@@ -128,7 +128,10 @@ class Columns:
     @property
     def description(self) -> str:
         """The columns with their meanings and unit, as text."""
-        unit = self.place_unit or "m, as nothing says otherwise: --units ft,ft"
+        unit = self.place_unit
+        if not unit:
+            own = self.unit if self.unit_said else "ft"
+            unit = f"m, as nothing says otherwise: --units {own},ft"
         place = f"x = {self.first}, y = {self.second} ({unit})"
         if self.degrees:
             place = f"latitude = {self.first}, longitude = {self.second}"
@@ -315,7 +318,9 @@ def unit_in_column(
     if "" in found or not found:
         plain = {plain_column_name(each): each for each in reversed(header)}
         name = next((plain[each] for each in UNIT_NAMES if each in plain), "")
-        at = list(header).index(name) if name else len(header)
+        if not name:
+            return ""
+        at = list(header).index(name)
         found = {SPELLINGS.get(row[at].strip().lower(), "") for row in rows if at < len(row)}
     if not found or not found <= {*UNITS}:
         return ""

@@ -147,7 +147,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     kind = min((each.kind for each in fixes), key=POSITIONS.index)
     fixes = [each for each in fixes if each.kind == kind]
     number, ranges, name = _sonar(path, pings, options.columns.get("depth", ""))
-    refused["other_sonar"] += sum(each[0] != number for each in pings)
+    refused["other_sonar"] += sum(f"{each[1]}.{each[0]}" != name for each in pings)
     words = [f"positions {fixes[0].own_kind}", f"depths {name} (m below the sonar)"]
     if any(each.kind == "ATTITUDE" for each in messages):
         words.append("roll and pitch applied")
@@ -206,27 +206,29 @@ def _place(message: LogMessage) -> tuple[float, float] | None:
 
 def _sonar(path: Path, pings: list[Reading], wanted: str) -> tuple[int, Sequence[str], str]:
     """The number of the sonar whose depths are mapped, the kinds of its messages that are read, and
-    its name: the best kind that is frequent, and the number. Raises as ``read_mavlink``."""
-    counts, series, live = Counter(each[:2] for each in pings), {}, {}
-    for number in dict.fromkeys(number for number, _ in counts):
-        own = {kind: count for (n, kind), count in counts.items() if n == number}
-        kind = min((k for k in own if 2 * own[k] >= max(own.values())), key=_rank)
-        name = f"{kind}.{number}"
-        live[name] = number, RANGES[_rank(kind) :], name
-        series[name] = np.array(sorted(each[2:] for each in pings if each[:2] == (number, kind))).T
-    names = sorted(series, key=lambda name: -len(series[name][0]))
+    its name: of the best kind that is frequent. Raises as ``read_mavlink``."""
+    own = defaultdict[str, list[Reading]](list)
+    for each in pings:
+        own[f"{each[1]}.{each[0]}"].append(each)
     if wanted:
-        names = [n for n in names if wanted.upper() in (n, n.split(".")[0])][:1]
+        names = [n for n in own if wanted.upper() in (n, n.split(".")[0])][:1]
+    else:
+        most = max(map(len, own.values()))
+        best = min(_rank(each[0][1]) for each in own.values() if 2 * len(each) >= most)
+        names = sorted((n for n in own if _rank(own[n][0][1]) == best), key=lambda n: -len(own[n]))
     if not names:
-        every = " or ".join(f"depth={name}" for name in live)
+        every = " or ".join(f"depth={name}" for name in own)
         raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
+    series = {name: np.array(sorted(each[2:] for each in own[name])).T for name in names}
     first = series[names[0]][0]
     candidates = [
         Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
-        for name, (at, depth) in ((name, series[name]) for name in names)
+        for name, (at, depth) in series.items()
         if 20 * len(at) > len(first)
     ]
-    return live[best_of(str(path), candidates)[0].name]
+    name = best_of(str(path), candidates)[0].name
+    number, kind = own[name][0][:2]
+    return number, RANGES[_rank(kind) :], name
 
 
 def _rank(kind: str) -> int:

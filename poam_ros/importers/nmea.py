@@ -91,11 +91,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         depths = kept
     names = list(dict.fromkeys(name for _, name, _ in depths))
     if named := columns.get("depth", ""):
-        same = [n for n in names if named.upper() in (n, n[2:], *n.split(" "))]
+        same = [n for n in names if named.upper() in (n.upper(), n[:5], n[2:5])]
         if not same:
             each = " or ".join(f"depth={name}" for name in names)
             raise InputError(f"{path}: --columns: expected {each}, got depth={named}")
-        columns["depth"] = same[0]
+        counts = Counter(name for _, name, _ in depths)
+        columns["depth"] = max(same, key=lambda name: counts[name])
     blank = [""] * len(names)
     rows = [(n, [f"{times[n]:.3f}" if timed else "", repr(latitude), repr(longitude), *blank])
             for n, _, _, _, latitude, longitude in fixes]  # fmt: skip
@@ -112,10 +113,11 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         path, replace(options, columns=columns), ("time", "latitude", "longitude", *names),
         [row for _, row in rows], kind, refused=refused,
     )  # fmt: skip
-    chosen, counts = found.columns["depth"], Counter(name for _, name, _ in depths)
-    others = sum(count for name, count in counts.items() if name[:2] != chosen[:2])
-    without = sum(count for name, count in counts.items() if chosen == f"{name} surface")
-    return replace(found, refused=+(found.refused + Counter(other_sonar=others, no_offset=without)))
+    chosen = found.columns["depth"]
+    others = sum(name[:2] != chosen[:2] for _, name, _ in depths)
+    offset = sum(name != chosen and name[:5] == chosen[:5] for _, name, _ in depths)
+    left = Counter(other_sonar=others, no_offset=offset)
+    return replace(found, refused=+(found.refused + left))
 
 
 def _sentences(data: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:

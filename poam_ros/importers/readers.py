@@ -55,7 +55,7 @@ CONVERTED = {
 LINES = {
     re.compile(rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s"):
     "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)",
-    re.compile(rb"[^\s,]+(,[^\s=]+=[^\s=]+)* [^\s=]+=\S+ \d{10,19}\s"):
+    re.compile(rb"[^\s,]+(,[^\s=,]+=[^\s=,]+)* [^\s=]+=\S+ \d{10,19}\s"):
     "InfluxDB's line protocol: export it as CSV (influx query --raw)",
 }  # fmt: skip
 DEFAULTS = ReadOptions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -115,7 +116,7 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
     """
     try:
         with path.open("rb") as file:
-            is_json = file.read(HEAD).lstrip()[:1] == b"{"
+            is_json = file.read(HEAD).removeprefix(BOM_UTF8).lstrip()[:1] == b"{"
         if is_json:
             return _of_json(path, options)
         return _soundings(path, options, sniff(path)[0])
@@ -135,11 +136,16 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
         return {name: "" if value is None else str(value)}
 
     refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-        rows = [plain(json.loads(line), "") for line in lines if line.strip()]
-    except ValueError as error:
-        raise InputError(f"{path}: expected a JSON object in each line ({error})") from None
+    rows, lines = [], path.read_text("utf-8-sig").rstrip().split("\n")
+    for at, line in enumerate(lines, 1):
+        try:
+            rows += [plain(json.loads(line), "")] if line.strip() else []
+        except (ValueError, RecursionError) as error:
+            if rows and at == len(lines):  # the log ends within it
+                break
+            raise InputError(
+                f"{path}: line {at}: expected a JSON object in each line ({error})"
+            ) from None
     header = dict.fromkeys(key for row in rows for key in row)
     texts = [[row.get(key, "") for key in header] for row in rows]
     return of_rows(path, options, tuple(header), texts, "JSON, an object in each line")
@@ -323,6 +329,10 @@ def _read(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Rows
     said, of_place = options.unit_of
     unit = said or unit
     in_feet = bool(crs) and not columns.degrees and is_in_feet("--crs", crs)
+    if of_place and (columns.degrees or in_feet):
+        own = f"{crs} is in feet" if in_feet else "latitude and longitude are in degrees"
+        if columns.degrees or of_place != "ft":
+            raise InputError(f"{where}: --units: {own}, got '{options.units}'")
     if not columns.degrees:
         of_place = of_place or columns.place_unit or ("ft" if in_feet else "m") * bool(crs)
     columns = replace(

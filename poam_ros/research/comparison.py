@@ -162,7 +162,9 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     for run in [_read_run(path, record) for record in records]:
         key = run.environment, run.method, run.pilot, run.planner, run.seed
         if key in seen:
-            raise InputError(f"{path}: expected every run once, got {key} twice")
+            raise InputError(
+                f"{path}: expected every run once, got {' '.join(map(str, key))} twice"
+            )
         seen.add(key)
         groups.setdefault((run.pilot, run.planner), []).append(run)
     return [Comparison(*names, tuple(group)) for names, group in groups.items()]

@@ -333,9 +333,9 @@ def _environment(where: str, given: Any) -> EnvironmentSettings:
     for key in values:
         if key not in known:
             raise InputError(f"{where}.{unknown(str(key), known)}")
+    values = {key: value for key, value in values.items() if value is not None}
     if "terrain" not in values:
         raise InputError(f"{where}.terrain: missing")
-    values = {key: value for key, value in values.items() if value is not None}
     try:
         return instance(EnvironmentSettings, values)
     except InputError as error:

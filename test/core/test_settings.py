@@ -214,6 +214,7 @@ def test_an_entry_point_is_found_by_its_name(mine, monkeypatch, tmp_path):
     [
         ("nowhere:plan", "planner: nowhere:plan: cannot be loaded .*No module named 'nowhere'"),
         ("mine:gone", "planner: mine:gone: cannot be loaded"),
+        ("not-here:plan", "planner: not-here:plan: cannot be loaded .*No module named 'not-here'"),
         ("mine:wrong", "planner: mine:wrong: .*expected a PlannerEntry .*, got int"),
     ],
 )

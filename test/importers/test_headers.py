@@ -238,3 +238,17 @@ def test_advice_does_not_contradict_the_names(header, words, read):
     with pytest.raises(Question) as asked:
         read(table(header, T, LONGITUDE, LATITUDE, DEPTH))
     assert re.search(words, f"{asked.value};".replace("none;", "none"))
+
+
+def test_a_cell_beyond_the_header_is_no_unit(read):
+    text = table("lat,lon,depth", LATITUDE, LONGITUDE, DEPTH).splitlines()
+    text[8] += ",ft"
+    np.testing.assert_allclose(read("\n".join(text)).z, -DEPTH, atol=1e-9)
+
+
+def test_the_hint_for_x_and_y_keeps_the_unit_of_depths(read):
+    found = read(table("x,y,depth (cm)", EAST, NORTH, 100 * DEPTH)).source["understood"]
+    assert "--units cm,ft" in found
+    for units in ("ft,ft", "m,ft"):
+        with pytest.raises(InputError, match="--units: latitude and longitude are in degrees"):
+            read(table("lat,lon,depth", LATITUDE, LONGITUDE, DEPTH), ReadOptions(units=units))

@@ -203,3 +203,29 @@ def test_without_a_position_no_column_is_offered_for_one(write):
     with pytest.raises(Question, match=r"\(no column looks like a position\)$") as asked:
         read_soundings(path)
     assert not asked.value.answers
+
+
+def objects(*others):
+    """A log of JSON of 60 soundings, with further lines."""
+    return [*map(sounding, range(60)), *others]
+
+
+def sounding(i, **more):
+    its = {"lat": LATITUDE[i], "lon": LONGITUDE[i], "depth": DEPTH[i]}
+    return json.dumps({**its, **more}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("torn", ['{"lat": 47.', ""])
+def test_a_log_of_json_may_begin_with_a_mark_and_end_within_a_line(torn, tmp_path):
+    path = tmp_path / "log.json"
+    lines = objects(sounding(60, by="a\u2028b"), torn)
+    path.write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    assert len(read_soundings(path)) == 61
+
+
+@pytest.mark.parametrize("wrong", ["[1, 2", '{"a": ' * 3000])
+def test_what_is_no_json_within_a_log_is_named_by_its_line(wrong, tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(objects(wrong, *objects())))
+    with pytest.raises(InputError, match="line 61: expected a JSON object in each line"):
+        read_soundings(path)

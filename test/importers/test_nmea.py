@@ -363,3 +363,13 @@ def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transduc
         read_soundings(path)
     check(read_soundings(path, ReadOptions(columns={"depth": "DBT"})))
     check(read_soundings(path, ReadOptions(columns={"depth": "SDDBS"})), offset=off)
+
+
+def test_of_one_sounder_s_depths_with_and_without_an_offset_the_more_are_read(tmp_path):
+    epochs = sentences(gga, functools.partial(dpt, offset="0.5"), rmc)
+    epochs[0][1] = dpt(0, BEGIN, offset="")
+    path = tmp_path / "log.nmea"
+    path.write_text(joined(epochs))
+    found = read_soundings(path, ReadOptions(columns={"depth": "DPT"}))
+    check(found, offset=0.5)
+    assert found.refused["no_offset"] == 1

@@ -37,9 +37,10 @@ def nmea(path):
     return path
 
 
-def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None):
+def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None, worse=0.0):
     """Time (ns) and message of a boat each second; ``other_vehicle``: 1 km away, with a depth each
-    2 s. ``other_sonar``: its share of the depth, 0: there is none."""
+    2 s. ``other_sonar``, ``worse``: the share of the depth of another sonar, and of
+    a worse kind of message; 0: there is none."""
     pytest.importorskip("pymavlink")
     from pymavlink.dialects.v20 import ardupilotmega as dialect
 
@@ -63,6 +64,8 @@ def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None):
         sent += [(place(), link), (depth(DEPTH[i]), link)]
         sent += [(depth(9.0, 1), other)] * (other_vehicle and i % 2)
         sent += [(depth(other_sonar * DEPTH[i], 1), link)] * bool(other_sonar)
+        if worse:
+            sent.append((dialect.MAVLink_rangefinder_message(worse * DEPTH[i], 0.0), link))
         for message, by in sent:
             message.pack(by)
             record.append((int(BEGIN.timestamp() * 1e9) + 10**9 * i, message))
@@ -257,6 +260,16 @@ def test_sonars_that_contradict_each_other_are_a_question_whose_answer_is_right(
     np.testing.assert_array_equal(found.xyz, whole.xyz)
     with pytest.raises(InputError, match=r"expected depth=DISTANCE_SENSOR.0 or depth=DISTANCE"):
         read_soundings(path, ReadOptions(columns={"depth": "RFND.0"}))
+
+
+def test_the_best_kind_of_message_is_read_and_another_may_be_chosen(tmp_path):
+    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
+    path = telemetry(tmp_path / "b.tlog", worse=0.5)
+    found = read_soundings(path)
+    np.testing.assert_array_equal(found.xyz, whole.xyz)
+    assert found.refused == {"other_sonar": COUNT}
+    chosen = read_soundings(path, ReadOptions(columns={"depth": "rangefinder"}))
+    np.testing.assert_allclose(chosen.z, whole.z / 2, atol=1e-4)
 
 
 def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capfd):
