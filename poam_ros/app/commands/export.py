@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     if "origin" in options:
         options["origin"] = tuple(options["origin"])
     opened = Run.open(args.run)
+    if str(args.to.resolve()) == opened.settings.get("log"):
+        raise InputError(f"--to: {args.to} is the log that this map is of: expected another file")
     settings = export_settings(opened, args.to, options)
     if args.soundings:
         for name in ("section", "units", "contour_interval", "vertical_datum", "clearance"):

@@ -10,6 +10,7 @@ import ctypes
 import logging
 import os
 import sys
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,16 @@ def load(name: str) -> ctypes.CDLL | None:
     library = ctypes.CDLL(str(path))
     if _interface(library) == INTERFACE:
         return library
-    log.warning("%s was built from other sources: slower without it, so install again", name)
+    _warn_of_other_sources()
     return None
+
+
+@cache
+def _warn_of_other_sources() -> None:
+    log.warning(
+        "compiled parts were built from other sources and are not used: slower, and nngp takes "
+        "%d times fewer training steps; install poam_ros again", FEWER_STEPS,
+    )  # fmt: skip
 
 
 def declared(name: str, **functions: tuple[Any, ...]) -> Any:

@@ -77,3 +77,13 @@ def test_a_missing_folder_has_one_message(command, tmp_path, capsys):
     said = capsys.readouterr().err
     assert f"RUN: expected the folder of a run or mission, got {tmp_path / 'nothere'}" in said
     assert "Errno" not in said
+
+
+def test_the_log_of_a_map_is_not_written_over(run, tmp_path, capsys):
+    log = tmp_path / "lake.csv"
+    log.write_text("x,y,z\n")
+    config = run / "config.yaml"
+    config.write_text(f"{config.read_text()}log: {log}\n")
+    assert main(["export", str(run), "--to", "lake.csv"]) == 2
+    assert "is the log that this map is of" in capsys.readouterr().err
+    assert log.read_text() == "x,y,z\n"
