@@ -22,7 +22,7 @@ SPELLINGS = {
     spelling: unit
     for unit, spellings in {
         "m": "m meter meters metre metres mtr", "ft": "ft feet foot ftus usft",
-        "fathom": "fathom fathoms fm ftm", "cm": "cm centimeters centimetres",
+        "fathom": "fathom fathoms fm fms ftm", "cm": "cm centimeters centimetres",
         "mm": "mm millimeters millimetres", "dm": "dm decimeters decimetres",
         "in": "in inch inches", "yd": "yd yds yard yards", "km": "km",
         "deg": "deg degrees dd °", "rad": "rad radians", "": "utc wgs84",

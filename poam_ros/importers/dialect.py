@@ -85,7 +85,9 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     names = tuple(name.strip().strip('"') for name in header)
     names = names or tuple(str(i + 1) for i in range(width))
     plain = (cell.strip() for row in rows[first:] for cell in row)
-    comma = separator != "," and any("," in cell for cell in plain if _NUMBER.fullmatch(cell))
+    commas = (cell for cell in plain if "," in cell and _NUMBER.fullmatch(cell))
+    # Between commas it is quoted, and may stand between thousands.
+    comma = any(separator != "," or len(cell.partition(",")[2]) != 3 for cell in commas)
     description = (
         f"separated by {SEPARATORS[separator][0]}{', decimal commas' * comma}"
         f"{', no header' * (not header)}: {shown(','.join(names), 200)}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.geodesy import DEGREE_M, in_area_of_use, rough_metres
+from ..core.geodesy import hemispheres, in_area_of_use, rough_metres
 from .cells import UNITS
 from .options import Answer, Unclear
 
@@ -16,8 +17,8 @@ from .options import Answer, Unclear
 FEWEST = 20
 #: Different places that a survey has at least.
 FEWEST_PLACES = 5
-#: Within this (m) of 0 N, 0 E lies nothing but a buoy; a survey is not longer than the next.
-NOWHERE, LONGEST = 60_000.0, 1_500_000.0
+#: Within these degrees of 0 N, 0 E lies nothing but the sea; a survey is not longer than this (m).
+NOWHERE, LONGEST = np.radians((90.0, 180.0)), 1_500_000.0
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
 #: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
@@ -34,6 +35,8 @@ PARTED, LEAST = 5.0, 0.1
 #: Deeper than any sea (m); median slope above which depths may be in another unit; speed of no boat
 #: that sounds (m/s).
 DEEPEST, STEEPEST, FASTEST = 11_500.0, 1.0, 40.0
+#: The slope of most bottoms; depths begin at so many times their spread, near a shore.
+USUAL, SHALLOW = 0.03, 3.0
 #: Survey lines longer than this (m) and so many times longer than wide, over level ground.
 LONG_M, NARROW = 50_000.0, 300.0
 #: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes,
@@ -49,7 +52,12 @@ STEADY, DISTINCT, NEARLY = 1.25, 0.75, 0.1
 UNITS_ASKED = ("ft", "cm", "mm", "dm", "m")
 
 
-Question = tuple[str, list[Answer]]
+class Doubt(NamedTuple):
+    """What is unlikely, with answers; ``possible``: whether a person may be sure of it."""
+
+    text: str
+    answers: Sequence[Answer] = ()
+    possible: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,20 +92,20 @@ class Survey:
         its message."""
         if len(self.depth) < FEWEST:
             return
-        for text, answers in self._questions():
-            right = Answer("if all of this is right", {"trusted": True})
-            raise Unclear(f"{where}: {text}", (*answers, right))
+        for doubt in self._doubts():
+            right = [Answer("if all of this is right", {"trusted": True})]
+            raise Unclear(f"{where}: {doubt.text}", [*doubt.answers, *right * doubt.possible])
 
-    def _questions(self) -> Iterator[Question]:
+    def _doubts(self) -> Iterator[Doubt]:
         at_rest = bool(self.units) and np.ptp(self.xy, axis=0).max() < AT_REST
         if self.place is not None and self.crs != "degrees":
             yield from self._of_metres(self.place)
         if self.in_feet:
-            yield (
+            yield Doubt(
                 "depths are in feet, and nothing says whether x and y are (their system may: --crs "
                 "EPSG:N)",
                 [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
-            )  # fmt: skip
+            )
         yield from self._of_places()
         yield from self._of_depths(at_rest)
         if not (self.vehicle or at_rest):
@@ -107,7 +115,7 @@ class Survey:
         if self.place is not None and self.crs == "degrees" and self.columns:
             yield from self._exchanged(self.place)
 
-    def _of_metres(self, place: np.ndarray) -> Iterator[Question]:
+    def _of_metres(self, place: np.ndarray) -> Iterator[Doubt]:
         """Whether x and y are degrees, or of Mercator's projection, or swapped."""
         around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
         columns, crs = self.columns, self.crs
@@ -118,96 +126,100 @@ class Survey:
         small = around.max() <= 180 and around.min() <= 90
         if small and np.ptp(np.abs(place), axis=0).max() < 3:
             if np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
-                yield "x and y look like degrees, not metres", degrees
-        elif around.max() > MERCATOR:
-            yield (
-                f"x and y reach {around.max():.3g} m, farther than any place on the Earth",
-                degrees,
-            )
+                yield Doubt("x and y look like degrees, not metres", degrees)
+        elif (most := around.max()) > MERCATOR:
+            text = f"x and y reach {most:.3g} m, farther than any place on the Earth"
+            yield Doubt(text, degrees, False)
         if crs:
             if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
                 text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
-                yield text, _swap(columns, "y", "x", when="if they are swapped")
+                yield Doubt(text, _swap(columns, "y", "x", when="if they are swapped"))
             return
-        stretched = float(np.cosh(y / EARTH))
-        if around.max() < 1e5 or not (x > EASTING or (x < 0 and stretched > 1.02)):
+        if around.max() < 1e5 or not (x > EASTING or (x < 0 and np.cosh(y / EARTH) > 1.02)):
             return
-        text = f"x and y of {x:.0f}, {y:.0f} are not those of UTM"
-        named = not any(name.isdigit() for name in columns.values())  # else a guess is no advice
-        if named and EASTING / 10 < y < EASTING < x < 10 * EASTING:
-            when = "if x is a northing and y an easting"
-            yield f"{text}, unless swapped", _swap(columns, "y", "x", when=when)
-        yield (
-            f"{text}; of Web Mercator they would be {stretched:.3g} times as long as the water. "
-            "For another system, or one in feet: --crs EPSG:N",
-            [Answer("if they are of Web Mercator", {"crs": "EPSG:3857"})] * named,
+        text = (
+            f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
+            "--crs EPSG:N; in metres of none: --trust-columns"
         )
+        if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
+            yield Doubt(text, possible=False)
+        north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
+        when = "if they are of Web Mercator" + place_words(north, east)
+        yield Doubt(text, [Answer(when, {"crs": "EPSG:3857"})], False)
 
-    def _of_places(self) -> Iterator[Question]:
+    def _of_places(self) -> Iterator[Doubt]:
         """Whether places are where nobody sounds, in two groups, or too few."""
         xy, sides = self.xy, np.ptp(self.xy, axis=0)
         degrees = self.place if self.crs == "degrees" else None
-        if degrees is not None and np.abs(np.median(degrees, axis=0)).max() * DEGREE_M < NOWHERE:
-            yield "the soundings lie at 0 N 0 E, where receivers without a fix place them", []
+        if degrees is not None and (np.abs(middle := np.median(degrees, axis=0)) < NOWHERE).all():
+            text = f"the soundings lie in the open sea{place_words(*middle)}: no fix, or radians"
+            yield Doubt(text, possible=False)
         yield from _groups(xy, degrees)
         if sides.max() > LONGEST:
-            yield f"the soundings lie up to {sides.max() / 1000:.0f} km apart", []
+            yield Doubt(f"the soundings lie up to {sides.max() / 1000:.0f} km apart")
         steps = np.hypot(*np.diff(xy, axis=0).T)
         usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
         far = steps > max(LEAP, LEAPS * usual)
-        if far.mean() > OFTEN:
+        if (share := far.mean()) > OFTEN:
             length = np.median(steps[far]) / 1000
-            yield f"places leap by {length:.0f} km in {100 * far.mean():.0f} % of the steps", []
+            yield Doubt(f"places leap by {length:.0f} km in {100 * share:.0f} % of the steps")
         apart = [np.diff(np.unique(axis)) for axis in xy.T]  # of values next to each other
         fine, coarse = sorted(float(np.median(each)) if len(each) else 0.0 for each in apart)
         if coarse > max(ROUNDED, LEAPS / 5 * fine):
-            yield f"places are rounded to {coarse:.0f} m in one direction", []
+            yield Doubt(f"places are rounded to {coarse:.0f} m in one direction")
         if (count := len(np.unique(xy, axis=0))) < FEWEST_PLACES:
-            yield f"{len(xy)} soundings lie at {count} places, which may be rounded", []
+            text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
+            yield Doubt(text, possible=False)
         if not sides.all():
-            yield f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area", []
+            text = f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area"
+            yield Doubt(text, possible=False)
 
-    def _of_depths(self, at_rest: bool) -> Iterator[Question]:
+    def _of_depths(self, at_rest: bool) -> Iterator[Doubt]:
         """Whether depths lie above the water, below any sea, or in two groups of sizes."""
         depth, columns = self.depth, self.columns
-        above = float((depth < 0).mean())
-        if above > 0.5:
+        if (above := float((depth < 0).mean())) > 0.5:
             name = columns.get("z", columns.get("depth", ""))
             asked = "z" in columns and "elev" not in name.lower()
+            asked &= bool(-depth.max() < SHALLOW * np.ptp(depth))
             its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
-            yield (
+            yield Doubt(
                 f"{its} {100 * above:.0f} % of the soundings above the water, up to "
                 f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation "
                 "of the water", [Answer("if it is a depth", {"columns": {"depth": name}})] * asked,
             )  # fmt: skip
         values, counts = np.unique(depth, return_counts=True)
         if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
-            yield f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m", []
+            text = f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m"
+            yield Doubt(text, possible=False)
         if (deep := float(np.median(np.abs(depth)))) > DEEPEST:
-            yield f"depths of {deep:g} m (median) are deeper than any sea", self._in_units()
+            text = f"depths of {deep:g} m (median) are deeper than any sea"
+            yield Doubt(text, self._in_units(), False)
         size = np.sort(np.abs(depth))
         few = max(1, len(size) // 20)
         ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
         at = int(ratio.argmax()) + few
         if not at_rest and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
-            yield (
+            yield Doubt(
                 f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: "
-                "part of them may be in another unit", [],
-            )  # fmt: skip
+                "part of them may be in another unit"
+            )
 
-    def _in_units(self) -> list[Answer]:
-        units = () if self.units else UNITS_ASKED
+    def _in_units(self, slope: float = STEEPEST) -> list[Answer]:
+        """The answers of another unit, by which slopes become usual; ``slope``: the median in m."""
+        away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
+        short = np.ptp(self.xy, axis=0).max() < AT_REST
+        units = () if self.units or short else sorted(away, key=lambda unit: away[unit])
         return [Answer(f"if they are in {unit}", {"units": unit}) for unit in units]
 
-    def _of_slopes(self) -> Iterator[Question]:
+    def _of_slopes(self) -> Iterator[Doubt]:
         """Whether depths do not go with the extent: in another unit, or another column."""
         xy, sides, size = self.xy, np.ptp(self.xy, axis=0), np.abs(self.depth)
         level = np.ptp(size) < size.max() / 20
         if level and sides.max() > LONG_M and sides.max() > NARROW * sides.min():
-            yield (
+            yield Doubt(
                 f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of "
-                "nearly the same depth: columns may be swapped", [],
-            )  # fmt: skip
+                "nearly the same depth: columns may be swapped"
+            )
         # Compared at a distance along the track, so that noise and repeated positions do not count.
         steps = np.hypot(*np.diff(xy, axis=0).T)
         lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
@@ -215,12 +227,12 @@ class Survey:
         slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
         deep = float(np.median(size))
         if slope > STEEPEST or deep > sides.max():
-            yield (
+            yield Doubt(
                 f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with "
-                f"slopes of {100 * slope:.0f} %", self._in_units(),
+                f"slopes of {100 * slope:.0f} %", self._in_units(slope),
             )  # fmt: skip
 
-    def _of_speed(self, stamp_ns: np.ndarray) -> Iterator[Question]:
+    def _of_speed(self, stamp_ns: np.ndarray) -> Iterator[Doubt]:
         """Whether the vehicle moves as no boat does, for half of the time."""
         known = np.flatnonzero((stamp_ns != 0) & np.isfinite(self.xy).all(1))
         first = known[np.diff(stamp_ns[known], prepend=0) != 0]
@@ -228,12 +240,11 @@ class Survey:
         seconds = np.diff(stamp_ns[first]) / SECOND
         speeds = np.hypot(*np.diff(self.xy[first], axis=0).T)[seconds > 0] / seconds[seconds > 0]
         if len(speeds) >= FEWEST and (fast := float(np.median(speeds))) > FASTEST:
-            yield (
-                f"the soundings move at {fast:.0f} m/s: places or times may be in another unit",
-                [],
+            yield Doubt(
+                f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
             )
 
-    def _exchanged(self, place: np.ndarray) -> Iterator[Question]:
+    def _exchanged(self, place: np.ndarray) -> Iterator[Doubt]:
         """Whether a vehicle of a steady speed is slower to the east and west than to the north and
         south by just the factor of exchanged latitudes and longitudes. Without times its soundings
         are taken for evenly spaced in time."""
@@ -250,11 +261,17 @@ class Survey:
             return
         (a, east, b), (c, north, d) = (np.quantile(each, (0.25, 0.5, 0.75)) for each in going)
         if b < STEADY * a and d < STEADY * c and abs(np.log(east / north / factor)) < NEARLY:
-            yield (
+            yield Doubt(
                 f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "
                 "the east and west, as where latitude and longitude are exchanged",
                 swapped(self.columns),
             )
+
+
+def place_words(north: float, east: float) -> str:
+    """A place in degrees, as a bracket behind a name."""
+    side, way = hemispheres(north, east)
+    return f" (at {abs(north):.2f} {side}, {abs(east):.2f} {way})"
 
 
 def swapped(columns: Mapping[str, str]) -> list[Answer]:
@@ -274,11 +291,11 @@ def one_group(where: str, degrees: np.ndarray) -> None:
     """Raise an ``Unclear`` if positions in degrees [N, 2] are in two groups, as with a wrong
     hemisphere, or with latitude and longitude exchanged, in part."""
     if len(degrees) >= FEWEST:
-        for text, answers in _groups(rough_metres(degrees), degrees):
-            raise Unclear(f"{where}: {text}", answers)
+        for doubt in _groups(rough_metres(degrees), degrees):
+            raise Unclear(f"{where}: {doubt.text}", doubt.answers)
 
 
-def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Question]:
+def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
     """Whether places lie in two groups, with the answers which is right, the larger first."""
 
     def near(side: np.ndarray) -> list[Answer]:
@@ -293,14 +310,14 @@ def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Question]:
         for axis in degrees.T:
             if (axis > 0).any() and (axis < 0).any() and np.abs(axis).min() > 1e-3:
                 text = "the soundings lie on two sides of the equator, or of Greenwich"
-                yield text, near(axis > 0)
+                yield Doubt(text, near(axis > 0))
     for axis in xy.T:
         order = np.sort(axis)
         steps = np.diff(order)
         gap = float(steps.max())
         if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
             text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
-            yield text, near(axis > order[steps.argmax()])
+            yield Doubt(text, near(axis > order[steps.argmax()]))
 
 
 def _of_one_factor(size: np.ndarray, parted: float) -> bool:

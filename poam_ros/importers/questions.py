@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import shown
-from ..core.geodesy import hemispheres, rough_metres
+from ..core.geodesy import rough_metres
 from ..frontend.ranges import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
 from ..frontend.ranges import SHARE as ALIKE
 from .cells import UNITS, Times, angle, cell_of, is_clock, is_date, is_nothing, number
 from .columns import KEEL, TRANSDUCER, Columns, Names, counts_from, northern, words_of
 from .dialect import Dialect
-from .look import untold
+from .look import place_words, untold
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
@@ -30,6 +30,8 @@ FINE, WIDE = 4, 5.0
 UNIX_TIME = 1e9
 #: Columns that may be the depth are named up to this number; none has larger values.
 NAMED, DEEPEST = 3, 12_000.0
+#: Columns of numbers that only a grid has.
+GRID = 40
 #: Eastings and northings of UTM (m).
 UTM = (1e5, 9e5), (1e4, 1e7)
 #: Words of columns that are something else.
@@ -218,7 +220,8 @@ class Sample:
                 return [{"x": a, "y": b}]
         wide = len(flat) >= 2 and min(np.ptp(self.known(name)) for name in flat[:2]) > 10
         called = wide and northern(flat[0]) != northern(flat[1])
-        if called or (names.plain and (wide or len(flat) == len(self.values) == 3)):
+        if called or (names.plain and (wide or len(flat) == len(self.values) == 3)
+                      and len(flat) < GRID):  # fmt: skip
             return [{"x": flat[0], "y": flat[1]}]
         return []
 
@@ -236,8 +239,7 @@ class Sample:
         if "latitude" not in pair:
             return ""
         north, east = (float(np.median(self.known(pair[m]))) for m in ("latitude", "longitude"))
-        side, way = hemispheres(north, east)
-        return f" (at {abs(north):.2f} {side}, {abs(east):.2f} {way})"
+        return place_words(north, east)
 
 
 def _value(cell: str, comma: bool) -> float:
@@ -291,10 +293,12 @@ def _missing(names: Names, sample: Sample, where: str) -> Unclear:
                   and not {*words_of(name)} & NO_DEPTHS
                   and np.abs(sample.known(name)).max() < DEEPEST]  # fmt: skip
         depths.sort(key=lambda name: sample.unlike_depths(name, place))
-        asked.append("which column is the depth? candidates: " + (", ".join(depths) or "none"))
+        asked.append(
+            "which column is the depth? candidates: " + (shown(", ".join(depths), 120) or "none")
+        )
         up = [(sample.known(name) > 0).mean() <= 0.5 for name in depths[:NAMED]]
         heights = [{"z" if its else "depth": n} for its, n in zip(up, depths, strict=False)]
-        if names.plain and up[:1] == [True]:
+        if names.plain and (up[:1] == [True] or len(names.header) == 3):
             pairs = pairs[::-1]  # longitude, latitude, elevation, as in files of x y z
     # The likeliest of each first, then what differs from them in one.
     both = [

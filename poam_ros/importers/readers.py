@@ -57,6 +57,7 @@ LINES = {
     "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)",
     re.compile(rb"[^\s,]+(,[^\s=,]+=[^\s=,]+)* [^\s=]+=\S+ \d{10,19}\s"):
     "InfluxDB's line protocol: export it as CSV (influx query --raw)",
+    re.compile(rb"FTP NEW \d"): "a raw log of HYPACK: export soundings as x, y, z",
 }  # fmt: skip
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
@@ -204,24 +205,24 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
         return _checked(path, options, name)
     except Unclear as asked:
         working = (
-            (answer.when, found)
+            (answer.when + f", in {found.units}" * (found.units != tried.units), found)
             for answer in asked.answers
-            if (found := _working(path, answer.applied(options), name)) is not None
+            if (found := _working(path, tried := answer.applied(options), name)) is not None
         )
-        tried = dict(islice(working, asked.most))
+        right = dict(islice(working, asked.most))
         further = _further(asked, options)
-        if len(asked.answers) == len(further) == 1 and (asked.guess or not tried):
+        if len(asked.answers) == len(further) == 1 and (asked.guess or not right):
             try:
                 return _understood(path, further[0], name)
             except Question:  # what is wrong with the only answer is asked
                 raise
             except InputError:  # it is none
-                tried = {}
-        if asked.guess and len(tried) == 1:
-            (only,) = tried.values()
+                right = {}
+        if asked.guess and len(right) == 1:
+            (only,) = right.values()
             if only in [each.applied(options) for each in asked.answers]:
                 return _checked(path, only, name)
-        answers = {when: as_words(found) for when, found in tried.items()}
+        answers = {when: as_words(found) for when, found in right.items()}
         raise Question(asked.text, answers) from None
 
 
@@ -255,8 +256,9 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     try:
         Survey(found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True).look(str(path))
     except Unclear as asked:
-        (answer,) = (each for each in asked.answers if "trusted" in each.fields)
-        raise Question(asked.text, {answer.when: as_words(answer.applied(DEFAULTS))}) from None
+        sure = (each for each in asked.answers if "trusted" in each.fields)
+        answers = {each.when: as_words(each.applied(DEFAULTS)) for each in sure}
+        raise Question(asked.text, answers) from None
     return found
 
 
@@ -284,8 +286,6 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
         return options
     except Unclear as asked:
         further = [each for each in _further(asked, options) if more and not each.trusted]
-        if len(further) > 1 and "units" in asked.answers[0].fields:
-            return None  # one of many units is no answer
         tried = (_working(path, each, name, more - 1) for each in further)
         return next((found for found in tried if found is not None), None)
     except InputError:

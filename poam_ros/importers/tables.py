@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ from .questions import Sample, chosen
 from .raw import RawSoundings
 from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
 
+#: A number with marks between its thousands.
+THOUSANDS = re.compile(r"\s*\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*[.,]\d+\s*")
+#: What stands about the numbers of a point of WKT, as a GIS writes it.
+POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
 #: Bytes by which a file of JSON is known.
 HEAD = 64
 #: Rows and cells held as text at a time.
@@ -116,7 +122,8 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
     """
     try:
         with path.open("rb") as file:
-            is_json = file.read(HEAD).removeprefix(BOM_UTF8).lstrip()[:1] == b"{"
+            begin = file.read(HEAD).removeprefix(BOM_UTF8).split()
+            is_json = b"".join(begin).startswith((b"{", b"[{"))
         if is_json:
             return _of_json(path, options)
         return _soundings(path, options, sniff(path)[0])
@@ -126,8 +133,8 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
-    """Soundings from JSON, an object in each line: its keys are the columns, those of an object in
-    it with a point between."""
+    """Soundings from JSON: an object in each line, or the longest list of objects in one document.
+    Keys are the columns, those of an object in it with a point between."""
 
     def plain(value: Any, name: str) -> dict[str, str]:
         if isinstance(value, dict):
@@ -135,8 +142,20 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
             return {key: text for part in parts for key, text in part.items()}
         return {name: "" if value is None else str(value)}
 
+    def listed(value: Any) -> list[Any]:
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            return value
+        parts = value.values() if isinstance(value, dict) else ()
+        return max(map(listed, parts), key=len, default=[])
+
     refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
-    rows, lines = [], path.read_text("utf-8-sig").rstrip().split("\n")
+    text = path.read_text("utf-8-sig").rstrip()
+    rows, lines = list[dict[str, str]](), text.split("\n")
+    try:
+        document = json.loads(text)
+        rows, lines = [plain(each, "") for each in listed(document) or [document]], []
+    except (ValueError, RecursionError):
+        pass
     for at, line in enumerate(lines, 1):
         try:
             rows += [plain(json.loads(line), "")] if line.strip() else []
@@ -148,7 +167,7 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
             ) from None
     header = dict.fromkeys(key for row in rows for key in row)
     texts = [[row.get(key, "") for key in header] for row in rows]
-    return of_rows(path, options, tuple(header), texts, "JSON, an object in each line")
+    return of_rows(path, options, tuple(header), texts, "JSON")
 
 
 def of_rows(
@@ -179,7 +198,7 @@ def _soundings(
     refused: Counter[str] | None = None,
 ) -> RawSoundings:  # fmt: skip
     """The arguments are those of ``of_rows``."""
-    dialect = _with_times(dialect)
+    dialect = _with_places(_with_times(dialect))
     rows = _read(path, options, dialect, options.crs or crs)
     columns = rows.columns
     every = (np.concatenate(parts) for parts in zip(*rows.parts, strict=True))
@@ -268,6 +287,36 @@ def _with_times(dialect: Dialect) -> Dialect:
     return replace(dialect, header=tuple(header), rows=joined)
 
 
+def _with_places(dialect: Dialect) -> Dialect:
+    """A table whose places stand in one column, as 58.2, 11.4 or POINT (11.4 58.2), with columns of
+    their numbers behind the others; any other as it is."""
+
+    def parts(row: Sequence[str], at: int) -> list[str]:
+        inside = POINT.sub("", cell_of(row, at)).strip()
+        found = re.split(r"\s*[,;]\s*", inside)
+        return found if len(found) > 1 else inside.split()
+
+    def split(at: int) -> Iterator[list[str]]:
+        for row in dialect.rows():
+            yield [*(cell_of(row, i) for i in range(width)), *parts(row, at)]
+
+    width, head = len(dialect.header), list(islice(dialect.rows(), BLOCK))
+    if not dialect.named or Names.of(dialect.header, {}, "").places or len(head) < FEWEST:
+        return dialect
+    for at in range(width):
+        texts = [parts(row, at) for row in head]
+        if {*map(len, texts)} not in ({2}, {3}) or any("." not in text for text in texts[0]):
+            continue
+        values = np.array([[angle(text) for text in each] for each in texts])
+        degrees, point = (np.abs(values[:, :2]) <= 180).all(), POINT.search(cell_of(head[0], at))
+        if np.isfinite(values).all() and (point or degrees):
+            names = ("longitude", "latitude", "z") if degrees else ("x", "y", "z")
+            names = names if point else ("latitude", "longitude", "z")
+            header = (*dialect.header, *names[: len(texts[0])])
+            return replace(dialect, header=header, rows=partial(split, at))
+    return dialect
+
+
 def _placed(
     path: Path, place: np.ndarray, unplaced: np.ndarray, stamp_ns: np.ndarray, timed: np.ndarray,
     columns: Columns,
@@ -298,6 +347,8 @@ def _nothing(
     reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
     first = shown(" | ".join(next(dialect.rows(), ["none"])), 120)
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: {first}"
+    if any(map(THOUSANDS.fullmatch, next(dialect.rows(), []))):
+        text += ". Write numbers without marks between thousands"
     if not columns.degrees or not refused["impossible_place"]:
         return InputError(text)
     answers = []

@@ -206,7 +206,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
 def test_pings_that_cannot_be_one_survey_are_asked_about(tmp_path):
     """The same look as at a table; the vehicle went along a straight line."""
     folder = write_bag(tmp_path / "dive", "mcap")
-    with pytest.raises(Question, match=r"without an area.*[Ii]f all of this is right: --trust-c"):
+    with pytest.raises(Question, match="without an area"):
         read_soundings(folder)
     assert len(read_soundings(folder, ReadOptions(trusted=True))) == 121
 

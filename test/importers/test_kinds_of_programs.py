@@ -107,19 +107,30 @@ KINDS = {
     ),
     "a receiver's altitude": table("lat,lon,Altitude (m),Depth (cm)", lambda i: (
         *at(i), f"{44 + np.sin(i / 31):.2f}", f"{100 * DEPTH[i]:.0f}")),
+    "a document of JSON": json.dumps({"log": [
+        {"coords": {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}, "depth": DEPTH[i]}
+        for i in range(COUNT)]}, indent=1),
+    "points of WKT": table("WKT,depth", lambda i: (
+        f'"POINT ({LONGITUDE[i]:.7f} {LATITUDE[i]:.7f})"', f"{DEPTH[i]:.2f}")),
+    "places in one cell": table("position;depth", lambda i: (
+        f"{minutes(LATITUDE[i], 'NS')}, {minutes(LONGITUDE[i], 'EW')}", f"{DEPTH[i]:.2f}"), ";"),
+    "quoted decimal commas": table("lat,lon,depth", lambda i: (
+        f'"{each}"'.replace(".", ",") for each in (*at(i), f"{DEPTH[i]:.2f}"))),
+    "pings in mm, and a gain": table("ping,distance,gain_setting,lat,lon", lambda i: (
+        i, f"{1000 * DEPTH[i]:.0f}", 3 + i % 3, *at(i))),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
 }  # fmt: skip
 #: Kinds whose meaning nothing in the file says: a question, and its first answer is right.
 ASKED = {
     "castable sonar", "autopilot's integers", "names of nobody", "degrees as x and y",
-    "a time in six columns, altitudes beside", "a receiver's altitude",
+    "pings in mm, and a gain", "a time in six columns, altitudes beside", "a receiver's altitude",
 }  # fmt: skip
 NO_PLACE = {"hydrographic x y z"}
 
 
 def answered(path, words):
-    said = shlex.split(words.removeprefix("--columns ").split(" --")[0])
-    options = ReadOptions(read_mapping(said))
+    columns, _, unit = words.removeprefix("--columns ").partition(" --units ")
+    options = ReadOptions(read_mapping(shlex.split(columns)), units=unit)
     return read_soundings(path, options)
 
 

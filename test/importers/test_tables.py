@@ -141,7 +141,7 @@ def test_a_table_without_a_header(lake, write):
     with pytest.raises(Question) as asked:
         read_soundings(path)
     assert list(asked.value.answers.values()) == [
-        "--columns latitude=1 longitude=2 depth=3", "--columns latitude=2 longitude=1 depth=3",
+        "--columns latitude=2 longitude=1 depth=3", "--columns latitude=1 longitude=2 depth=3",
     ]  # fmt: skip
     with pytest.raises(Question) as asked:  # of elevations, in the order of x, y, z
         read_soundings(write(rows((lake[1], lake[0], -lake[2]))))
