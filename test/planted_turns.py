@@ -2,7 +2,7 @@
 
 ``python test/planted_turns.py TURNS RUNS NETWORK FIRST LAST [FAULT ...]`` prints a line for each
 fault: over the turns of all seeds from FIRST to before LAST, each turn by the least of RUNS runs.
-TURNS: of a mission after its pilot survey. NETWORK: default, or small as in the tests.
+TURNS: of a mission after its pilot survey. NETWORK: default, small as in the tests, or poam.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from time import thread_time
+from typing import Any
 
 import numpy as np
 from kept import SMALL
@@ -20,7 +21,11 @@ from poam_ros.core.process import configure_process
 from poam_ros.models.nngp.options import NeighbourOptions
 
 LEARNED = "hidden", "lattice", "left_out", "first_steps"
-DEFAULT = {f"nngp.{name}": getattr(NeighbourOptions, name) for name in LEARNED}
+NETWORKS = {
+    "default": {f"nngp.{name}": getattr(NeighbourOptions, name) for name in LEARNED},
+    "small": {},
+    "poam": {"method": "poam"},
+}
 
 
 class Timed(Planted):
@@ -37,7 +42,7 @@ class Timed(Planted):
             self.turns.append(thread_time() - begin)
 
 
-def timed(seed: int, fault: str, turns: int, network: dict[str, float]) -> list[float]:
+def timed(seed: int, fault: str, turns: int, network: dict[str, Any]) -> list[float]:
     """CPU times of the turns of a mission, in s."""
     size = SMALL["batch.size"]
     tiles = 1
@@ -57,7 +62,7 @@ if __name__ == "__main__":
     for fault in faults or ("none", "leg2", "shallow"):
         found = [
             np.min([
-                timed(seed, fault, int(turns), DEFAULT if network == "default" else {})
+                timed(seed, fault, int(turns), NETWORKS[network])
                 for _ in range(int(runs))
             ], axis=0)
             for seed in range(int(first), int(last))

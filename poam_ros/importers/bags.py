@@ -189,9 +189,8 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
-        samples, refused=refused, refused_pings=front_end.ledger.refused, source=source,
-        batch=batch, left_out=LeftOut.of(left_out),
-    )  # fmt: skip
+        samples, refused=refused, source=source, batch=batch, left_out=LeftOut.of(left_out)
+    )
 
 
 def _topics_asked(path: Path, settings: BagSettings, topics: dict[str, str]) -> InputError:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.errors import InputError, pasted
 from ..core.samples import Samples
-from ..frontend.refused_pings import RefusedPings
 from ..journal.folder import RecordedMission, read_mission
 from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..mapping.soundings import LeftOut, Soundings
@@ -55,7 +54,7 @@ def soundings_of_mission(
         pings = pings.corrected(sound_speed, water_level)
         places = refused.xyz * (1, 1, np.nan)  # nobody can correct their elevations
         refused = replace(refused, xyz=places)
-    return _soundings(past, pings, refused)
+    return _soundings(past, pings, LeftOut.of(refused))
 
 
 def placed_as_recorded(
@@ -86,10 +85,9 @@ def placed_as_recorded(
     placed = Samples.joined([pings, taken])[index]
     beyond = recorded.left(~np.isin(np.arange(len(taken)), found), NOT_IN_MISSION)
     beyond = beyond._replace(row=np.full(len(beyond.row), -1))  # rows are those of the log
-    aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, beyond.xyz)
     more = len(taken) - len(shared)
     return replace(
-        _soundings(past, placed, aside), source={**recorded.source, **_source(past)},
+        _soundings(past, placed, ()), source={**recorded.source, **_source(past)},
         refused=+(recorded.refused + Counter({NOT_IN_MISSION: more})),
         left_out=(*recorded.left_out, beyond),
     ), (
@@ -99,7 +97,7 @@ def placed_as_recorded(
     )  # fmt: skip
 
 
-def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> Soundings:
+def _soundings(past: RecordedMission, pings: Samples, left_out: tuple[LeftOut, ...]) -> Soundings:
     """With the mission's batches, and what its model did with them."""
     steps = past.logged.steps
     batch = np.full(len(pings), len(steps))  # those that were still waiting come last
@@ -111,8 +109,7 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
     multiple[list(withdrawn)] = list(withdrawn.values())
     source = _source(past)
     return Soundings.of(
-        pings, source=source, batch=batch, steps=steps, refused_pings=refused,
-        multiple=multiple, left_out=LeftOut.of(refused),
+        pings, source=source, batch=batch, steps=steps, multiple=multiple, left_out=left_out,
     )  # fmt: skip
 
 

@@ -1,10 +1,6 @@
 """A mapper's map on a large grid, and its predictions and joint draws at many places: in parts, one
-after the other or by processes of this machine or of a dask scheduler; and the errors of level in
-draws: of the water level, the draught or the sound speed.
-
-All soundings of a day share such an error. Lines that do not cross cannot show it, however wrong it
-is, and what crossings show is only the difference between days. So a person has to say how large
-it may be. Days whose differences are known share one error.
+after the other or by processes of this machine or of a dask scheduler; and errors of level in draws
+(of the water level, the draught or the sound speed), which lines that do not cross cannot show.
 """
 
 from __future__ import annotations
@@ -21,16 +17,15 @@ from scipy.spatial import cKDTree
 
 from ..core.errors import InputError, PoamError, requires_extra
 from ..core.geometry import Grid
-from ..core.maps import ElevationMap, JointDraws, Predicted
+from ..core.maps import ElevationMap, Predicted
 from ..core.process import configure_process
 from ..models.mapper import BathymetricMapper
 from ..outputs.volume import Draws
 from .soundings import Labels
 
-#: Places predicted at a time; approximate number of cells along a side of a tile.
-TILE, SIDE = 20_000, 128
-#: Bands of the grid for each worker. With more, less time is lost at the end.
-BANDS = 4
+#: Places predicted at a time; approximate number of cells along a side of a tile, and of one that a
+#: worker predicts.
+TILE, SIDE, WORKERS_SIDE = 20_000, 128, 64
 #: Approximate number of places that are drawn first, all together.
 FIRST = 2500
 #: Side of the tiles of later rounds, and how far around a tile earlier places count; both in the
@@ -47,7 +42,6 @@ OnProgress = Callable[[int], None]
 #: Of days, by name: error of level relative to one of them, and standard deviation of what is left
 #: of it after a correction, in m.
 Levels = Mapping[str, Sequence[float]]
-Part = tuple[slice, slice]
 
 
 @contextmanager
@@ -98,12 +92,15 @@ def by_workers(
     every: Sequence[tuple[Any, ...]], what: str,
 ) -> Iterator[tuple[int, Any]]:  # fmt: skip
     """``task(shared, *arguments)`` of every ``arguments`` by the workers of a dask client, with
-    ``threads`` of the linear algebra: the number and result of each as it ends. ``what``: a task's
-    name.
+    ``threads`` of the linear algebra, or without a client here, one after the other: the number and
+    result of each as it ends. ``what``: a task's name.
 
     Raises:
-        PoamError: a task failed, or its worker is lost.
+        PoamError: a task failed on a worker, or its worker is lost.
     """
+    if client is None:
+        yield from enumerate(task(shared, *arguments) for arguments in every)
+        return
     from distributed import as_completed
 
     # Under a key of its own: the release of an earlier one may still be under way.
@@ -143,20 +140,20 @@ def draw(
         grid: of the map.
         on_progress: called with the number of cells predicted so far.
         wanted: cells to predict [rows, columns], boolean; the others may be NaN.
-        client: of dask, whose workers predict bands of the grid; None: this process.
+        client: of dask, whose workers predict the tiles; None: this process.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
         PoamError: a worker is lost.
     """
-    tiles = _tiles(mapper, grid, wanted)
-    if client is not None:
-        tiles = _bands(client, mapper, grid, wanted)
+    parts = list(_tiles(grid, wanted, SIDE if client is None else WORKERS_SIDE))
+    tiles = [(Grid(grid.x[columns], grid.y[rows]),) for rows, columns in parts]
     whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
-    done, cells = 0, grid.shape[0] * grid.shape[1]
-    for part, tile in tiles:
+    done, cells, threads = 0, grid.shape[0] * grid.shape[1], mapper.settings.threads
+    task, what = BathymetricMapper.map, "tile of the map"
+    for number, tile in by_workers(client, threads, task, mapper, tiles, what):
         for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
-            whole.setdefault(name, np.full(grid.shape, np.nan))[part] = values
+            whole.setdefault(name, np.full(grid.shape, np.nan))[parts[number]] = values
         done += tile.mean.size
         on_progress(done)
     if done < cells:
@@ -165,13 +162,11 @@ def draw(
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
-def _tiles(
-    mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None
-) -> Iterator[tuple[Part, ElevationMap]]:
-    """Tiles are about square, so that the fewest lattice nodes lie on their borders: a node
-    searches its neighbours again in each tile."""
+def _tiles(grid: Grid, wanted: np.ndarray | None, side: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of each tile with wanted cells. Tiles are about square, so that the fewest
+    lattice nodes lie on their borders: a node searches its neighbours again in each tile."""
     edges = (
-        np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
+        np.linspace(0, count, max(1, round(count / side)) + 1).astype(int).tolist()
         for count in grid.shape
     )
     for (top, bottom), (left, right) in product(*map(pairwise, edges)):
@@ -181,7 +176,7 @@ def _tiles(
             if not len(i):
                 continue
             rows, columns = _around(rows, i), _around(columns, j)
-        yield (rows, columns), mapper.map(Grid(grid.x[columns], grid.y[rows]))
+        yield rows, columns
 
 
 def _around(piece: slice, cells: np.ndarray) -> slice:
@@ -191,25 +186,6 @@ def _around(piece: slice, cells: np.ndarray) -> slice:
     first = max(0, min(int(cells.min()), count - 2))
     end = max(int(cells.max()) + 1, min(first + 2, count))
     return slice(piece.start + first, piece.start + end)
-
-
-def _bands(
-    client: Any, mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None
-) -> Iterator[tuple[Part, ElevationMap]]:
-    """Bands of the grid, each drawn in tiles by a worker."""
-    rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
-    edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
-    bands = [slice(*ends) for ends in pairwise(edges)]
-    every = [
-        (Grid(grid.x, grid.y[band]), None if wanted is None else wanted[band]) for band in bands
-    ]
-    threads = mapper.settings.threads
-    for number, tile in by_workers(client, threads, _band, mapper, every, "band of the map"):
-        yield (bands[number], slice(None)), tile
-
-
-def _band(mapper: BathymetricMapper, grid: Grid, wanted: np.ndarray | None) -> ElevationMap:
-    return draw(mapper, grid, wanted=wanted)
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
@@ -251,7 +227,8 @@ def joint_draws(
                 near = np.flatnonzero(known & ((xy >= low) & (xy <= high)).all(1))
                 own = int(np.random.SeedSequence([seed, number, k]).generate_state(1)[0])
                 tiles.append((xy[part], count, own, (xy[near], drawn[:, near])))
-            for k, found in _drawn(mapper, tiles, client):
+            threads, what = mapper.settings.threads, "tile of the joint draws"
+            for k, found in by_workers(client, threads, _tile, mapper, tiles, what):
                 drawn[:, parts[k]] = found
         known[rows] = True
     return drawn
@@ -285,16 +262,6 @@ def _squared(xy: np.ndarray, rows: np.ndarray, side: float) -> list[np.ndarray]:
 
 def _squares(xy: np.ndarray, side: float) -> np.ndarray:
     return np.floor(xy / side).astype(np.int64)
-
-
-def _drawn(
-    mapper: BathymetricMapper, tiles: list[tuple[np.ndarray, int, int, JointDraws]], client: Any
-) -> Iterator[tuple[int, np.ndarray]]:
-    """The number and draws of each tile (arguments of ``deviations``), in any order."""
-    if client is None:
-        return enumerate(_tile(mapper, *tile) for tile in tiles)
-    threads = mapper.settings.threads
-    return by_workers(client, threads, _tile, mapper, tiles, "tile of the joint draws")
 
 
 def _tile(mapper: BathymetricMapper, *tile: Any) -> np.ndarray:

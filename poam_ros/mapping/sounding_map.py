@@ -32,6 +32,7 @@ from ..models.prior import FILE as PRIOR
 from ..outputs.crossings import FILE as CROSSINGS
 from ..outputs.crossings import LINES
 from ..outputs.folder import (
+    HELD_OUT,
     LEFT_OUT,
     OUTLINE,
     make_folder,
@@ -41,7 +42,7 @@ from ..outputs.folder import (
 )
 from ..outputs.held_out import FILE as SCORES
 from ..outputs.held_out import HeldOut, split_folds
-from ..outputs.results import FILE, write_refused
+from ..outputs.results import FILE as REFUSED
 from ..outputs.scoring import log_loss
 from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
@@ -65,15 +66,14 @@ log = logging.getLogger(__name__)
 
 NOW = Moment(0, 0.0)  # for a loop whose batches do not close by themselves
 CELLS = 282  # maximum along a map's longer side if no resolution is given
-#: Reasons of soundings that reached the model's queue but not the map, and of those that validate
-#: it.
-DROPPED, HELD_OUT = "dropped", "held_out"
+#: The reason of soundings that reached the model's queue but not the map.
+DROPPED = "dropped"
 #: What false echoes are, by the factor that the screening of the whole record found.
 ECHOES = {2: "double echo", 3: "triple echo", 0: "neither bottom nor multiple"}
 #: Files that an earlier run may have left in the folder.
 OLD = (
     SCORES, "held_out.csv", "validation.png", "maps.png", "volume.csv", "hypsometry.png",
-    "report.html", OUTLINE, "map.npz", "samples.csv", FILE, CROSSINGS, LEFT_OUT, LINES,
+    "report.html", OUTLINE, "map.npz", "samples.csv", CROSSINGS, LEFT_OUT, LINES,
 )  # fmt: skip
 
 
@@ -272,17 +272,14 @@ def cross_validate(
         PoamError: a model fails for good, or a worker is lost.
     """
     fold, done, parts = split_folds(soundings.group, folds, settings.seed), 0, []
-    every = [(fold == number, number, workspace, settings) for number in range(folds)]
 
     def report(learned: int) -> None:
         on_progress(done + learned)
 
-    found: Iterator[tuple[int, HeldOut]] = enumerate(
-        validate_fold(soundings, *each, report) for each in every
-    )
-    if client is not None:
-        found = by_workers(client, settings.model.threads, validate_fold, soundings, every, "fold")
-    for number, part in found:
+    shared = (workspace, settings, report) if client is None else (workspace, settings)
+    every = [(fold == number, number, *shared) for number in range(folds)]
+    threads = settings.model.threads
+    for number, part in by_workers(client, threads, validate_fold, soundings, every, "fold"):
         parts.append(part)
         done += int((fold != number).sum())
         report(0)
@@ -358,8 +355,8 @@ class SoundingMap:
         return [f"an offset of {kind} {bias.name}" for kind, bias in self.crossed.offsets()]
 
     def write(self, folder: Path, log: Path, order: str = "1a") -> None:
-        """Write the folder: config.yaml, samples.csv, refused.csv, map.npz, left_out.csv,
-        volume.csv; with an outline outline.csv, and where lines cross crossings.csv and lines.csv.
+        """Write the folder: config.yaml, samples.csv, map.npz, left_out.csv, volume.csv;
+        with an outline outline.csv, and where lines cross crossings.csv and lines.csv.
 
         Args:
             folder: made if needed. Files of an earlier run in it are removed, but a mission's
@@ -372,7 +369,7 @@ class SoundingMap:
         """
         make_folder(folder)
         mission, mapper, water_level = is_journal(folder), self.mapper, self.settings.water_level
-        for name in OLD if mission else (*OLD, PRIOR):
+        for name in OLD if mission else (*OLD, PRIOR, REFUSED):
             (folder / name).unlink(missing_ok=True)
         self.crossed.write(folder, order)
         index = np.searchsorted(self.taken.row, mapper.data.number)
@@ -386,10 +383,6 @@ class SoundingMap:
         write_map(folder / "map.npz", self.drawn)
         if self.water is not None:
             write_water(folder, self.water)
-        refused = self.soundings.refused_pings
-        for reason, pings in ((FALSE_ECHO, self.echoes), (WITHDRAWN, self.withdrawn)):
-            refused = refused.more(reason, pings.stamp_ns, pings.xyz)
-        write_refused(folder, refused)
         write_left_out(folder, log, self.soundings, self._left_out(), water_level)
         if self.outline is not None:
             self.outline.write(folder)

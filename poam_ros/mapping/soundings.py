@@ -206,7 +206,6 @@ class Soundings:
         group: index of the group [N]; without ``names`` each sounding is a group of its own.
         names: of the groups, in order.
         refused: number of rows that are not soundings, by reason.
-        refused_pings: the newest of each reason, with their places; including those of the mission.
         source: what was read, and how, as plain values.
         projection: from degrees to metres; None if the record was in metres.
         stamp_ns: times of measurement [N], in ns; None: unknown.
@@ -233,7 +232,6 @@ class Soundings:
     group: np.ndarray
     names: tuple[str, ...] = ()
     refused: Counter[str] = field(default_factory=Counter)
-    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     source: Mapping[str, Any] = field(default_factory=dict)
     projection: GeoReference | None = None
     stamp_ns: np.ndarray | None = None
@@ -376,15 +374,11 @@ class Soundings:
         parts = tuple(part for part in parts if len(part.row))
         if not parts:
             return self
-        refused, pings = self.refused.copy(), self.refused_pings
+        refused = self.refused.copy()
         for part in parts:
             refused[part.reason] += len(part.row)
-            pings = pings.more(part.reason, part.stamp_ns, part.xyz)
-        kept = ~np.isin(self.row, np.concatenate([part.row for part in parts]))
-        return replace(
-            self[np.flatnonzero(kept)], refused=refused, refused_pings=pings,
-            left_out=self.left_out + parts,
-        )  # fmt: skip
+        kept = self[np.flatnonzero(~np.isin(self.row, np.concatenate([p.row for p in parts])))]
+        return replace(kept, refused=refused, left_out=self.left_out + parts)
 
 
 def write_left_out(

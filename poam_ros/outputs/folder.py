@@ -36,6 +36,8 @@ RUN_COLUMNS = (
 OUTLINE, OUTLINE_COLUMNS = "outline.csv", ("polygon", "ring", "x", "y")
 #: A log's soundings that are not in its map; see ``mapping.soundings``.
 LEFT_OUT = "left_out.csv"
+#: The reason there of soundings that validate the map.
+HELD_OUT = "held_out"
 #: The map in a folder, and the folder in it for maps saved during the mission.
 MAP, SAVED = "map.npz", "saved"
 #: Rows of a table that are converted at a time.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
-from ..frontend.refused_pings import MAX_PER_REASON, WITHDRAWN, RefusedPing, RefusedPings
+from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import DATABASE, is_journal, read_mission
 from ..journal.interface import DROP, JournalStep, withdrawn_after
 from ..journal.tables import UPDATES, read_only, read_refused
@@ -62,7 +63,7 @@ def write_refused(folder: Path, refused: RefusedPings) -> None:
 
 
 def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
-    """Read the journal, or else refused.csv and left_out.csv; empty if there is none of them.
+    """Read the journal, or else refused.csv or left_out.csv; empty if there is none of them.
 
     Args:
         folder: of a run or mission.
@@ -86,9 +87,9 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
         span_ns = (ends[0], ends[1]) if pings else None
         count = _count(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
         refused = read_refused(log)
-    if refused is None and (folder / FILE).exists():
-        refused = _read_refused(folder)
-    refused = RefusedPings.none() if refused is None else refused
+    written = [path for name in (FILE, files.LEFT_OUT) if (path := folder / name).exists()]
+    if refused is None:
+        refused = _read_refused(written[0]) if written else RefusedPings.none()
     return UnmappedPings(refused, count, span_ns)
 
 
@@ -101,39 +102,26 @@ def _count(pings: int, steps: Sequence[JournalStep]) -> int:
     return pings - len(left_out)
 
 
-def _read_refused(folder: Path) -> RefusedPings:
-    """The pings of refused.csv; those of reasons with too many for it are read from left_out.csv,
-    which has all refused soundings of a log."""
-    path, more = folder / FILE, folder / files.LEFT_OUT
+def _read_refused(path: Path) -> RefusedPings:
+    """The pings of refused.csv; or of a log's left_out.csv, without those that are held out."""
+    numbered = path.name == FILE
+    rows = files.read_records(path, COLUMNS if numbered else ("reason", "time", "x", "y", "z"))
+    counts: Counter[str] = Counter()
+    pings = []
     try:
-        rows = files.read_records(path, COLUMNS)
-        pings = [_ping(row, int(row["number"]), int(row["stamp_ns"] or 0)) for row in rows]
-        refused = RefusedPings.of(pings)
+        for row in rows:
+            reason = row["reason"]
+            number, stamp_ns = counts[reason], _stamp_ns(row.get("time", ""))
+            if numbered:
+                number, stamp_ns = int(row["number"]), int(row["stamp_ns"] or 0)
+            counts[reason] += 1
+            if reason != files.HELD_OUT:
+                xyz = (float(row[k] or "nan") for k in "xyz")
+                pings.append(RefusedPing(reason, number, stamp_ns, *xyz))
+        return RefusedPings.of(pings)
     except (ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: expected numbers in all columns but reason ({error})") from None
-    counts = {k: n for k, n in refused.counts.items() if n > MAX_PER_REASON}
-    if not counts or not more.exists():
-        return refused
-    rows = files.read_records(more, ("reason", "time", "x", "y", "z"))
-    try:
-        for reason, count in counts.items():
-            own = [row for row in rows if row["reason"] == reason]
-            if len(own) <= MAX_PER_REASON:  # of a mission
-                continue
-            pings = [ping for ping in pings if ping.reason != reason]
-            numbers = range(count - len(own), count)
-            pings += [
-                _ping(row, n, _stamp_ns(row["time"])) for n, row in zip(numbers, own, strict=True)
-            ]
-    except ValueError as error:
-        raise InputError(f"{more}: expected times and numbers in m ({error})") from None
-    return RefusedPings.of(pings)
-
-
-def _ping(row: Mapping[str, str], number: int, stamp_ns: int) -> RefusedPing:
-    return RefusedPing(row["reason"], number, stamp_ns, *(float(row[k] or "nan") for k in "xyz"))
+        expected = "numbers in all columns but reason" if numbered else "times and numbers in m"
+        raise InputError(f"{path}: expected {expected} ({error})") from None
 
 
 def _stamp_ns(time: str) -> int:

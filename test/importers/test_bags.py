@@ -152,10 +152,12 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     assert (
         found.refused == front_end.ledger.rejected and sum(front_end.ledger.rejected.values()) > 20
     )
-    lived, again = (
-        {(row.reason, row.number, row.stamp_ns): row[3:] for row in pings.rows}
-        for pings in (front_end.ledger.refused, found.refused_pings)
-    )
+    lived = {row[:3]: row[3:] for row in front_end.ledger.refused.rows}
+    again = {
+        (part.reason, number, stamp): tuple(xyz)
+        for part in found.left_out
+        for number, (stamp, xyz) in enumerate(zip(part.stamp_ns, part.xyz, strict=True))
+    }
     assert again.keys() >= lived.keys() and len(lived) > 20
     known = [key for key in lived if np.isfinite(lived[key][:2]).all()]
     places = [[places[key][:2] for key in known] for places in (lived, again)]

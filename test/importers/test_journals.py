@@ -72,8 +72,9 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     assert f"{len(taken)} of these pings are also in the recording, at most 2 m apart" in agreed
     assert "1 are only in the journal, 4 only in the recording" in agreed
     assert found.refused == {"not_in_the_mission": 4}
-    assert [row.stamp_ns for row in found.refused_pings.rows] == more.stamp_ns.tolist()
-    np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
+    (beyond,) = found.left_out
+    assert beyond.stamp_ns.tolist() == more.stamp_ns.tolist()
+    np.testing.assert_array_equal(beyond.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
     np.testing.assert_array_equal(found.pings.number, mission.samples.number)
     with pytest.raises(InputError, match="expected the journal of the recorded mission; none of"):
@@ -84,9 +85,10 @@ def test_refused_pings_of_the_log_come_with_it(past):
     """Whose elevations nobody can correct."""
     known = RefusedPings.none().more("paused", np.array([7]), np.array([[1.0, 2.0, -3.0]]))
     refusing = replace(past, logged=replace(past.logged, refused=known))
-    assert soundings_of_mission(refusing).refused_pings is known
-    (other,) = soundings_of_mission(refusing, water_level=1.0).refused_pings.rows
-    assert other[:5] == ("paused", 0, 7, 1.0, 2.0) and np.isnan(other.z)
+    (own,) = soundings_of_mission(refusing).left_out
+    assert (own.reason, own.stamp_ns.tolist(), own.xyz.tolist()) == ("paused", [7], [[1, 2, -3]])
+    (other,) = soundings_of_mission(refusing, water_level=1.0).left_out
+    assert other.xyz[0, :2].tolist() == [1, 2] and np.isnan(other.xyz[0, 2])
 
 
 def test_water_and_sound_are_applied_anew(mission, past):

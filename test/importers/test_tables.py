@@ -342,33 +342,31 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(write):
     found = read_soundings(write(text))
     assert found.row.tolist() == [0, 7]  # a blank line is no row
     assert found.refused == Counter(not_a_number=4, wild_elevation=1, impossible_place=1)
-    known = [(row.reason, row.x, row.z) for row in found.refused_pings.placed.rows]
-    assert sorted(map(str, known)) == [
-        "('not_a_number', 0.0, nan)", "('wild_elevation', 0.0, -2000000000.0)",
-    ]  # fmt: skip
-    assert found.refused_pings.counts == found.refused
+    parts = {part.reason: part for part in found.left_out}
+    assert parts["wild_elevation"].xyz.tolist() == [[0.0, 0.0, -2e9]]
+    (odd,) = (xyz for xyz in parts["not_a_number"].xyz if np.isfinite(xyz[:2]).all())
+    assert odd[0] == 0.0 and np.isnan(odd[2])
+    assert {reason: len(part.row) for reason, part in parts.items()} == found.refused
 
 
 def test_impossible_latitudes_are_refused(write):
     found = read_soundings(write("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n"))
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
-    assert not len(found.refused_pings.placed)
+    assert np.isnan(found.left_out[0].xyz[:, :2]).any(1).all()
 
 
 def test_refused_rows_lie_where_the_soundings_do(write):
     """In the same projection, and as elevations."""
     text = "latitude,longitude,depth\n50,10,4\n50.001,10.001,4\n50.001,10.001,4e6\n50.001,10,x\n"
     found = read_soundings(write(text), ReadOptions(water_level=1.5))
-    wild, odd = sorted(found.refused_pings.rows, reverse=True)
-    assert (wild.reason, wild.z) == ("wild_elevation", 1.5 - 4e6)
-    np.testing.assert_allclose((wild.x, wild.y), found.xy[1], atol=1e-9)
-    assert odd.reason == "not_a_number" and np.isnan(odd.z)
-    np.testing.assert_allclose((odd.x, odd.y), (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
+    parts = {part.reason: part.xyz[0] for part in found.left_out}
+    np.testing.assert_allclose(parts["wild_elevation"], [*found.xy[1], 1.5 - 4e6], atol=1e-9)
+    *place, z = parts["not_a_number"]
+    assert np.isnan(z)
+    np.testing.assert_allclose(place, (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
     # What loggers write before they have a fix is not in this plane.
-    (nowhere,) = read_soundings(
-        write("latitude,longitude,depth\n50,91,4\n0,0,\n")
-    ).refused_pings.rows
-    assert nowhere.reason == "not_a_number" and np.isnan(nowhere[3:]).all()
+    (nowhere,) = read_soundings(write("latitude,longitude,depth\n50,91,4\n0,0,\n")).left_out
+    assert nowhere.reason == "not_a_number" and np.isnan(nowhere.xyz).all()
 
 
 def test_chunks_make_no_difference(write, monkeypatch):
@@ -436,8 +434,8 @@ def test_a_workspace_has_room_and_crops(write):
     assert found.workspace(2.0) == Extent(-2, 1002, -2, 2)
     inside = found.within(Extent(-1, 600, -1, 1))
     assert inside.row.tolist() == [0, 2] and inside.refused == {"outside_workspace": 1}
-    (beyond,) = inside.refused_pings.rows
-    assert beyond == ("outside_workspace", 0, 0, 1000.0, 0.0, -2.0)
+    (beyond,) = inside.left_out
+    assert (beyond.reason, beyond.xyz.tolist()) == ("outside_workspace", [[1000.0, 0.0, -2.0]])
 
 
 TIMES = [
@@ -455,8 +453,8 @@ def test_a_crop_in_time_counts_from_the_first(write, times):
     assert read_soundings(path, ReadOptions(named, stop=2.0)).row.tolist() == [0, 1]
     found = read_soundings(path, ReadOptions(named, start=0.5))
     assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}
-    (early,) = found.refused_pings.rows
-    assert (early.reason, early.x, early.z) == ("outside_times", 0.0, -1.0)
+    (early,) = found.left_out
+    assert (early.reason, early.xyz.tolist()) == ("outside_times", [[0.0, 0.0, -1.0]])
     assert early.stamp_ns == found.stamp_ns[0] - 10**9
     with pytest.raises(InputError, match=r"no soundings in that time .the log lasts 5 s"):
         read_soundings(path, ReadOptions(named, start=60.0))

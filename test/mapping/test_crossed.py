@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,8 +93,7 @@ def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     out = len(mapped.echoes)
     count = int((survey.group == FALSE).sum())
     assert out >= count - 2 and mapped.samples == len(survey) - out
-    with (tmp_path / "refused.csv").open(encoding="utf-8") as file:
-        refused = list(csv.DictReader(file))
+    refused = read_records(tmp_path / "left_out.csv", ("reason", "x"))
     assert len(refused) == out
     assert sum(float(row["x"]) == 50 for row in refused) >= count - 2
     assert {row["reason"] for row in refused} == {"false_echo"}

@@ -60,13 +60,13 @@ def test_tiles_have_the_covariance_of_all_places_together(mapper, small):
 
 
 def test_the_order_of_the_tiles_makes_no_difference(mapper, small, monkeypatch):
-    rounds, forwards, expected = [], module._drawn, joint_draws(mapper, PLACES, 4, 1)
+    rounds, forwards, expected = [], module.by_workers, joint_draws(mapper, PLACES, 4, 1)
 
-    def backwards(mapper, tiles, client):
+    def backwards(client, threads, task, mapper, tiles, what):
         rounds.append(len(tiles))
-        return reversed(list(forwards(mapper, tiles, client)))
+        return reversed(list(forwards(client, threads, task, mapper, tiles, what)))
 
-    monkeypatch.setattr(module, "_drawn", backwards)
+    monkeypatch.setattr(module, "by_workers", backwards)
     assert np.array_equal(joint_draws(mapper, PLACES, 4, 1), expected)
     assert len(rounds) >= 2 and max(rounds) > 4
 

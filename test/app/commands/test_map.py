@@ -110,7 +110,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
         file.write("7.5,3.5,nan,L0\n,3.5,-9,L0\n")
     assert main(["map", str(log), "--output", str(out), "--resolution", "4", *QUICK]) == 0
     said = int(re.search(r"(\d+) refused as false echoes", capsys.readouterr().out)[1])
-    rows = read_records(out / "refused.csv", ("reason", "number", "stamp_ns", "x", "y", "z"))
+    rows = read_records(out / "left_out.csv", ("reason", "x", "y", "z"))
     assert said >= 7 and [row["reason"] for row in rows].count("false_echo") == said
     odd = [row for row in rows if row["reason"] == "not_a_number"]
     assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.500", "3.500", ""), ("", "", "")]
@@ -123,7 +123,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     # An older run's in the same folder are gone.
     clean = write_survey(tmp_path / "log.csv")
     assert main(["map", str(clean), "--output", str(out), "--resolution", "4", *QUICK]) == 0
-    assert not read_records(out / "refused.csv", ("reason",))
+    assert not read_records(out / "left_out.csv", ("reason",))
 
 
 @pytest.mark.slow

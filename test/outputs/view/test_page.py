@@ -299,11 +299,9 @@ def test_crossings_are_a_layer_that_is_off_at_first(page, tmp_path):
 
 @pytest.mark.parametrize(("count", "drawn"), [(1500, 1500), (45_000, 15_000)])
 def test_all_refused_soundings_of_a_log_are_drawn_or_every_nth(page, tmp_path, count, drawn):
-    """refused.csv has the newest 1,000: those of one end of a large survey."""
     folder = write_run(tmp_path / "lake")
     places = np.column_stack((np.linspace(0, 30, count), np.full((count, 2), 5.0)))
     stamps = 10**18 + 10**9 * np.arange(1, count + 1)
-    write_refused(folder, echoes().more("too_close", stamps, places))
     rows = [(time_text(int(t)), *xyz, "too_close") for t, xyz in zip(stamps, places, strict=True)]
     rows.append(("", 1.0, 2.0, 3.0, "held_out"))
     files.write_table(folder / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
