@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "poam_ros").rglob("*.py")) + sorted((ROOT / "launch").glob("*.py"))
 #: Calls that the readers of core make within limits on the memory, and others must not.
 LOADERS = {"np.load", "yaml.load", "yaml.safe_load", "json.load", "csv.writer", "csv.DictWriter"}
-READERS = ("core/reading.py", "simulation/world/terrain.py")  # the latter: matplotlib's own
+READERS = ("core/reading.py", "simulation/terrain.py")  # the latter: matplotlib's own
 #: Queues that a length does not bound by itself, and what does.
 BOUNDED = {
     "journal/writer.py": "MAX_QUEUED_PINGS, counted as log_full; MAX_QUEUED_ON_FAILURE",
@@ -21,7 +21,7 @@ BOUNDED = {
     "ros/diagnostics.py": "counts of the last seconds, one a second",
     "mavlink/drive.py": "a person's commands; what one step of the model loop reports",
     "mavlink/simulated_boat.py": "messages of the last delay_s seconds",
-    "simulation/world/simulator.py": "pings under way, at most a few travel times",
+    "simulation/simulator.py": "pings under way, at most a few travel times",
 }
 #: Files that need not appear whole, and why.
 PARTIAL = {

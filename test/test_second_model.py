@@ -13,7 +13,7 @@ from poam_ros.models.registry import MODELS, ModelEntry, ModelSettings, SparseOp
 from poam_ros.outputs.folder import read_map, read_table, write_map
 from poam_ros.simulation.lockstep import run_mission
 from poam_ros.simulation.settings import MissionSettings
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.terrain import load_terrain
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 

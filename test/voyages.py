@@ -15,8 +15,8 @@ from poam_ros.mavlink.link import Link
 from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 from poam_ros.ros.parameters import MAPPER, PLANNER
-from poam_ros.simulation.world.simulator import SonarSettings
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.simulator import SonarSettings
+from poam_ros.simulation.terrain import load_terrain
 
 BEGUN_NS = 1_700_000_000 * SECOND
 TABLES = MAPPER, PLANNER, rows(PlaceSettings)

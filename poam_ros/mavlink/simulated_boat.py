@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..simulation.world.simulator import Simulation, SonarSettings
-from ..simulation.world.terrain import Terrain
-from ..simulation.world.vehicle import Pose
+from ..simulation.simulator import Simulation, SonarSettings
+from ..simulation.terrain import Terrain
+from ..simulation.vehicle import Pose
 from .frame import LocalFrame
 from .link import (
     ARDUPILOT,

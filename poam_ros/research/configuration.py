@@ -30,8 +30,8 @@ from ..core.settings import (
 from ..models.registry import MODELS, ModelSettings, option_rows
 from ..planning.planners import PLANNERS, planner_rows
 from ..simulation.settings import MissionSettings
-from ..simulation.world.simulator import SonarSettings
-from ..simulation.world.terrain import BUILT_IN, FORMATS, IMAGES, TILE_NAME, Terrain, load_terrain
+from ..simulation.simulator import SonarSettings
+from ..simulation.terrain import BUILT_IN, FORMATS, IMAGES, TILE_NAME, Terrain, load_terrain
 
 #: Names that are also names of folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")

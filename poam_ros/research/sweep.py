@@ -31,7 +31,7 @@ from ..core.process import configure_process
 from ..mapping.drawing import cluster
 from ..outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ..simulation.lockstep import LockstepMission, run_mission
-from ..simulation.world.terrain import Terrain
+from ..simulation.terrain import Terrain
 from .configuration import (
     LAYOUT,
     LISTS,

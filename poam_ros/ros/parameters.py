@@ -26,7 +26,7 @@ from ..planning.planners import PLANNERS, planner_rows
 from ..planning.routes import ClearanceSettings
 from ..screening import ScreeningSettings
 from ..simulation.settings import MissionSettings
-from ..simulation.world.simulator import SonarSettings
+from ..simulation.simulator import SonarSettings
 
 
 @dataclass(frozen=True)

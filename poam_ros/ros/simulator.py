@@ -25,9 +25,9 @@ from ..core.errors import InputError, shown
 from ..core.geometry import Extent, Grid
 from ..core.settings import instance
 from ..planning.pilots import start_pose
-from ..simulation.world.simulator import Pacer, Simulation, SimulationStep, SonarSettings
-from ..simulation.world.terrain import Terrain, load_terrain
-from ..simulation.world.vehicle import Pose
+from ..simulation.simulator import Pacer, Simulation, SimulationStep, SonarSettings
+from ..simulation.terrain import Terrain, load_terrain
+from ..simulation.vehicle import Pose
 from . import messages
 from .node import CLOCK, GOAL, LATCHED, SENSOR_PUBLISH, BaseNode, run_node
 from .parameters import SIMULATOR

@@ -47,9 +47,9 @@ from ..planning.pilots import PILOTS, bezier_pilot, start_pose
 from ..planning.planners import PLANNERS
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
-from .world.simulator import SimulatedPing, Simulation
-from .world.terrain import Terrain
-from .world.vehicle import Pose
+from .simulator import SimulatedPing, Simulation
+from .terrain import Terrain
+from .vehicle import Pose
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..planning.routes import ClearanceSettings
 from ..screening import ScreeningSettings
-from .world.simulator import SonarSettings
-from .world.terrain import WORKSPACE
+from .simulator import SonarSettings
+from .terrain import WORKSPACE
 
 #: The paper's random initialisation: samples at random places, and a random start pose.
 RANDOM_SAMPLES = "random-samples"

@@ -20,7 +20,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.outline import read_outline
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
 from poam_ros.research.configuration import read_sweep
-from poam_ros.simulation.world.terrain import read_raster
+from poam_ros.simulation.terrain import read_raster
 
 MIB = 2**20
 #: Bytes of a message of zeros, and of the chunk that holds it: fewer than one may have.

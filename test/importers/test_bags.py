@@ -29,8 +29,8 @@ from poam_ros.models.registry import ModelSettings, SparseOptions
 from poam_ros.screening import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission
 from poam_ros.simulation.settings import MissionSettings
-from poam_ros.simulation.world.simulator import SonarSettings
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.simulator import SonarSettings
+from poam_ros.simulation.terrain import load_terrain
 
 FILES = {"mcap": ".mcap", "sqlite3": ".db3"}
 

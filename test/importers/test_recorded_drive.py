@@ -9,7 +9,7 @@ from voyages import Voyage
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.models.registry import MODELS, ModelEntry
-from poam_ros.simulation.world.simulator import SonarSettings
+from poam_ros.simulation.simulator import SonarSettings
 
 FAULTS = {
     "none": {},

@@ -9,8 +9,8 @@ from poam_ros.models.registry import ModelSettings, SparseOptions
 from poam_ros.screening import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission
 from poam_ros.simulation.settings import MissionSettings
-from poam_ros.simulation.world.simulator import SonarSettings
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.simulator import SonarSettings
+from poam_ros.simulation.terrain import load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
 FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)

@@ -15,7 +15,7 @@ from poam_ros.mission.mission import Mission
 from poam_ros.mission.watchdog import MAP, SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import AreaSettings, NavigableArea, inside
 from poam_ros.planning.pilots import PILOTS, start_pose
-from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
+from poam_ros.simulation.vehicle import DubinsVehicle, Pose
 
 SQUARE = Extent(-30, 30, -30, 30)
 CASE = Path(__file__).parents[3] / "shared/cases/mission_that_never_ends.yaml"

@@ -10,7 +10,7 @@ from poam_ros.mission.budget import VehicleTrack
 from poam_ros.mission.itinerary import ArrivalDetector, GoalQueue
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
-from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
+from poam_ros.simulation.vehicle import DubinsVehicle, Pose
 
 SQUARE = Extent(-30, 30, -30, 30)
 BLOCK = np.array([(-5, -5), (5, -5), (5, 5), (-5, 5)], dtype=float)

@@ -12,7 +12,7 @@ from poam_ros.mission import budget as way_home
 from poam_ros.mission.budget import VehicleTrack, learned_current
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.pilots import PILOTS, start_pose
-from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
+from poam_ros.simulation.vehicle import DubinsVehicle, Pose
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 PERIOD = 0.2

@@ -11,7 +11,7 @@ from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
-from poam_ros.simulation.world.vehicle import Pose, dubins_paths
+from poam_ros.simulation.vehicle import Pose, dubins_paths
 
 from .conftest import View
 

@@ -12,7 +12,7 @@ from poam_ros.core.maps import ElevationMap, Predicted
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
 from poam_ros.planning.situation import GridView, ModelView, discount_visited
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.terrain import load_terrain
 
 NOWHERE = np.empty((0, 2))
 GRID = Grid.nodes(Extent(0, 20, 0, 20), 21, 21)

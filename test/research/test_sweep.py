@@ -20,7 +20,7 @@ from poam_ros.core.errors import InputError, PoamError
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map
 from poam_ros.research.configuration import load_environments, read_sweep
 from poam_ros.research.sweep import SweepFolder, TaskResult, locked, run_sweep
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.terrain import load_terrain
 
 ROOT = Path(__file__).parents[2]
 SMALL = {

@@ -20,7 +20,7 @@ from poam_ros.ros.parameters import (
     SIMULATOR,
     inner_rows,
 )
-from poam_ros.simulation.world.simulator import SonarSettings
+from poam_ros.simulation.simulator import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]

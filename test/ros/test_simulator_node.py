@@ -27,7 +27,7 @@ from poam_ros.importers.messages import read_odometry
 from poam_ros.ros import messages
 from poam_ros.ros import node as qos
 from poam_ros.ros.simulator import SimulatorNode, main, thinned
-from poam_ros.simulation.world.terrain import Terrain
+from poam_ros.simulation.terrain import Terrain
 
 EXTENT = Extent(-31, 31, -31, 31)
 

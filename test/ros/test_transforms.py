@@ -28,9 +28,9 @@ from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.ros.inputs import FrameTransformer, MountLookup, transformed
 from poam_ros.ros.messages import ns_to_stamp, yaw_to_quaternion
 from poam_ros.ros.simulator import SimulatorTopics
-from poam_ros.simulation.world.simulator import Simulation
-from poam_ros.simulation.world.terrain import load_terrain
-from poam_ros.simulation.world.vehicle import Pose
+from poam_ros.simulation.simulator import Simulation
+from poam_ros.simulation.terrain import load_terrain
+from poam_ros.simulation.vehicle import Pose
 
 NO_WAIT = Duration()  # the default of tf2
 

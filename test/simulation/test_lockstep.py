@@ -25,8 +25,8 @@ from poam_ros.planning.routes import ClearanceSettings
 from poam_ros.planning.tvu import shares
 from poam_ros.simulation.lockstep import LockstepMission, run_mission
 from poam_ros.simulation.settings import RANDOM_SAMPLES, MissionSettings
-from poam_ros.simulation.world.simulator import SonarSettings
-from poam_ros.simulation.world.terrain import WORKSPACE, Terrain, load_terrain
+from poam_ros.simulation.simulator import SonarSettings
+from poam_ros.simulation.terrain import WORKSPACE, Terrain, load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=120, steps=5, minibatch=64))
 

@@ -182,7 +182,7 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     listening on the one in the settings."""
     from ...core.geometry import Extent
     from ...mavlink.frame import LocalFrame, given_frame, workspace_of
-    from ...simulation.world.terrain import ENVIRONMENT, load_terrain
+    from ...simulation.terrain import ENVIRONMENT, load_terrain
 
     if "mavlink.url" in vars(args):
         raise InputError("practice: not with --mavlink, as the simulated boat has its own link")

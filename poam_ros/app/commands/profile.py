@@ -88,7 +88,7 @@ def measure(
     one update with its parts, one prediction and one map; ``*_spread``: half the interquartile
     range; ``inducing``: their number. Pings are scattered over the generated seamounts."""
     from ...models.mapper import BathymetricMapper
-    from ...simulation.world.terrain import WORKSPACE, load_terrain
+    from ...simulation.terrain import WORKSPACE, load_terrain
 
     mapper, terrain = BathymetricMapper(WORKSPACE, model, 0), load_terrain("seamounts", seed=0)
     rng, cells = np.random.default_rng(0), Grid.nodes(WORKSPACE, grid, grid)

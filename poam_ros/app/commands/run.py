@@ -17,7 +17,7 @@ from ...planning.routes import ClearanceSettings
 from ...ros.parameters import TERRAIN
 from ...screening import ScreeningSettings
 from ...simulation.settings import MissionSettings
-from ...simulation.world.simulator import SonarSettings
+from ...simulation.simulator import SonarSettings
 from ..command import Parser, add_settings, exit_on_interrupt, figures
 
 PREPARATION = Setting(
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam run"):
         from ...core.process import configure_process
         from ...simulation.lockstep import run_mission
-        from ...simulation.world.terrain import load_terrain
+        from ...simulation.terrain import load_terrain
         from ..progress import scores_text, work_progress
 
     options = vars(args)

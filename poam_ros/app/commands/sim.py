@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
 def resolve(args: argparse.Namespace) -> dict[str, Any]:
     """The options with derived values, checked before anything is started."""
     from ...outputs.folder import make_folder
-    from ...simulation.world.terrain import load_terrain
+    from ...simulation.terrain import load_terrain
 
     options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
     options["params_file"] = graph.parameter_files(options["params_file"], "--params-file")

@@ -20,7 +20,7 @@ from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.run import Run
-from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.terrain import load_terrain
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError, TerrainError, needs_extra
-from ...core.geometry import Extent, Grid
-from ...core.reading import open_geotiff, read_arrays, refuse_larger
+from ..core.errors import InputError, TerrainError, needs_extra
+from ..core.geometry import Extent, Grid
+from ..core.reading import open_geotiff, read_arrays, refuse_larger
 
 #: What suits a terrain, in m: standard deviation of a range, height above the highest place.
 SONAR_DEFAULTS = {"": (1.0, 5.0), "lake": (0.1, 2.5)}

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.clock import SECOND
-from ...core.errors import InputError
-from ...core.geometry import Extent
-from ...core.settings import Settings, setting
+from ..core.clock import SECOND
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.settings import Settings, setting
 from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:

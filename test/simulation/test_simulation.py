@@ -10,9 +10,9 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.simulator import MAX_DELAY_S, Pacer, Simulation, SonarSettings
-from poam_ros.simulation.world.terrain import load_terrain
-from poam_ros.simulation.world.vehicle import Pose
+from poam_ros.simulation.simulator import MAX_DELAY_S, Pacer, Simulation, SonarSettings
+from poam_ros.simulation.terrain import load_terrain
+from poam_ros.simulation.vehicle import Pose
 
 SECOND = 1_000_000_000
 ENVIRONMENT = Extent(-31, 31, -31, 31)

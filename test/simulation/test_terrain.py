@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from poam_ros.core.errors import InputError, TerrainError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.terrain import ENVIRONMENT, Terrain, load_terrain, resampled
+from poam_ros.simulation.terrain import ENVIRONMENT, Terrain, load_terrain, resampled
 
 UNIT = Extent(0, 1, 0, 1)
 # Where the corners of UNIT are, and what they hold in every tile made here.
@@ -230,7 +230,7 @@ def test_offline_gives_one_line_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("POAM_CACHE", str(tmp_path))
     # Nothing listens on the discard port of this machine: offline, whatever the network.
     monkeypatch.setattr(
-        "poam_ros.simulation.world.terrain.TILE_ADDRESS", "http://127.0.0.1:9/{row}/{tile}.hgt.gz"
+        "poam_ros.simulation.terrain.TILE_ADDRESS", "http://127.0.0.1:9/{row}/{tile}.hgt.gz"
     )
     with pytest.raises(TerrainError) as caught:
         load_terrain("S05W120")

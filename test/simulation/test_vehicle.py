@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.vehicle import (
+from poam_ros.simulation.vehicle import (
     ARRIVAL_RADIUS,
     TURN_SPEEDS,
     DubinsVehicle,

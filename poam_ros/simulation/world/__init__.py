@@ -1,1 +1,0 @@
-"""The simulated world: terrain, vehicle, sonar. NumPy alone."""
