@@ -204,7 +204,7 @@ class GoalQueue:
         self.routes.set_vehicle(2 * self.turning_radius, self.max_speed)
 
     def add(self, path: np.ndarray, purpose: str = "") -> None:
-        """Queue waypoints [K, 2] for a purpose, each moved to where ``Routes.waypoint`` says.
+        """Queue waypoints [K, 2] for a purpose, each moved into the navigable area.
 
         Raises:
             InputError: they are not finite, or not [K, 2].
@@ -215,7 +215,7 @@ class GoalQueue:
         areas = self.routes.areas
         self.clipped += int((~areas.allowed(path)).sum())
         self.purpose = purpose
-        self.queue.extend(self.routes.waypoint(place) for place in path)
+        self.queue.extend(areas.nearest(place) for place in path)
 
     def counts(self) -> dict[str, int]:
         """Counts of goals, by their keys in diagnostics."""

@@ -312,10 +312,9 @@ class Mission:
         if self.state == RETURNING:
             assert self.home is not None
             self.goals.clear()
-            areas = self.goals.routes.areas
-            self.goals.clipped += int(not areas.allowed(self.home[None])[0])
-            # Where the vehicle stays it needs no room to turn.
-            self.goals.queue.append(areas.nearest(self.home))
+            place = self.goals.routes.berth(self.home)
+            self.goals.clipped += int(not np.array_equal(place, self.home))
+            self.goals.queue.append(place)
         self.goals.resume(self.position)
 
     def change(self, arrival: Mapping[str, Any], max_samples: int, max_duration: float) -> None:

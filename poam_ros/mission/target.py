@@ -300,8 +300,8 @@ class MapTarget:
         """Compare a map, with its density, with the target; also returns the coverage gaps.
         ``more``: places that count as pings besides the map's [K, 2], in m."""
         reach, mission, settings, grid = self._reach, self._mission, self.settings, drawn.grid
-        room = mission.goals.routes.room
-        if reach is None or not reach.grid.same(grid) or reach.room != room:
+        areas = mission.goals.routes.areas
+        if reach is None or not reach.grid.same(grid) or reach.areas is not areas:
             assert mission.position is not None
             reach = self._reach = ReachableCells(grid, mission.goals.routes, mission.position)
             self._given_up = np.zeros(grid.shape, dtype=bool)
@@ -323,7 +323,7 @@ class MapTarget:
         dry = (depth <= 0) & (settings.depth_factor > 0)
         away, entry = reach.away, reach.entry
         if (dry & reach.enterable).any():  # covered from outside, like a keep-out
-            away, entry = to_nearest(grid, reach.goals & ~dry)
+            away, entry = to_nearest(grid, reach.enterable & ~dry)
         # Place and ping may each be half a diagonal from the centre of their cell. NaN: no depth.
         wet = np.where(depth > 0, depth, 0.0)
         limit = np.maximum(settings.distance, settings.depth_factor * wet) - diagonal(grid)

@@ -47,11 +47,10 @@ class ReachableCells:
 
     Attributes:
         grid: of the cells.
-        room: how far waypoints are moved at most for room to turn, in m.
+        areas: where they may lie.
         enterable: cells whose centre is allowed and has a route [rows, columns].
         counted: cells inside the area's polygon, including keep-outs [rows, columns].
-        goals: enterable cells that are not moved as waypoints, for room to turn [rows, columns].
-        away: distance from each cell to the nearest of these [rows, columns], in m.
+        away: distance from each cell to the nearest of the enterable ones [rows, columns], in m.
         entry: this nearest cell [rows, columns], as an index into the flat grid.
     """
 
@@ -59,7 +58,7 @@ class ReachableCells:
         from scipy.ndimage import label  # only needed with a map target
 
         areas, every = routes.areas, np.ones(grid.shape, dtype=bool)
-        self.grid, self.room = grid, routes.room
+        self.grid, self.areas = grid, areas
         self.enterable = areas.allowed(grid.points).reshape(grid.shape)
         parts, count = label(self.enterable)
         if count and not areas.unrestricted:
@@ -70,10 +69,7 @@ class ReachableCells:
         polygon = areas.polygon
         within = every if polygon is None else inside(polygon, grid.points)
         self.counted = within.reshape(grid.shape)
-        roomy = routes.roomy(grid.points).reshape(grid.shape)
-        narrow = to_nearest(grid, roomy)[0] > routes.room + diagonal(grid)
-        self.goals = self.enterable & (roomy | narrow)
-        self.away, self.entry = to_nearest(grid, self.goals)
+        self.away, self.entry = to_nearest(grid, self.enterable)
 
 
 @dataclass(frozen=True)

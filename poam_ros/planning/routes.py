@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist, median
@@ -19,79 +20,61 @@ from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
 from .areas import SLACK, NavigableArea
 
-#: What a turn costs at a corner without room for the vehicle's turning circle: as much as a detour
-#: of this many turning diameters.
-NARROW = 4.0
-#: A waypoint is moved to where the vehicle has room to turn if that is so many diameters away.
-ROOM = 2.0
-
 
 class Routes:
-    """Shortest routes between two places in a navigable area.
+    """Shortest routes between two places in a navigable area, with room for the vehicle's turning
+    circle: goals and legs keep its diameter from borders where that is more than the margin, as
+    turns lead beside a leg. The first and the last leg may be from or to a place without such room.
+    If there is room nowhere, the margin alone is kept.
 
-    A* on the visibility graph of the area's corners, whose edges are computed on demand. A route
-    turns where the vehicle's turning circle keeps the margin from the corner, and clear of other
-    borders, if there is room or a short detour around.
+    A* on the visibility graph of the area's corners, whose edges are computed on demand.
+
+    Attributes:
+        areas: where goals and legs may lie; ``stated``: with the margin alone.
     """
 
     def __init__(self, areas: NavigableArea) -> None:
-        self.areas = areas
+        self.areas = self.stated = areas
         self._diameter = 0.0  # of the vehicle's turning circle, in m
-        self._turns = areas.corners  # where routes turn [M, 2]
-        self._costs = np.zeros(len(self._turns))  # of these turns, in m
-        self._roomy: NavigableArea | None = areas  # the places with room to turn
-        self._seen: dict[int, np.ndarray] = {}  # turns visible from a turn
+        self._seen: dict[int, np.ndarray] = {}  # corners visible from a corner
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
         """Set the vehicle's turning diameter in m and its maximum speed in m/s."""
         if turning_diameter == self._diameter:
             return
-        self._diameter, areas = turning_diameter, self.areas
-        try:
-            self._roomy = replace(areas, margin=max(areas.margin, turning_diameter))
-        except InputError:  # there is room nowhere
-            self._roomy = None
-        wide = areas.corners_at(areas.margin + turning_diameter)
-        self._turns = np.vstack((wide, areas.corners))
-        self._costs = np.full(len(self._turns), NARROW * turning_diameter)
-        self._costs[: len(wide)][self.roomy(wide)] = 0.0
+        self._diameter, self.areas = turning_diameter, self.stated
         self._seen.clear()
+        if turning_diameter > self.stated.margin and not self.stated.unrestricted:
+            with suppress(InputError):  # there is room nowhere
+                self.areas = replace(self.stated, margin=turning_diameter)
 
-    @property
-    def room(self) -> float:
-        """How far a waypoint is moved at most for room to turn, in m."""
-        return ROOM * self._diameter
-
-    def roomy(self, places: np.ndarray) -> np.ndarray:
-        """Which places [N, 2] have room for the vehicle's turning circle; boolean [N]."""
-        none = np.zeros(len(places), dtype=bool)
-        return none if self._roomy is None else self._roomy.allowed(places)
-
-    def waypoint(self, place: np.ndarray) -> np.ndarray:
-        """Where to go for a place [2]: the nearest allowed one with room for the turning circle, or
-        just the nearest allowed one if no such place is near."""
-        nearest = self.areas.nearest(place)
-        if self._roomy is None or self.areas.unrestricted:
-            return nearest
-        roomy = self._roomy.nearest(place)
-        near = math.dist(place, roomy) <= math.dist(place, nearest) + self.room
-        return roomy if near and self.areas.visible(nearest, roomy[None])[0] else nearest
+    def berth(self, place: np.ndarray) -> np.ndarray:
+        """Where the vehicle may stay that is to come to a place [2]: it needs no room to turn."""
+        there, into = self.stated.nearest(place), self.areas.nearest(place)
+        return there if self.stated.leg_allowed(into, there[None])[0] else into
 
     def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         """The turns from start to goal [2] and the goal itself [K, 2]; None if there is no route.
 
         If the start lies in a keep-out or outside the area, the first leg goes to the nearest
-        allowed place, whatever it crosses; if one is near, to a place with room to turn: at the
-        edge, the vehicle's turn to its goal would lead it back in.
+        allowed place, whatever it crosses.
         """
         goal = np.asarray(goal, dtype=float)
-        if self.areas.unrestricted or self.areas.leg_allowed(start, goal[None])[0]:
+        areas = self.areas
+        if areas.unrestricted or areas.leg_allowed(start, goal[None])[0]:
             return goal[None]
-        if self.areas.allowed(goal[None])[0] and self._sight(start, goal[None])[0]:
+        if not areas.allowed(goal[None])[0]:
+            if self.stated.leg_allowed(start, goal[None])[0]:
+                return goal[None]
+            into = areas.nearest(goal)
+            near = self.stated.leg_allowed(into, goal[None])[0]
+            way = self.route(start, into) if near else None
+            return None if way is None else np.vstack((way, goal))
+        if self._sight(start, goal[None])[0]:
             return goal[None]
         route = self._shortest(start, goal)
-        if route is None and not self.areas.allowed(start[None])[0]:
-            out = self.waypoint(start)
+        if route is None and not areas.allowed(start[None])[0]:
+            out = areas.nearest(start)
             route = self.route(out, goal)
             return None if route is None else np.vstack((out, route))
         return route
@@ -133,12 +116,10 @@ class Routes:
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""
-        # All that can be reached is reached along the narrow turns, which come last.
         reached = self.areas.visible(start, self.areas.corners)
-        first = len(self._turns) - len(reached)
         waiting = np.flatnonzero(reached).tolist()
         while waiting and not reached.all():
-            found = self._sees(first + waiting.pop())[first:] & ~reached
+            found = self._sees(waiting.pop()) & ~reached
             reached |= found
             waiting += np.flatnonzero(found).tolist()
         return reached
@@ -160,12 +141,12 @@ class Routes:
         return good
 
     def _shortest(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        turns = self._turns
-        if not self.areas.allowed(goal[None])[0] or not len(turns):
+        turns = self.areas.corners
+        if not len(turns):
             return None
         first, last = self._sight(start, turns), self.areas.visible(turns, goal)
         ahead = np.linalg.norm(turns - goal, axis=1)
-        length = np.linalg.norm(turns - start, axis=1) + self._costs
+        length = np.linalg.norm(turns - start, axis=1)
         length[~first] = math.inf
         before = np.full(len(turns), -1)
         waiting = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
@@ -178,7 +159,7 @@ class Routes:
                 continue  # a shorter route to it was found since
             if last[k]:
                 heapq.heappush(waiting, (total, k, True))
-            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1) + self._costs
+            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1)
             for j in np.flatnonzero(self._sees(k) & (reach < length)).tolist():
                 length[j], before[j] = reach[j], k
                 heapq.heappush(waiting, (reach[j] + ahead[j], j, False))
@@ -186,7 +167,7 @@ class Routes:
 
     def _sees(self, k: int) -> np.ndarray:
         if k not in self._seen:
-            self._seen[k] = self.areas.visible(self._turns[k], self._turns)
+            self._seen[k] = self.areas.visible(self.areas.corners[k], self.areas.corners)
         return self._seen[k]
 
 

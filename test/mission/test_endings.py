@@ -36,7 +36,7 @@ class Voyage:
         self.watchdog = Watchdog(WatchdogSettings(), area)
         self.time_s, self._checked_s = 0.0, 0.0
         self._goal, self._sent, self._track = None, [], []
-        self.roomy = area.margin >= 2 * radius  # for the turning circle, everywhere
+        self.roomy = area.gap(np.array([start.x, start.y])) >= 2 * radius  # for the turning circle
 
     def end(self):
         """How the mission ends: ``done``, the reason of its pause, or ``never``."""
@@ -126,7 +126,7 @@ def random_voyage(seed):
 
 
 def endings(seeds):
-    """How many missions are done, paused, and strayed; none does so where there is room to turn."""
+    """How many missions are done and paused; none strays that begins where there is room to turn."""
     found = Counter()
     for seed in seeds:
         voyage = random_voyage(seed)
@@ -134,19 +134,18 @@ def endings(seeds):
         assert how and how != "never", seed
         assert not (voyage.roomy and voyage.strayed), seed
         found["done" if how == "done" else "paused"] += 1
-        found["strayed"] += voyage.strayed
     return found
 
 
 def test_missions_among_random_keep_outs_end():
     found = endings(range(12))
-    assert found["done"] >= 9 and found["strayed"] <= 2, found  # 5 by the margin alone
+    assert found["done"] >= 9, found
 
 
 @pytest.mark.slow
 def test_two_hundred_missions_among_random_keep_outs_end():
     found = endings(range(100, 300))
-    assert found["done"] >= 170 and found["strayed"] <= 25, found  # 71 by the margin alone
+    assert found["done"] >= 180, found
 
 
 def test_new_routes_do_not_renew_the_time_limit():

@@ -53,16 +53,6 @@ def test_reachable_cells_exclude_keep_outs_and_enclosed_areas():
     np.testing.assert_allclose(np.linalg.norm(entry - GRID.points, axis=1), away, atol=1e-9)
 
 
-def test_gaps_are_closed_from_where_waypoints_stay():
-    """Waypoints without room to turn are moved, unless such room is far away."""
-    routes = Routes(NavigableArea(WORKSPACE, None, (WALL, *ROOM), 1.0))
-    routes.set_vehicle(2.5, 1.0)
-    reach = ReachableCells(GRID, routes, START)
-    stay = GRID.points[reach.goals.ravel()]
-    np.testing.assert_array_equal([routes.waypoint(place) for place in stay], stay)
-    assert (reach.enterable & ~reach.goals).sum() > 20
-
-
 def test_outside_the_polygon_nothing_is_counted():
     corners = np.array([[-10.0, 0.0], [10.0, 0.0], [10.0, 20.0], [-10.0, 20.0]])
     reach = ReachableCells(GRID, Routes(NavigableArea(WORKSPACE, corners)), START)
