@@ -179,8 +179,12 @@ class NavigableArea:
 
     @cached_property
     def corners(self) -> np.ndarray:
-        """Allowed places around the corners of all borders, where routes turn [M, 2]. Legs between
-        neighbouring ones keep the margin from the corner."""
+        """Allowed places around the corners of all borders, where routes turn [M, 2]."""
+        return self.corners_at(self.margin)
+
+    def corners_at(self, reach: float) -> np.ndarray:
+        """Allowed places around the corners of all borders [M, 2]. Legs between neighbouring ones
+        keep ``reach`` m from the corner."""
         found = [np.empty((0, 2))]
         for border in self._rings:
             normals = _outward(border) @ (1, 1j)
@@ -190,7 +194,7 @@ class NavigableArea:
                 if turn > 0:  # convex on the right side
                     steps = max(1, math.ceil(turn / (math.pi / 4)))
                     angles = first + turn / steps * np.arange(steps + 1)
-                    radius = (self.margin + SLACK) / math.cos(turn / steps / 2)
+                    radius = (reach + SLACK) / math.cos(turn / steps / 2)
                     around = np.column_stack((np.cos(angles), np.sin(angles)))
                     found.append(corner + radius * around)
         places = np.concatenate(found)
@@ -341,7 +345,8 @@ class AreaSettings(Settings):
     heading: float = field_of(HEADING)
     margin: float = setting(
         1.0, "Minimum distance of goals and legs from keep-outs and the polygon's border; "
-        "capture_radius, the turning diameter, is kept as well where there is room", "m", minimum=0.01, maximum=1e4,
+        "capture_radius, the turning diameter, is kept as well where there is room", "m",
+        minimum=0.01, maximum=1e4,
     )  # fmt: skip
 
     def open(self, workspace: Extent) -> NavigableArea:

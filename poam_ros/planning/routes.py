@@ -20,6 +20,10 @@ from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
 from .areas import SLACK, NavigableArea
 
+#: What a turn nearer to a corner costs than where the turning circle keeps the margin from it: as
+#: much as a detour of so many turning diameters.
+NEAR = 4.0
+
 
 class Routes:
     """Shortest routes between two places in a navigable area, with room for the vehicle's turning
@@ -36,7 +40,9 @@ class Routes:
     def __init__(self, areas: NavigableArea) -> None:
         self.areas = self.stated = areas
         self._diameter = 0.0  # of the vehicle's turning circle, in m
-        self._seen: dict[int, np.ndarray] = {}  # corners visible from a corner
+        self._turns = areas.corners  # where routes turn [M, 2]
+        self._costs = np.zeros(len(self._turns))  # of these turns, in m
+        self._seen: dict[int, np.ndarray] = {}  # turns visible from a turn
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
         """Set the vehicle's turning diameter in m and its maximum speed in m/s."""
@@ -47,6 +53,9 @@ class Routes:
         if turning_diameter > self.stated.margin and not self.stated.unrestricted:
             with suppress(InputError):  # there is room nowhere
                 self.areas = replace(self.stated, margin=turning_diameter)
+        wide, near = self.areas.corners_at(self.areas.margin + turning_diameter), self.areas.corners
+        self._turns = np.vstack((wide, near))
+        self._costs = NEAR * turning_diameter * (np.arange(len(self._turns)) >= len(wide))
 
     def berth(self, place: np.ndarray) -> np.ndarray:
         """Where the vehicle may stay that is to come to a place [2]: it needs no room to turn."""
@@ -116,10 +125,12 @@ class Routes:
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""
+        # All that can be reached is reached along the near turns, which come last.
         reached = self.areas.visible(start, self.areas.corners)
+        first = len(self._turns) - len(reached)
         waiting = np.flatnonzero(reached).tolist()
         while waiting and not reached.all():
-            found = self._sees(waiting.pop()) & ~reached
+            found = self._sees(first + waiting.pop())[first:] & ~reached
             reached |= found
             waiting += np.flatnonzero(found).tolist()
         return reached
@@ -141,12 +152,12 @@ class Routes:
         return good
 
     def _shortest(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        turns = self.areas.corners
+        turns = self._turns
         if not len(turns):
             return None
         first, last = self._sight(start, turns), self.areas.visible(turns, goal)
         ahead = np.linalg.norm(turns - goal, axis=1)
-        length = np.linalg.norm(turns - start, axis=1)
+        length = np.linalg.norm(turns - start, axis=1) + self._costs
         length[~first] = math.inf
         before = np.full(len(turns), -1)
         waiting = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
@@ -159,7 +170,7 @@ class Routes:
                 continue  # a shorter route to it was found since
             if last[k]:
                 heapq.heappush(waiting, (total, k, True))
-            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1)
+            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1) + self._costs
             for j in np.flatnonzero(self._sees(k) & (reach < length)).tolist():
                 length[j], before[j] = reach[j], k
                 heapq.heappush(waiting, (reach[j] + ahead[j], j, False))
@@ -167,7 +178,7 @@ class Routes:
 
     def _sees(self, k: int) -> np.ndarray:
         if k not in self._seen:
-            self._seen[k] = self.areas.visible(self.areas.corners[k], self.areas.corners)
+            self._seen[k] = self.areas.visible(self._turns[k], self._turns)
         return self._seen[k]
 
 

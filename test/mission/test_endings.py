@@ -126,7 +126,7 @@ def random_voyage(seed):
 
 
 def endings(seeds):
-    """How many missions are done and paused; none strays that begins where there is room to turn."""
+    """How many missions are done and paused; none strays that begins with room to turn."""
     found = Counter()
     for seed in seeds:
         voyage = random_voyage(seed)
