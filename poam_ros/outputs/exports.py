@@ -343,7 +343,8 @@ def export_settings(run: Run | Path, to: Path, chosen: Mapping[str, Any]) -> Exp
     Raises:
         InputError: if a value is wrong, there is no such run, or its config.yaml is no YAML.
     """
-    own = dict(Run.of(run).recorded)
+    own = dict((run := Run.of(run)).recorded)
+    run.check_origin(chosen.get("origin"))
     wanted = FORMATS.get(to.suffix.lower())
     if chosen.get("origin") is not None or (wanted and wanted.origin == "refused"):
         own = {key: own[key] for key in own if key in ("water_level", "contour_interval")}

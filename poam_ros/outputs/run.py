@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,8 @@ from .held_out import OTHER_SURVEY
 
 if TYPE_CHECKING:
     import xarray
+
+log = logging.getLogger(__name__)
 
 #: The settings of a run, in its folder.
 CONFIG = "config.yaml"
@@ -156,6 +159,12 @@ class Run:
             recorded["origin"] = tuple(numbers)
             recorded["heading"] = _number(place.get("heading")) or 0.0
         return recorded
+
+    def check_origin(self, origin: Sequence[float] | None) -> None:
+        """Warn if a user's origin (degrees; None: not given) moves the map from where it was."""
+        if origin and any(origin) and (own := self.recorded.get("origin", origin)) != tuple(origin):
+            text = "%s: its origin is %g %g; --origin %g %g places the map elsewhere"
+            log.warning(text, self.folder, *own, *origin)
 
     @property
     def shared_once(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def boustrophedon(
     The lines run along the workspace's longer side, half a spacing from the borders, and begin at
     the corner nearest to the vehicle. Their number is the largest whose length fits into
     ``distance_left``: transit, lines, turns as a Dubins vehicle drives them, and the way home. If
-    not even two lines fit, a single one runs across. Keep-outs interrupt a line.
+    not even two lines fit into it, a single one runs across. Keep-outs interrupt a line.
 
     Raises:
         InputError: no part of any line is allowed.
@@ -59,7 +59,7 @@ def boustrophedon(
         count = 30
     else:
         count = _most_lines(situation, along)
-    path = survey_lines(situation, count, along if count > 1 else 1 - along)
+    path = survey_lines(situation, count, along if count > 1 or options.spacing else 1 - along)
     if not len(path):
         raise InputError("boustrophedon: no survey line lies in the navigable area")
     return path

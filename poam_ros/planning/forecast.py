@@ -12,8 +12,10 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 import numpy as np
+import shapely
 
 from ..core.errors import InputError
+from ..core.geometry import Grid, path_length
 from ..core.maps import ElevationMap
 from .boustrophedon import MAX_LINES, path_cost, survey_lines
 from .situation import Situation
@@ -36,6 +38,11 @@ MAX_CELLS = 20_000
 #: Standard deviation of log slope in addition to that between blocks: another survey learns another
 #: kernel.
 DEVIATION = 0.25
+#: Share of a map's cells away from pings that are nearer to a ping than its ``reach``, and the
+#: probability that variance grows alike beyond it.
+REACH, ALIKE = 0.95, 0.5
+#: Number of places along each side at which the pilot survey is assessed.
+PLACES = 40
 #: Exponent of a bottom that is stated, not learned.
 STATED_EXPONENT = 1.5
 
@@ -50,6 +57,8 @@ class Bottom:
         exponent: of the distance.
         noise: standard deviation of a ping, in m.
         deviation: standard deviation of the logarithm of a factor common to all slopes.
+        reach: distance up to which this is known, in m. On a smooth bottom, variance far from pings
+            grows faster than close to them.
     """
 
     slope: np.ndarray
@@ -57,6 +66,7 @@ class Bottom:
     exponent: float
     noise: float
     deviation: float = DEVIATION
+    reach: float = math.inf
 
     @classmethod
     def stated(cls, low: float, high: float, depth: float, noise: float) -> Bottom:
@@ -68,8 +78,8 @@ class Bottom:
         """
         if not 0 < low <= high < math.inf:
             raise InputError(f"expected 0 < LOW <= HIGH, in m, got {low:g} {high:g}")
-        spread = 2 * math.log(high / low) / (2 * MIDDLE_90)
-        return cls(np.array([low * high]), np.array([depth]), STATED_EXPONENT, noise, spread)
+        slope, spread = np.array([low * high]), 2 * math.log(high / low) / (2 * MIDDLE_90)
+        return cls(slope, np.array([depth]), STATED_EXPONENT, noise, spread)
 
     @classmethod
     def of_map(cls, drawn: ElevationMap, pings: np.ndarray, level: float) -> Bottom:
@@ -102,22 +112,30 @@ class Bottom:
         parts = parts or [np.full(len(block), True)]
         slope = [grown[part].mean() / (far[part] ** exponent).mean() for part in parts]
         depth = [level - mean[away][part].mean() for part in parts]
-        return cls(np.array(slope), np.array(depth), exponent, math.sqrt(noise))
+        reach = float(np.quantile(far, REACH))
+        return cls(np.array(slope), np.array(depth), exponent, math.sqrt(noise), reach=reach)
 
     def drawn(self, rng: np.random.Generator) -> Bottom:
         """A random bottom: the parts of this one drawn with replacement, and all slopes times one
-        random factor."""
+        random factor. In some, nothing beyond ``reach`` is within any order; in others it is known.
+        """
         part = rng.integers(len(self.depth), size=len(self.depth))
         factor = math.exp(self.deviation * rng.standard_normal())
-        return replace(self, slope=factor * self.slope[part], depth=self.depth[part])
+        reach = math.inf if rng.uniform() < ALIKE else self.reach
+        return replace(self, slope=factor * self.slope[part], depth=self.depth[part], reach=reach)
 
-    def share(self, spacing: float, order: str) -> float:
-        """Share of the bottom under water that is within an order, with lines ``spacing`` m apart;
-        0 if all is dry."""
-        grown = np.multiply.outer(self.slope, (spacing * DISTANCES / 2) ** self.exponent)
+    def share(self, distances: np.ndarray, order: str) -> float:
+        """Share of the bottom under water that is within an order, where places are at these
+        distances [N] from the nearest ping, in m; 0 if all is dry."""
+        grown = np.multiply.outer(self.slope, distances**self.exponent)
         good = within(order, self.depth[:, None], np.sqrt(grown + self.noise**2))
+        good &= distances <= self.reach
         wet = self.depth > 0
         return float(good[wet].mean()) if wet.any() else 0.0
+
+    def share_between(self, spacing: float, order: str) -> float:
+        """The same for lines ``spacing`` m apart."""
+        return self.share(spacing * DISTANCES / 2, order)
 
 
 @dataclass(frozen=True)
@@ -141,22 +159,21 @@ class Forecast:
 
 
 def forecast(
-    bottom: Bottom, situation: Situation, order: str, share: float, before: float,
+    bottom: Bottom, situation: Situation, order: str, share: float, pilot: np.ndarray,
     rng: np.random.Generator,
 ) -> Forecast:  # fmt: skip
-    """The survey with the fewest lines that meets a target with a probability of ``SURE``.
+    """The survey with the fewest lines that alone meets a target with a probability of ``SURE``.
 
-    The share within the TVU starts at that of the pilot survey, which counts as even lines of the
-    same length, and grows with the lines driven. If it is below the target at the end of the
-    survey, the distance is extended in proportion. The interval also holds how far surveys of a
-    known bottom differ (``LENGTH_DEVIATION``).
+    The share within the TVU starts at that of the pilot survey and grows with the lines driven. If
+    it is below the target at the end of the survey, the distance is extended in proportion. The
+    interval also holds how far surveys of a known bottom differ (``LENGTH_DEVIATION``).
 
     Args:
         bottom: what is known of the bottom.
         situation: position at the start of the survey, workspace and turning radius.
         order: a name of ``tvu.ORDERS``.
         share: of the workspace under water that must be within its TVU.
-        before: length of the pilot survey, in m.
+        pilot: the pilot survey [K, 2], in m; K is 0 without one.
         rng: draws parts of the bottom and their slopes.
 
     Raises:
@@ -168,7 +185,7 @@ def forecast(
 
     def needed(bottom: Bottom) -> int:
         """The smallest number of lines that meets the target."""
-        share_of = lambda lines: bottom.share(across / lines, order)  # noqa: E731
+        share_of = lambda lines: bottom.share_between(across / lines, order)  # noqa: E731
         return 1 + bisect_left(range(1, MAX_LINES + 1), share, key=share_of)
 
     lines = int(np.quantile([needed(one) for one in drawn], SURE, method="higher"))
@@ -181,9 +198,13 @@ def forecast(
     if not len(path):
         raise InputError("areas: no survey line lies in the navigable area")
     whole = path_cost(path, situation.position, situation.turning_radius)
-    met = np.array([one.share(across / lines, order) for one in drawn])
-    area = float(situation.workspace.size.prod()) * situation.routes.areas.share
-    begun = np.array([one.share(area / before, order) if before else 0.0 for one in drawn])
+    met = np.array([one.share_between(across / lines, order) for one in drawn])
+    before, begun = path_length(pilot), np.zeros(DRAWS)
+    if before:
+        places = Grid.dividing(situation.workspace, (PLACES, PLACES)).points
+        places = places[situation.routes.areas.allowed(places)]
+        away = shapely.distance(shapely.points(places), shapely.LineString(pilot))
+        begun = np.array([one.share(away, order) for one in drawn])
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
     low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))
     shorter, longer = (

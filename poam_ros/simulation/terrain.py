@@ -318,35 +318,17 @@ def paper_grey(name: str, elevation: np.ndarray) -> np.ndarray:
 
 
 def resampled(raster: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """A raster [rows, columns] resampled to ``shape`` on the same extent.
+    """A raster [rows, columns] resampled to ``shape`` on the same extent, bicubic: without aliases.
 
-    Bicubic (Keys, a = -1/2). For fewer cells the kernel is wider by the ratio of cell sizes: no
-    value is skipped, and fine relief is not aliased.
+    Raises:
+        TerrainError: Pillow is not installed.
     """
-    return _resampled_rows(_resampled_rows(raster, shape[0]).T, shape[1]).T
-
-
-def _resampled_rows(raster: np.ndarray, count: int) -> np.ndarray:
-    """The raster with ``count`` rows."""
-    step = len(raster) / count  # old rows in a new one
-    stretch = max(step, 1.0)
-    rows = np.empty((count, raster.shape[1]))
-    for row in range(count):
-        centre = (row + 0.5) * step
-        first = max(0, int(np.floor(centre - 2 * stretch)))
-        near = raster[first : int(np.ceil(centre + 2 * stretch))]
-        # The kernel is cut at the border, and its weights normalised.
-        weights = _keys((first + np.arange(len(near)) + 0.5 - centre) / stretch)
-        rows[row] = weights @ near / weights.sum()
-    return rows
-
-
-def _keys(at: np.ndarray) -> np.ndarray:
-    """Keys' cubic convolution kernel with a = -1/2 (IEEE ASSP 29, 1981), zero beyond 2."""
-    x = np.abs(at)
-    inner = 1 + x**2 * (1.5 * x - 2.5)
-    outer = 2 + x * (-4 + x * (2.5 - 0.5 * x))
-    return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
+    try:
+        from PIL import Image
+    except ImportError:
+        raise TerrainError(needs_extra("resampling", "Pillow", "sim")) from None
+    image = Image.fromarray(raster.astype(np.float32))
+    return np.asarray(image.resize(shape[::-1], Image.Resampling.BICUBIC), dtype=float)
 
 
 #: Name -> (name of the terrain, elevation without voids) -> elevation.

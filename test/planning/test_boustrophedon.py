@@ -62,6 +62,8 @@ def test_the_nearest_corner_comes_first(corner):
 def test_if_two_lines_do_not_fit_one_goes_across():
     path, _ = plan(distance_left=60.0)
     np.testing.assert_allclose(path, [[0.0, -20.0], [0.0, 20.0]])
+    path, _ = plan(spacing=100.0)  # as `poam plan` counts one line
+    np.testing.assert_allclose(np.sort(path, axis=0), [[-30.0, 0.0], [30.0, 0.0]])
 
 
 @pytest.mark.parametrize("spacing", [0.4, 1.0, 2.5])

@@ -1,6 +1,7 @@
 """How long a survey takes until its map meets a target."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
 WORKSPACE = Extent(0.0, 60.0, 0.0, 40.0)
 CORNER = np.zeros(2)
+NO_PILOT = np.empty((0, 2))
 LINES = np.arange(4.5, 40, 8)  # through the centres of cells
 
 
@@ -34,9 +36,14 @@ def drawn_map(slope, exponent, noise, depth=10.0):
     return ElevationMap(grid, np.full(shape, 2.0 - depth), variance.reshape(shape)), pings
 
 
-def survey(bottom, share=0.95, order="1b", seed=0, before=0.0):
+def survey(bottom, share=0.95, order="1b", seed=0, pilot=NO_PILOT):
     there = Situation(CORNER, WORKSPACE, turning_radius=0.5)
-    return forecast(bottom, there, order, share, before, np.random.default_rng(seed))
+    return forecast(bottom, there, order, share, pilot, np.random.default_rng(seed))
+
+
+def known(slope, depth=10.0, noise=0.1):
+    """A bottom of which nothing is uncertain."""
+    return Bottom(np.atleast_1d(slope), np.atleast_1d(depth), 1.5, noise, deviation=0.0)
 
 
 @pytest.mark.parametrize("exponent", [0.8, 1.4])
@@ -48,6 +55,7 @@ def test_the_growth_of_variance_comes_from_an_earlier_map(exponent):
     assert smooth == pytest.approx(0.01, rel=0.05) and rough == pytest.approx(0.09, rel=0.05)
     np.testing.assert_allclose(bottom.depth, 10.0)
     assert bottom.noise == pytest.approx(0.1)
+    assert bottom.reach == 4.0  # of lines 8 m apart
 
 
 def test_a_map_without_cells_away_from_pings_is_refused():
@@ -58,7 +66,7 @@ def test_a_map_without_cells_away_from_pings_is_refused():
 
 def test_the_survey_has_the_widest_lines_that_meet_the_target():
     """On a known bottom, by hand: 95 % of distances to a line are within the TVU."""
-    bottom = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
+    bottom = known(0.02)
     limit = (allowed("1b", 10.0) / CONFIDENCE_95) ** 2 - 0.1**2
     farthest = (limit / 0.02) ** (1 / 1.5)
     widest = 2 * farthest / 0.95
@@ -72,15 +80,25 @@ def test_the_survey_has_the_widest_lines_that_meet_the_target():
     assert 0.95 * whole <= found.length <= whole
 
 
-def test_the_area_of_the_pilot_survey_is_not_driven_again():
-    bottom = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
-    alone, after = survey(bottom), survey(bottom, before=300.0)
-    covered = bottom.share(60.0 * 40.0 / 300.0, "1b")  # even lines of that length
-    assert 0.1 < covered < 0.9
-    met = bottom.share(alone.spacing, "1b")
+def test_the_area_around_the_pilot_survey_is_not_driven_again():
+    bottom, pilot = known(0.02), np.array([[0.0, 20.0], [60.0, 20.0]])
+    alone, after = survey(bottom), survey(bottom, pilot=pilot)
+    limit = (allowed("1b", 10.0) / CONFIDENCE_95) ** 2 - 0.1**2
+    covered = 2 * (limit / 0.02) ** (1 / 1.5) / 40.0  # on both sides of the pilot survey's line
+    met = bottom.share_between(alone.spacing, "1b")
     part = (0.95 - covered) / (met - covered)
     assert after.lines == alone.lines
-    assert after.length == pytest.approx(300.0 + path_cost(alone.path, CORNER, 0.5) * part)
+    whole = path_cost(alone.path, CORNER, 0.5)
+    assert after.length == pytest.approx(60.0 + whole * part, rel=0.02)
+
+
+def test_lines_are_not_farther_apart_than_in_the_earlier_map():
+    """As the variance at larger distances is not known; the interval holds that it may be small."""
+    smooth = replace(known(1e-4), reach=4.0)
+    assert survey(known(1e-4)).lines == 1
+    found = survey(smooth, pilot=np.array([[0.0, 20.0], [60.0, 20.0]]))
+    assert 0.95 * found.spacing / 2 == pytest.approx(4.0, rel=0.1)
+    assert found.low == 60.0 and found.high > 5 * 60.0
 
 
 def test_a_less_certain_bottom_takes_more_lines_and_a_wider_interval():
@@ -94,15 +112,14 @@ def test_a_less_certain_bottom_takes_more_lines_and_a_wider_interval():
 def test_a_survey_meets_its_target_in_nine_of_ten_bottoms():
     bottom = Bottom.stated(0.1, 0.225, 10.0, 0.1)
     found, rng = survey(bottom), np.random.default_rng(7)
-    met = [bottom.drawn(rng).share(found.spacing, "1b") >= 0.95 for _ in range(5 * DRAWS)]
+    met = [bottom.drawn(rng).share_between(found.spacing, "1b") >= 0.95 for _ in range(5 * DRAWS)]
     assert np.mean(met) == pytest.approx(0.9, abs=0.05)
 
 
 def test_dry_parts_do_not_count():
-    wet = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, 0.0)
-    both = Bottom(np.array([0.02, 9.0]), np.array([10.0, -1.0]), 1.5, 0.1, 0.0)
-    assert both.share(3.0, "1b") == wet.share(3.0, "1b") > 0
-    assert Bottom(np.array([0.02]), np.array([-1.0]), 1.5, 0.1).share(3.0, "1b") == 0.0
+    wet, both = known(0.02), known((0.02, 9.0), (10.0, -1.0))
+    assert both.share_between(3.0, "1b") == wet.share_between(3.0, "1b") > 0
+    assert known(0.02, -1.0).share_between(3.0, "1b") == 0.0
 
 
 def test_a_target_below_the_noise_is_refused():

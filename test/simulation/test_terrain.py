@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from poam_ros.core.errors import InputError, TerrainError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.terrain import ENVIRONMENT, Terrain, load_terrain, resampled
+from poam_ros.simulation.terrain import ENVIRONMENT, Terrain, load_terrain
 
 UNIT = Extent(0, 1, 0, 1)
 # Where the corners of UNIT are, and what they hold in every tile made here.
@@ -146,14 +146,6 @@ def test_the_papers_preparation_makes_grey_values_of_any_raster(side, tmp_path):
     assert_allclose(fitted[:2], np.array([10, 1]) / 11 * 255 / 360, rtol=0.02)
     # North above south, east above west, as it was.
     assert grey[0, 0] == 0 and grey[-1, -1] == 255 and grey[-1, 0] > 200 and grey[0, -1] < 50
-
-
-@pytest.mark.parametrize("shape", [(3601, 901), (200, 359)])
-def test_resampling_is_pillows_bicubic(shape):
-    image = pytest.importorskip("PIL.Image")
-    raster = np.random.default_rng(1).uniform(0, 255, shape)
-    theirs = image.fromarray(raster.astype(np.float32)).resize((360, 360), image.BICUBIC)
-    assert_allclose(resampled(raster, (360, 360)), np.asarray(theirs), atol=2e-3)
 
 
 def test_a_prepared_terrain_stays_unchanged(tmp_path):

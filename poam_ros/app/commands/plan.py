@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("areas: no waypoint before the survey can be reached")
     radius = values["plan.turning_radius"]
     there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=Routes(areas))
-    estimate = forecast(bottom, there, order, share, path_length(pilot), rng)
+    estimate = forecast(bottom, there, order, share, pilot, rng)
     speed = current.mean_speed(np.concatenate((pilot, estimate.path)))
     days = estimate.length / speed / DAY
     if days > longest:
@@ -104,18 +104,17 @@ def run(args: argparse.Namespace) -> int:
             f"--max-duration {np.ceil(days):g}"
         )
     depths = dict.fromkeys(f"{m:.1f}" for m in (bottom.depth.min(), bottom.depth.max()))
-    parts = quantity(len(bottom.depth), "part")
+    parts, lines = quantity(len(bottom.depth), "part"), quantity(estimate.lines, "line")
+    apart = " along the middle" if estimate.lines == 1 else f", {estimate.spacing:.3g} m apart"
+    enough = ", which may meet it alone" if estimate.low <= path_length(pilot) else ""
+    time, first, last = (m / speed / 60 for m in (estimate.length, estimate.low, estimate.high))
     print(
         f"bottom:  {parts}, depth {' to '.join(depths)} m; standard deviation of a ping "
-        f"{bottom.noise:.2g} m"
-    )
-    print(f"target:  {order} in {share:.0%} of the workspace")
-    lines = quantity(estimate.lines, "line")
-    print(f"survey:  {lines}, {estimate.spacing:.3g} m apart, after the pilot survey")
-    print(f"length:  {estimate.length:.0f} m (90 %: {estimate.low:.0f} to {estimate.high:.0f})")
-    time, first, last = (m / speed / 60 for m in (estimate.length, estimate.low, estimate.high))
-    print(f"time:    {time:.0f} min at {speed:.4g} m/s (90 %: {first:.0f} to {last:.0f})")
-    print(
+        f"{bottom.noise:.2g} m\n"
+        f"target:  {order} in {share:.0%} of the workspace\n"
+        f"survey:  {lines}{apart}, after the pilot survey{enough}\n"
+        f"length:  {estimate.length:.0f} m (90 %: {estimate.low:.0f} to {estimate.high:.0f})\n"
+        f"time:    {time:.0f} min at {speed:.4g} m/s (90 %: {first:.0f} to {last:.0f})\n"
         f"options: --planner boustrophedon --set boustrophedon.spacing={estimate.spacing:.3g} "
         f"--set target.tvu={order} --set target.share={share:g}"
     )
@@ -151,6 +150,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
         bottom = Bottom.stated(low, high, args.depth, noise)
     else:
         level = vars(args).get("water.level", recorded.get("water_level", 0.0))
+        run.check_origin(vars(args).get("origin"))
         xy = np.column_stack((run.samples["x"], run.samples["y"]))
         bottom = Bottom.of_map(run.drawn, xy, level)
         values["workspace"] = values["workspace"] or run.drawn.grid.borders.bounds

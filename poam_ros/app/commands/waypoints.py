@@ -102,6 +102,7 @@ def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
     settings = SURVEY, AFTER, DURATION, *rows(AreaSettings, ClearanceSettings), *others
     values: dict[str, Any] = {row.name: row.default for row in (*settings, graph.WORKSPACE)}
     if run is not None:
+        run.check_origin(vars(args).get("origin"))
         values |= {"workspace": run.drawn.grid.borders.bounds, **run.recorded}
     values |= vars(args)
     if values["min_depth"] and run is None:

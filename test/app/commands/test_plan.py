@@ -160,6 +160,29 @@ def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
     assert "depth 11.0 m;" in capsys.readouterr().out
 
 
+def test_a_smooth_bottom_needs_one_line_at_most(capsys, tmp_path):
+    table = tmp_path / "lines.csv"
+    stated = ["plan", "--deviation", "0.001", "0.002", *STATED[4:], "--to", str(table)]
+    assert main(stated) == 0
+    out = capsys.readouterr().out
+    assert "1 line along the middle, after the pilot survey, which may meet it alone\n" in out
+    ends = files.read_table(table, ("x", "y"))
+    assert ends["y"].tolist() == [20.0, 20.0]
+
+
+@pytest.mark.parametrize("command", ["plan", "waypoints", "export"])
+def test_another_origin_than_the_run_s_is_a_warning(caplog, run, command):
+    files.write_config(run / "config.yaml", {"origin": [47.0, 8.0], "heading": 0.0})
+    words = {
+        "plan": ["plan", "--like", str(run)],
+        "waypoints": ["waypoints", str(run / "next.gpx"), "--after", str(run), "--duration", "9"],
+        "export": ["export", str(run), "--to", str(run / "map.geojson")],
+    }[command]
+    assert main([*words, "--origin", "47", "8"]) == 0 and not caplog.messages
+    assert main([*words, "--origin", "47.001", "8"]) == 0
+    assert "its origin is 47 8; --origin 47.001 8 places the map elsewhere" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
