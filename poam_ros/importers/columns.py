@@ -213,32 +213,6 @@ class Names:
             (name, True) for name in sorted(self.found["depth"], key=counts_from)
         ]
 
-    def columns(
-        self, place: tuple[str, str, bool], height: tuple[str, bool], where: str
-    ) -> Columns:
-        """The columns with this place and height; ``where`` begins messages.
-
-        Raises:
-            InputError: x and y are in different units.
-        """
-        first, second, degrees = place
-        units = sorted({self.units[name] for name in (first, second)})
-        if not degrees and len(units) > 1:
-            raise InputError(
-                f"{where}: columns {shown(first)} and {shown(second)} are in different units "
-                f"({' and '.join(unit or 'none' for unit in units)}): write both in one"
-            )
-        once = {meaning: (*names, "")[0] for meaning, names in self.found.items()}
-        if {*self.given} & {*HEIGHTS} and "altitude" not in self.given:
-            once["altitude"] = ""
-        unit = self.units[height[0]] or "m"
-        return Columns(
-            first, second, height[0], degrees, height[1], once["time"], once["date"], unit,
-            "" if degrees else units[0], altitude=once["altitude"],
-            altitude_unit=self.units.get(once["altitude"]) or unit,
-            confidence=once["confidence"], given=tuple(self.given),
-        )  # fmt: skip
-
 
 def _meanings(name: str) -> list[str]:
     """What a column's name can mean, of ``MEANINGS``; of that of a field, as in GPS.lat, if nothing

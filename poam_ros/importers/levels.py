@@ -14,9 +14,8 @@ from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING as WRITTEN
-from .cells import UNITS, Times, is_clock, is_date, number
+from .cells import UNITS, Dialect, Times, is_clock, is_date, number, sniff
 from .columns import plain_column_name, unit_of, words_of
-from .dialect import Dialect, sniff
 from .questions import Sample
 
 log = logging.getLogger(__name__)

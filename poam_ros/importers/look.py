@@ -21,24 +21,19 @@ FEWEST_PLACES = 5
 NOWHERE, LONGEST = np.radians((90.0, 180.0)), 1_500_000.0
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
-#: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
-LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
-#: One direction is rounded to more than this (m). No bottom: this share of soundings of one depth,
-#: or depths that differ by less than this (m), as a latitude does.
-ROUNDED, ALIKE, LEVEL = 200.0, 0.95, 0.01
+#: One direction is rounded to more than this (m), and so many times the other. No bottom: this
+#: share of soundings of one depth, or depths that differ by less than this (m), as a latitude does.
+ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.01
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
 EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
 #: So many steps show whether a factor is one: its logarithm varies less than this.
 FEW_STEPS, ONE = 8, 0.2
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
 PARTED, LEAST = 5.0, 0.1
-#: Deeper than any sea (m); median slope above which depths may be in another unit; speed of no boat
-#: that sounds (m/s).
-DEEPEST, STEEPEST, FASTEST = 11_500.0, 1.0, 40.0
+#: Median slope above which depths may be in another unit; speed of no boat that sounds (m/s).
+STEEPEST, FASTEST = 1.0, 40.0
 #: The slope of most bottoms; depths begin at so many times their spread, near a shore.
 USUAL, SHALLOW = 0.03, 3.0
-#: Survey lines longer than this (m) and so many times longer than wide, over level ground.
-LONG_M, NARROW = 50_000.0, 300.0
 #: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes,
 #: and a stated unit is believed.
 AT_REST = 50.0
@@ -157,15 +152,9 @@ class Survey:
         yield from _groups(xy, degrees)
         if sides.max() > LONGEST:
             yield Doubt(f"the soundings lie up to {sides.max() / 1000:.0f} km apart")
-        steps = np.hypot(*np.diff(xy, axis=0).T)
-        usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
-        far = steps > max(LEAP, LEAPS * usual)
-        if (share := far.mean()) > OFTEN:
-            length = np.median(steps[far]) / 1000
-            yield Doubt(f"places leap by {length:.0f} km in {100 * share:.0f} % of the steps")
         apart = [np.diff(np.unique(axis)) for axis in xy.T]  # of values next to each other
         fine, coarse = sorted(float(np.median(each)) if len(each) else 0.0 for each in apart)
-        if coarse > max(ROUNDED, LEAPS / 5 * fine):
+        if coarse > max(ROUNDED, COARSER * fine):
             yield Doubt(f"places are rounded to {coarse:.0f} m in one direction")
         if (count := len(np.unique(xy, axis=0))) < FEWEST_PLACES:
             text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
@@ -191,9 +180,6 @@ class Survey:
         if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
             text = f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m"
             yield Doubt(text, possible=False)
-        if (deep := float(np.median(np.abs(depth)))) > DEEPEST:
-            text = f"depths of {deep:g} m (median) are deeper than any sea"
-            yield Doubt(text, self._in_units(), False)
         size = np.sort(np.abs(depth))
         few = max(1, len(size) // 20)
         ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
@@ -204,7 +190,7 @@ class Survey:
                 "part of them may be in another unit"
             )
 
-    def _in_units(self, slope: float = STEEPEST) -> list[Answer]:
+    def _in_units(self, slope: float) -> list[Answer]:
         """The answers of another unit, by which slopes become usual; ``slope``: the median in m."""
         away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
         short = np.ptp(self.xy, axis=0).max() < AT_REST
@@ -214,12 +200,6 @@ class Survey:
     def _of_slopes(self) -> Iterator[Doubt]:
         """Whether depths do not go with the extent: in another unit, or another column."""
         xy, sides, size = self.xy, np.ptp(self.xy, axis=0), np.abs(self.depth)
-        level = np.ptp(size) < size.max() / 20
-        if level and sides.max() > LONG_M and sides.max() > NARROW * sides.min():
-            yield Doubt(
-                f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of "
-                "nearly the same depth: columns may be swapped"
-            )
         # Compared at a distance along the track, so that noise and repeated positions do not count.
         steps = np.hypot(*np.diff(xy, axis=0).T)
         lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))

@@ -8,7 +8,7 @@ says more; else it is asked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,9 +18,8 @@ from ..core.errors import shown
 from ..core.geodesy import rough_metres
 from ..frontend.ranges import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
 from ..frontend.ranges import SHARE as ALIKE
-from .cells import UNITS, Times, angle, cell_of, is_clock, is_date, is_nothing, number
-from .columns import KEEL, TRANSDUCER, Columns, Names, counts_from, northern, words_of
-from .dialect import Dialect
+from .cells import UNITS, Dialect, Times, angle, cell_of, is_clock, is_date, is_nothing, number
+from .columns import KEEL, TRANSDUCER, Names, counts_from, northern, words_of
 from .look import place_words, untold
 from .options import Answer, Unclear
 
@@ -257,8 +256,10 @@ def _goes_on(values: np.ndarray) -> bool:
     return len(known) > 0.9 * len(values) and bool(rises.sum() > 0.9 * len(rises))
 
 
-def chosen(names: Names, sample: Sample, where: str) -> Columns:
-    """The columns of a table.
+def chosen(
+    names: Names, sample: Sample, where: str
+) -> tuple[tuple[str, str, bool], tuple[str, bool], str]:
+    """Columns of ``names.places`` and of ``names.heights``, and what was chosen, as text.
 
     Raises:
         Unclear: names and values leave open which are the place, or the depth.
@@ -267,7 +268,7 @@ def chosen(names: Names, sample: Sample, where: str) -> Columns:
         raise _missing(names, sample, where)
     place, of_place = _one_place(names.places, sample, where)
     height, of_height = _one_height(names, sample, where)
-    return replace(names.columns(place, height, where), note=of_place + of_height)
+    return place, height, of_place + of_height
 
 
 def _missing(names: Names, sample: Sample, where: str) -> Unclear:

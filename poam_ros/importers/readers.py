@@ -17,7 +17,7 @@ from ..core.settings import Table
 from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording
-from .dialect import is_table
+from .cells import is_table
 from .journals import read_journal
 from .look import Survey
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink

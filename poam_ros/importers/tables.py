@@ -9,11 +9,11 @@ import sys
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
 from ..core.reading import TEXT_FACTOR, MemoryMeter, refuse_larger
 from ..mapping.soundings import LINE, Labels
-from .cells import DAY_S, UNITS, Angles, Times, angle, cell_of, number
-from .columns import KEEL, Columns, Names, counts_from, unit_in_column
-from .dialect import Dialect, sniff
+from .cells import DAY_S, UNITS, Angles, Dialect, Times, angle, cell_of, number, sniff
+from .columns import HEIGHTS, KEEL, Columns, Names, counts_from, unit_in_column
 from .faults import far_away, impossible, spread, uncertain
 from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
@@ -38,8 +37,8 @@ THOUSANDS = re.compile(r"\s*\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*[.,]
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
 #: Bytes by which a file of JSON is known.
 HEAD = 64
-#: Rows and cells held as text at a time.
-CHUNK, CELLS = 50_000, 1_000_000
+#: Rows held as text at a time.
+CHUNK = 5000
 ROW_BYTES = 96  # of memory that a row of numbers takes
 #: Rows from which the meaning of columns is understood, and of those the rows that follow each
 #: other in the rest of a file.
@@ -55,66 +54,20 @@ TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
 CALENDAR = np.array([[1970, 2100], [1, 12], [1, 31], [0, 23], [0, 59], [0, 60.999]])
 
 
-@dataclass
-class _Rows:
-    """Rows read so far. ``numbers`` and ``times``: the indices of those columns; ``labels``: of the
-    columns whose texts are kept, by name; ``scale``: of x and y, to the metres (or the feet) of
-    their coordinate system."""
+class _Layout(NamedTuple):
+    """How rows are read: the columns, those of date and time by their numbers, the scale of x and y
+    to the metres (or the feet) of their system, and the columns whose texts are kept."""
 
     columns: Columns
-    comma: bool
-    numbers: tuple[int, ...]
     times: tuple[int, ...]
-    labels: dict[str, int]
     clock: Times
     angles: Angles
     scale: float
-    memory: MemoryMeter
-    values: dict[str, dict[str, int]] = field(default_factory=dict)
-    parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-
-    def add(self, chunk: list[list[str]]) -> None:
-        """Parse rows. What is no number, or no time, is NaN, or 0; a missing cell is empty."""
-        self.memory.add(ROW_BYTES * len(chunk))
-        values = self._numbers([[cell_of(row, i) for i in self.numbers] for row in chunk])
-        if self.columns.degrees:
-            values[:, :2] = self.angles.degrees(values[:, :2], chunk)
-        else:
-            values[:, :2] *= self.scale
-        codes = [self._coded(chunk, name, at) for name, at in self.labels.items()]
-        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.zeros(len(chunk), dtype=bool)
-        if self.times:
-            stamps, timed = self.clock.stamps(_joined(chunk, self.times))
-        self.parts.append((values[:, :2], values[:, 2:], stamps, timed, *codes))
-
-    def _coded(self, rows: list[list[str]], name: str, at: int) -> np.ndarray:
-        """The index of each row's text in column ``at`` among its distinct texts, which grow."""
-        codes = self.values.setdefault(name, {})
-        before = len(codes)
-        index = [codes.setdefault(cell_of(row, at).strip(), len(codes)) for row in rows]
-        self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
-        return np.array(index, dtype=np.int64)
-
-    def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
-        """Values of cells [N, columns]; NaN if a cell is no number, or no angle in a column of
-        angles."""
-        shape = len(cells), len(self.numbers)
-        if not self.comma:
-            try:
-                return np.array(cells, dtype=float).reshape(shape)
-            except ValueError:
-                pass
-        place = angle if self.columns.degrees else number
-        units = [unit for _, unit in self.columns.numbers[2:]]
-        return np.array([
-            [place(a, self.comma), place(b, self.comma),
-             *(number(cell, self.comma, unit) for cell, unit in zip(rest, units, strict=True))]
-            for a, b, *rest in cells
-        ]).reshape(shape)  # fmt: skip
+    kept: list[str]
 
 
 def read_table(path: Path, options: ReadOptions) -> RawSoundings:
-    """Read a text table of any layout (``dialect``), with or without a header.
+    """Read a text table of any layout (``cells``), with or without a header.
 
     Raises:
         InputError: the file cannot be read, lacks a column, has no soundings, or the meaning of
@@ -199,10 +152,9 @@ def _soundings(
 ) -> RawSoundings:  # fmt: skip
     """The arguments are those of ``of_rows``."""
     dialect = _with_places(_with_times(dialect))
-    rows = _read(path, options, dialect, options.crs or crs)
-    columns = rows.columns
-    every = (np.concatenate(parts) for parts in zip(*rows.parts, strict=True))
-    place, heights, stamp_ns, timed, *codes = every
+    layout = _understood(path, options, dialect, options.crs or crs)
+    columns = layout.columns
+    place, heights, stamp_ns, timed, labels = _values(str(path), dialect, layout)
     if timed.any() and stamp_ns.max() <= DAY_S * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
     row, wrong = np.arange(len(place)), dict[str, np.ndarray]()
@@ -217,12 +169,13 @@ def _soundings(
             one_group(str(path), place[~unplaced])
         place, wrong = _placed(path, place, unplaced, stamp_ns, timed, columns)
         # Rows of a position alone are no soundings.
-        row, place, heights, stamp_ns, timed, *codes = (
-            each[measured] for each in (row, place, heights, stamp_ns, timed, *codes)
+        row, place, heights, stamp_ns, timed = (
+            each[measured] for each in (row, place, heights, stamp_ns, timed)
         )
         wrong = {name: these[measured] for name, these in wrong.items()}
+        labels = {name: Labels(code[measured], texts) for name, (code, texts) in labels.items()}
     height = heights[:, 0]
-    wrong["no_time"] = ~timed & (options.timed and bool(rows.times))
+    wrong["no_time"] = ~timed & (options.timed and bool(columns.time))
     wrong |= impossible(place, height, columns.degrees, columns.unit)
     elsewhere = wrong["impossible_place"]
     far = np.abs(place[elsewhere])
@@ -248,11 +201,9 @@ def _soundings(
         height = height + options.keel / UNITS[columns.unit]
     found = RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, crs,
-        columns.place_unit, stamp_ns if timed.any() else None, row,
-        {name: Labels(code, tuple(rows.values[name]))
-         for name, code in zip(rows.labels, codes, strict=True)},
+        columns.place_unit, stamp_ns if timed.any() else None, row, labels,
         columns=columns.meanings, fixed=fixed, unit_said=columns.unit_said,
-        understood=columns.description + rows.angles.description, refused=refused or Counter(),
+        understood=columns.description + layout.angles.description, refused=refused or Counter(),
         layout=dialect.description, source={"columns": asdict(columns)},
     ).without(wrong)  # fmt: skip
     if not good.any():
@@ -364,8 +315,8 @@ def _nothing(
     )  # fmt: skip
 
 
-def _read(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Rows:
-    """Understand the first rows, and read all. Arguments as of ``of_rows``."""
+def _understood(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Layout:
+    """What the columns mean. Arguments as of ``of_rows``."""
     header, where, given = list(dialect.header), str(path), dict(options.columns)
     head = list(islice(dialect.rows(), SAMPLE))
     names = Names.of(header, given, where, dialect.units)
@@ -375,24 +326,34 @@ def _read(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Rows
     if not dialect.named:  # times need not be named
         given = {**{m: n for m, n in sample.times.items() if n not in given.values()}, **given}
         names = Names.of(header, given, where, dialect.units)
-    columns = chosen(names, sample, where)
-    unit = unit_in_column(header, head, columns.height, where) or names.units[columns.height]
+    (first, second, degrees), (height, down), note = chosen(names, sample, where)
     said, of_place = options.unit_of
+    unit = unit_in_column(header, head, height, where) or names.units[height]
     unit = said or unit
-    in_feet = bool(crs) and not columns.degrees and is_in_feet("--crs", crs)
-    if of_place and (columns.degrees or in_feet):
-        own = f"{crs} is in feet" if in_feet else "latitude and longitude are in degrees"
-        if columns.degrees or of_place != "ft":
-            raise InputError(f"{where}: --units: {own}, got '{options.units}'")
-    if not columns.degrees:
-        of_place = of_place or columns.place_unit or ("ft" if in_feet else "m") * bool(crs)
-    columns = replace(
-        columns, unit=unit or "m", unit_said=bool(unit), given=tuple(options.columns),
-        place_unit="" if columns.degrees else of_place,
+    in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
+    if of_place and (degrees or (in_feet and of_place != "ft")):
+        own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"
+        raise InputError(f"{where}: --units: {own}, got '{options.units}'")
+    beside = sorted({names.units[first], names.units[second]})
+    if not degrees and len(beside) > 1:
+        raise InputError(
+            f"{where}: columns {shown(first)} and {shown(second)} are in different units "
+            f"({' and '.join(each or 'none' for each in beside)}): write both in one"
+        )
+    if not degrees:
+        of_place = of_place or beside[0] or ("ft" if in_feet else "m") * bool(crs)
+    once = {meaning: (*found, "")[0] for meaning, found in names.found.items()}
+    if {*given} & {*HEIGHTS} and "altitude" not in given:
+        once["altitude"] = ""
+    columns = Columns(
+        first, second, height, degrees, down, once["time"], once["date"], unit or "m", of_place,
+        unit_said=bool(unit), altitude=once["altitude"], confidence=once["confidence"],
+        altitude_unit=names.units.get(once["altitude"]) or names.units[height] or "m",
+        given=tuple(options.columns), note=note,
     )  # fmt: skip
     if in_feet and not unit:
         raise Unclear(
-            f"{where}: {crs} is in feet, and column {columns.height} does not say its unit",
+            f"{where}: {crs} is in feet, and column {height} does not say its unit",
             [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
         )
     got = f"got {','.join(header)[:120]}"
@@ -406,21 +367,65 @@ def _read(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Rows
     columns, times, clock = _find_times(columns, header, head, options)
     if times:
         clock.decided(f"{where}: column {columns.time}")
-    numbers, angles = tuple(header.index(name) for name, _ in columns.numbers), Angles()
-    if columns.degrees:
-        angles = Angles.of(header, numbers[:2], head, dialect.comma, where, dialect.units)
-    kept = {name: header.index(name) for name in header
-            if name in options.labels | {LINE, options.by}}  # fmt: skip
+    at, angles = [header.index(name) for name, _ in columns.numbers[:2]], Angles()
+    if degrees:
+        angles = Angles.of(header, at, head, dialect.comma, where, dialect.units)
+    kept = [name for name in header if name in options.labels | {LINE, options.by}]
     scale = 1.0 if in_feet else UNITS[columns.place_unit or "m"]
-    memory = MemoryMeter(f"{where}: its content")
-    found = _Rows(
-        columns, dialect.comma, numbers, times, kept, clock, angles, scale, memory
-    )  # fmt: skip
-    for chunk in _chunks(dialect.rows()):
-        found.add(chunk)
-    if not found.parts:
-        found.add([])
-    return found
+    return _Layout(columns, times, clock, angles, scale, kept)
+
+
+def _values(
+    where: str, dialect: Dialect, layout: _Layout
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Labels]]:
+    """Places [N, 2], the other numbers [N, ...], times in ns [N], whether they are known [N], and
+    the texts of the columns that are kept. What is no number is NaN; a missing cell is empty."""
+    columns, memory = layout.columns, MemoryMeter(f"{where}: its content")
+    at = [dialect.header.index(name) for name, _ in columns.numbers]
+    texts = {name: dict[str, int]() for name in layout.kept}
+    parts, rows, more = list[tuple[np.ndarray, ...]](), dialect.rows(), True
+    while more:
+        chunk = list(islice(rows, CHUNK))
+        more = len(chunk) == CHUNK
+        memory.add(ROW_BYTES * len(chunk))
+        values = _numbers([[cell_of(row, i) for i in at] for row in chunk], columns, dialect.comma)
+        if columns.degrees:
+            values[:, :2] = layout.angles.degrees(values[:, :2], chunk)
+        else:
+            values[:, :2] *= layout.scale
+        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.zeros(len(chunk), dtype=bool)
+        if layout.times:
+            stamps, timed = layout.clock.stamps(_joined(chunk, layout.times))
+        parts.append((values[:, :2], values[:, 2:], stamps, timed))
+        for name, codes in texts.items():  # the index of each text among the distinct ones
+            i, before = dialect.header.index(name), len(codes)
+            cells = (cell_of(row, i).strip() for row in chunk)
+            parts[-1] += (np.array([codes.setdefault(c, len(codes)) for c in cells], dtype=int),)
+            memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+    place, numbers, stamps, timed, *codes = map(np.concatenate, zip(*parts, strict=True))
+    labels = {
+        name: Labels(code, tuple(known))
+        for code, (name, known) in zip(codes, texts.items(), strict=True)
+    }
+    return place, numbers, stamps, timed, labels
+
+
+def _numbers(cells: Sequence[Sequence[str]], columns: Columns, comma: bool) -> np.ndarray:
+    """Values of cells [N, columns]; NaN if a cell is no number, or no angle in a column of
+    angles."""
+    shape = len(cells), len(columns.numbers)
+    if not comma:
+        try:
+            return np.array(cells, dtype=float).reshape(shape)
+        except ValueError:
+            pass
+    place = angle if columns.degrees else number
+    units = [unit for _, unit in columns.numbers[2:]]
+    return np.array([
+        [place(a, comma), place(b, comma),
+         *(number(cell, comma, unit) for cell, unit in zip(rest, units, strict=True))]
+        for a, b, *rest in cells
+    ]).reshape(shape)  # fmt: skip
 
 
 def _find_times(
@@ -459,16 +464,3 @@ def _thinned(rows: Iterator[list[str]]) -> list[list[str]]:
             step *= 3
             kept = {block: those for block, those in kept.items() if block % step == 0}
     return [row for those in kept.values() for row in those]
-
-
-def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    chunk: list[list[str]] = []
-    cells = 0
-    for row in rows:
-        chunk.append(row)
-        cells += len(row)
-        if len(chunk) == CHUNK or cells >= CELLS:
-            yield chunk
-            chunk, cells = [], 0
-    if chunk:
-        yield chunk

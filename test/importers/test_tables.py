@@ -10,8 +10,7 @@ import pytest
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
-from poam_ros.importers.cells import Times, angle
-from poam_ros.importers.dialect import sniff
+from poam_ros.importers.cells import Times, angle, sniff
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
