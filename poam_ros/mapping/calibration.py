@@ -263,11 +263,10 @@ class _Fit:
                 day: (float(v), float(s))
                 for (kind, day), v, s in zip(kinds, value, std, strict=True) if kind == "level"
             }  # fmt: skip
-        count = len(self.day.names)
-        days = found.value[: 2 * count].reshape(2, count) if count > 1 else np.zeros((2, 2))
         spread = Spread(
-            sum(found.position_variances), found.line_variance, *map(float, days.var(1, ddof=1))
-        )
+            sum(found.position_variances), found.line_variance,
+            *(self._variance_of_days(found, kind) for kind in DAILY),
+        )  # fmt: skip
         return Calibration(
             (*effects, *lines), tuple(remarks), tuple(self._positions(found)), levels, self.depth,
             spread, self._left(levels, spread, found),
@@ -285,6 +284,19 @@ class _Fit:
             f"at {self.speed:.1f} m/s depths belong ahead by {both.value:+.2f} m: an antenna's "
             f"offset, or a latency of {-both.value / self.speed:+.2f} s"
         ]
+
+    def _variance_of_days(self, found: Estimates, kind: str) -> float:
+        """The variance of the days' errors of this kind. Estimates are nearer to 0 than the errors
+        by the factor prior / (prior + variance by which crossings know them), and vary by the
+        latter: both are undone, the factor up to one half."""
+        mine = [i for i, (each, _) in enumerate(self.kinds) if each == kind]
+        if not mine:
+            return 0.0
+        known, prior = found.covariance[np.ix_(mine, mine)], PRIOR[kind] ** 2
+        spread = (np.trace(known) - known.mean() * len(mine)) / (len(mine) - 1)
+        factor = prior / (prior - min(spread, prior / 2))
+        variance = found.value[mine].var(ddof=1) * factor**2 - (factor - 1) * prior
+        return max(float(variance), 0.0)
 
     def _left(
         self, levels: Mapping[str, tuple[float, float]], spread: Spread, found: Estimates

@@ -207,6 +207,7 @@ class SurveyErrors:
         position, level: variances of the errors that are left in each of these, along each axis and
             of the elevation [N], in m^2.
         wider: factors of the variances by displacements and by levels (``of_few``).
+        corrected: whether the soundings are corrected by what crossings show.
     """
 
     spread: Spread
@@ -215,6 +216,7 @@ class SurveyErrors:
     position: np.ndarray
     level: np.ndarray
     wider: tuple[float, float] = (1.0, 1.0)
+    corrected: bool = False
 
     @classmethod
     def of(
@@ -233,7 +235,7 @@ class SurveyErrors:
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
-        return cls(spread, found.depth, soundings.xy, both[:, 0], both[:, 1], wider)
+        return cls(spread, found.depth, soundings.xy, *both.T, wider, corrected)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
@@ -264,8 +266,9 @@ class SurveyErrors:
 
         It is off by the displacement between both surveys: the mean square of the map's changes
         over that distance, in four directions, is the slope's and the curvature's share. What the
-        map's variances were widened by has the same causes, and is not added once more. Errors of
-        few recordings and days say little of those of another: they count for more.
+        map's variances were widened by has the same causes, and is not added once more; but if
+        these were corrected, it has others, and is. Errors of few recordings and days say little of
+        those of another: they count for more.
 
         Args:
             mean_at: the map's elevations at places [N, 2]; NaN where it has none.
@@ -286,7 +289,8 @@ class SurveyErrors:
         moved = self.wider[0] * 2 * squares.sum(0) / np.maximum(known.sum(0), 1)
         level = self.wider[1] * (self.spread.level + self.spread.line + self.level[nearest])
         scaled = self.spread.scale * (surface - mean - self.depth) ** 2
-        return np.sqrt(np.maximum(variance, narrow + moved + level + scaled))
+        own = variance if self.corrected else narrow
+        return np.sqrt(np.maximum(variance, own + moved + level + scaled))
 
 
 def of_few(degrees: int) -> float:
