@@ -18,7 +18,7 @@ START = 1_700_000_000 * SECOND
 def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
     """A bag folder: odometry at 5 Hz and pings at 2 Hz from a vehicle at 1 m/s, 1 m deep.
 
-    ``storage``: mcap or sqlite3.
+    ``storage``: mcap or sqlite3. ``topics``: of both; others then have no messages.
     """
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
@@ -32,6 +32,8 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
             writer.add_connection(name, kind, typestore=store)
             for name, kind in zip(names, kinds, strict=True)
         ]
+        for name, kind in zip(("/a/odom", "/a/range"), kinds if topics else (), strict=False):
+            writer.add_connection(name, kind, typestore=store)
         for tick in range(10 * seconds + 1):
             time_ns = START + tick * SECOND // 10
             x, y = place(tick / 10)
@@ -46,7 +48,8 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
 
 
 def write_plain_bag(folder: Path, kind: str, seconds: int = 60) -> Path:
-    """Positions of a type without speeds on `/where`, and depths as Float64 on `/sonar/depth`."""
+    """Positions of a type without speeds on `/where`; Float64 on `/power/volts`, and of depths on
+    `/sonar/depth`."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
@@ -58,6 +61,7 @@ def write_plain_bag(folder: Path, kind: str, seconds: int = 60) -> Path:
             writer.add_connection(name, each, typestore=store)
             for name, each in zip(("/where", "/sonar/depth"), kinds, strict=True)
         ]
+        links.append(writer.add_connection("/power/volts", kinds[1], typestore=store))
         for tick in range(10 * seconds + 1):
             time_ns = START + tick * SECOND // 10
             x, y = place(tick / 10)
@@ -67,6 +71,8 @@ def write_plain_bag(folder: Path, kind: str, seconds: int = 60) -> Path:
             if tick % 5 == 0:
                 depth = store.types[kinds[1]](float(-ground(np.array(x), np.array(y))))
                 writer.write(links[1], time_ns, store.serialize_cdr(depth, kinds[1]))
+                volts = store.types[kinds[1]](14.8)
+                writer.write(links[2], time_ns, store.serialize_cdr(volts, kinds[1]))
     return folder
 
 

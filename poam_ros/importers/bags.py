@@ -46,6 +46,9 @@ POSITIONS = (
     "geometry_msgs/msg/PoseWithCovarianceStamped", "sensor_msgs/msg/NavSatFix",
 )  # fmt: skip
 RANGES = "sensor_msgs/msg/Range", "std_msgs/msg/Float64", "std_msgs/msg/Float32"
+#: In the last part of a topic's name: what a number is the range of.
+NAMED = re.compile(r"depth|range|distance|sonar|ping|echo|altitude", re.IGNORECASE)
+FILLED = "SELECT DISTINCT topic_id FROM messages"
 LEVEL, STATE = ("std_msgs/msg/Float64",), ("std_msgs/msg/String",)
 
 
@@ -163,7 +166,7 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     refused = +(front_end.ledger.rejected + events.refused)
     if not len(samples):
         if not {settings.odom_topic, settings.range_topic} <= events.heard.keys():
-            raise _topics_asked(path, settings, reach.topics)
+            raise _topics_asked(path, settings, reach)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
         raise InputError(
@@ -193,17 +196,21 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     )
 
 
-def _topics_asked(path: Path, settings: BagSettings, topics: dict[str, str]) -> InputError:
+def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> InputError:
     """Which topics a recording has, and the command that maps those that fit."""
     words = []
     for option, topic, kinds in (
         ("--odom-topic", settings.odom_topic, POSITIONS),
         ("--range-topic", settings.range_topic, RANGES),
     ):
-        fits = sorted((kinds.index(kind), name) for name, kind in topics.items() if kind in kinds)
-        if topic in topics or fits:
-            words += [option, topic if topic in topics else fits[0][1]]
-    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(topics.items()))
+        fits = sorted(
+            (name != topic, kinds.index(kind), not NAMED.search(name.rpartition("/")[2]), name)
+            for name, kind in reach.topics.items()
+            if kind in kinds and name in reach.filled
+        )
+        words += [option, fits[0][-1]] if fits else []
+    there = ", ".join(f"{name} ({kind}{'' if name in reach.filled else ', empty'})"
+                      for name, kind in sorted(reach.topics.items()))  # fmt: skip
     ask = f": {pasted('map', path)} {shlex.join(words)}" if len(words) == 4 else ""
     return InputError(
         f"{path}: expected positions on {settings.odom_topic} and ranges on "
@@ -304,12 +311,13 @@ class RawMessage(NamedTuple):
 @dataclass
 class ReadProgress:
     """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
-    file. ``topics``: their types, as far as they were met."""
+    file. ``topics``: their types; ``filled``: those with messages, as far as they were met."""
 
     read: int = 0
     size: int = 0
     torn: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
+    filled: set[str] = field(default_factory=set)
 
     @property
     def share(self) -> float:
@@ -354,7 +362,8 @@ def bag_messages(path: Path, topics: frozenset[str], reach: ReadProgress) -> Ite
 
 
 def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
-    """Schema (None without one), channel and each message of an MCAP file, from the front.
+    """Schema (None without one) and channel of an MCAP file with each message, from the front; also
+    where they begin, with None.
 
     Raises:
         InputError: a chunk holds more than is allowed.
@@ -373,6 +382,7 @@ def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
                 schemas[record.id] = record
             elif isinstance(record, Channel):
                 channels[record.id] = record
+                yield schemas.get(record.schema_id), record, None
             elif isinstance(record, Message):
                 channel = channels[record.channel_id]
                 yield schemas.get(channel.schema_id), channel, record
@@ -389,6 +399,9 @@ def _mcap(
                 if schema is None:
                     continue
                 reach.topics[channel.topic] = schema.name
+                if message is None:
+                    continue
+                reach.filled.add(channel.topic)
                 if channel.topic not in topics or channel.message_encoding != "cdr":
                     continue
                 text = schema.data if schema.encoding == "ros2msg" else b""
@@ -428,7 +441,11 @@ def _sqlite(
         for topic, time_ns, data in connection.execute(query, tuple(kinds)):
             done += len(data)
             refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
+            reach.filled.add(kinds[topic][0])
             yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
+        if len(reach.filled) < 2:  # the others are asked for
+            filled = {number for (number,) in connection.execute(FILLED)}
+            reach.filled |= {str(name) for number, name, _ in rows if number in filled}
     except sqlite3.DatabaseError as error:
         if not reach.read:
             raise InputError(f"{file}: expected a rosbag2 database ({error})") from None

@@ -379,7 +379,7 @@ def _json(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[Lo
     """Of a recording of BlueOS."""
     with requires_extra(f"{path}: recordings", "mcap", "bags"), path.open("rb") as file:
         for _, channel, message in mcap_messages(file):
-            if channel.message_encoding != "json":
+            if message is None or channel.message_encoding != "json":
                 continue
             refuse_larger(f"{path}: a message", len(message.data), JSON_FACTOR)
             try:

@@ -42,7 +42,6 @@ CONVERTED = {
     (".rsd", ".adm"): "a file of Garmin: export tracks with depths as GPX (HomePort)",
     (".xtf", ".jsf", ".s7k", ".all", ".kmall", ".gsf", ".hsx"): "a survey of a multibeam or "
     "side-scan sonar: export soundings as x, y, z (MB-System: mblist)",
-    (".ulg",): "a log of PX4: convert it to CSV (ulog2csv)",
     (".tif", ".tiff", ".nc", ".grd", ".asc"): "a grid: convert it to points (gdal_translate -of "
     "XYZ)",
     (".bag",): "a recording of ROS 1 (rosbags-convert makes one of ROS 2), or a grid "
@@ -51,13 +50,22 @@ CONVERTED = {
     (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
     "(recordings of ROS 2: ros2 bag convert)",
 }
-#: The same by the first line; of canboat: time, priority, PGN, source, destination, length, bytes.
-LINES = {
-    re.compile(rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s"):
-    "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)",
-    re.compile(rb"[^\s,]+(,[^\s=,]+=[^\s=,]+)* [^\s=]+=\S+ \d{10,19}\s"):
+#: The same by the first bytes. Of canboat: time, priority, PGN, source, destination, length, bytes.
+NMEA_2000 = "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)"
+BYTES = {
+    rb"[\d-]{10}[T-][\d:.,]+Z?,\d,\d{5,6},\d+,\d+,\d+(,[0-9a-fA-F]{2})+\s": NMEA_2000,
+    rb"\(\d+\.\d+\) +\w+ +[0-9A-F]{8}(#| +\[)": NMEA_2000,  # candump
+    rb"\d\d:\d\d:\d\d\.\d+ [RT] [0-9A-F]{8}( [0-9A-F]{2})+\s": NMEA_2000,  # Yacht Devices
+    rb"[^\s,]+(,[^\s=,]+=[^\s=,]+)* [^\s=]+=\S+ \d{10,19}\s":
     "InfluxDB's line protocol: export it as CSV (influx query --raw)",
-    re.compile(rb"FTP NEW \d"): "a raw log of HYPACK: export soundings as x, y, z",
+    rb"[\d-]+ [\d:.]+: \w+ \{": "what mavlogdump.py printed: give the .tlog or .bin itself",
+    rb"ULog\x01": "a log of PX4: convert it to CSV (ulog2csv)",
+    rb"\s*(<\?xml[^>]*>\s*)?<TrainingCenter": "a file of Garmin TCX, which has no depths",
+    rb"\0\0\0.(\0P\0i\0n\0g\0V|PingV)": "a log of Ping Viewer, which has no positions: record "
+    "telemetry (.tlog) or BlueOS's recording (.mcap)",
+    rb"BR.*session_devices": "a log of Cerulean's SonarView: export its depths as CSV",
+    rb"[\xfd\xfe][\x05-\xf0].{5,18}[\xfd\xfe\0]": "a stream of MAVLink without times: give the "
+    ".tlog that was recorded beside it",
 }  # fmt: skip
 DEFAULTS = ReadOptions()
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
@@ -146,8 +154,8 @@ def find_reader(path: Path, name: str = "") -> str:
                 head = file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    for line, what in LINES.items():
-        if line.match(head):
+    for begin, what in BYTES.items():
+        if re.match(begin, head, re.DOTALL):
             raise InputError(f"{path}: cannot be read, as it is {what}")
     for each in (*(own for own in READERS if own != TABLE), *READERS.others, TABLE):
         try:

@@ -94,9 +94,14 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
     np.testing.assert_array_equal(found.z, whole.z)
 
 
-def test_topics_and_times_are_chosen(tmp_path):
-    folder = write_bag(tmp_path / "dive", "mcap", topics=("/auv/odometry", "/ping"))
-    words = r"recording has /auv/odometry \(nav.*, /ping \(sensor.*: poam map \S*dive --odom-topic "
+@pytest.mark.parametrize("storage", FILES)
+def test_topics_and_times_are_chosen(storage, tmp_path):
+    """Topics without messages are named, and not offered."""
+    folder = write_bag(tmp_path / "dive", storage, topics=("/auv/odometry", "/ping"))
+    there = (
+        r"has /a/odom \(nav\S*, empty\), /a/range \(\S*, empty\), /auv/odometry \(\S*y\), /ping "
+    )
+    words = there + r".*: poam map \S*dive --odom-topic "
     with pytest.raises(InputError, match=words + "/auv/odometry --range-topic /ping"):
         read_bag(folder, BagSettings(), FrontEndSettings())
     settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)

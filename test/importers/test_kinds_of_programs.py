@@ -156,11 +156,19 @@ def test_of_positions_that_are_0_everywhere_it_is_said(write):
 @pytest.mark.parametrize(
     ("line", "words"),
     [("2014-08-15T19:00:00.048Z,2,128259,115,255,8,00,4e,01,ff,ff,00,00,ff", "a log of NMEA 2000"),
+     ("(1749888000.106111) can0 0DF50B23#01A20200000000FF", "a log of NMEA 2000"),
+     ("17:33:21.107 R 0DF50B23 01 A2 02 00 00 00 00 FF", "a log of NMEA 2000"),
+     ("2025-06-14 08:00:00.00: DISTANCE_SENSOR {id : 0, current_distance : 412}", "mavlogdump.py"),
+     ("ULog\1\x12\x35", "a log of PX4"),
+     ("\0\0\0\x34\0P\0i\0n\0g\0V\0i\0e\0w\0e\0r", "a log of Ping Viewer"),
+     ('BR\0\0\n\0\0\0{"session_devices":[]}', "a log of Cerulean's SonarView"),
+     ('<?xml version="1.0"?>\n<TrainingCenterDatabase>', "a file of Garmin TCX"),
+     ("\xfd\x1c\0\0\7\1\1\x21\0\0", "a stream of MAVLink without times"),
      ("navigation.position,source=gps lat=58.2,lon=11.4 1749888000000000000", "line protocol")],
 )  # fmt: skip
 def test_logs_that_must_be_converted_are_named(line, words, write):
-    with pytest.raises(InputError, match=f"cannot be read, as it is .*{words}: "):
-        read_soundings(write(100 * f"{line}\n", "boat.log"))
+    with pytest.raises(InputError, match=f"cannot be read, as it is .*{words}[:,]? "):
+        read_soundings(write(100 * f"{line}\n", "boat.log", "latin-1"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
