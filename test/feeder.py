@@ -68,7 +68,7 @@ class Feeder(Listener):
     def drive(self, count):
         """So many pings, each between two states."""
         if not self.sent:
-            self.locate(0)
+            self.locate(1)  # ns; 0 would be no stamp
         for _ in range(count):
             self.sent += 1
             stamp = self.sent * SECOND // 10

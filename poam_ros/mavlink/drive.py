@@ -25,7 +25,7 @@ from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
-from ..mission.states import INPUT, RESTART
+from ..mission.mission import INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from ..outputs.run import read_settings

@@ -22,8 +22,7 @@ from ..planning.areas import AreaSettings, in_metres, read_polygons
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..planning.routes import ClearanceSettings
-from .mission import Mission
-from .states import DISPLACED, TAKEN_OVER
+from .mission import DISPLACED, TAKEN_OVER, Mission
 from .store import MissionStore, MissionStoreSettings
 from .target import MapTarget, TargetSettings
 from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings

@@ -1,10 +1,14 @@
-"""The mission: its states, goals and budget, from positions, maps and sample counts. No ROS."""
+"""The mission: its states, goals and budget, from positions, maps and sample counts. No ROS.
+
+``TABLE`` has all that may happen and what it leads to: docs/vehicle.md shows it, and every pair is
+tested.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,22 +16,143 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
-from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, WAITING
+from ..frontend.events import (
+    DONE,
+    EXPLORING,
+    HOLD,
+    HOME,
+    PAUSED,
+    PILOT,
+    RETURNING,
+    STATES,
+    WAITING,
+)  # fmt: skip
 from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
 from ..planning.situation import Situation, no_extra
-from . import states
 from .budget import Budget, VehicleTrack, WayHome
 from .itinerary import BACK, TIMEOUT, GoalQueue
-from .states import DRIVEN, GUARD, OPERATOR, RESTART, SPENT, Status
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
+
+#: Events: what operators ask for; then what happens on the way.
+START, STOP, PAUSE, RESUME = "start", "stop", "pause", "resume"
+FAULT, RECOVERED = "fault", "recovered"
+SURVEYED, SPENT, MET = "surveyed", "spent", "met"  # and HOME
+
+#: Why a mission is paused. An operator asked for it, or the planner was restarted; an input that
+#: it needs is missing; a guard stopped it (fence, no progress); somebody else drives the vehicle;
+#: positions moved against the map.
+OPERATOR, RESTART, INPUT, GUARD = "operator", "restart", "input", "guard"
+TAKEN_OVER, DISPLACED = "taken over", "displaced"
+#: The causes that end by themselves; after any other one only an operator resumes.
+PASSING = frozenset({INPUT})
+
+#: To the state that the pause interrupted; to returning, or to done if there is no way home to go.
+INTERRUPTED, OVER = "what was interrupted", "returning or done"
+_AGAIN: Mapping[str, str] = {
+    STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, RESUME: INTERRUPTED, RECOVERED: INTERRUPTED,
+}  # fmt: skip
+#: The state that an event leads to, by the state that the mission is in, a paused one by what it
+#: interrupts; an event that is not listed is refused, and changes nothing. A pause adds its cause
+#: where the mission is paused already.
+TABLE: Mapping[str, Mapping[str, str]] = {
+    WAITING: {START: PILOT, STOP: WAITING},
+    PILOT: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SURVEYED: EXPLORING, SPENT: OVER},
+    EXPLORING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SPENT: OVER, MET: OVER},
+    RETURNING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, HOME: DONE},
+    f"{PAUSED} while {PILOT}": {**_AGAIN, SPENT: DONE},
+    f"{PAUSED} while {EXPLORING}": {**_AGAIN, SPENT: DONE, MET: DONE},
+    f"{PAUSED} while {RETURNING}": _AGAIN,
+    DONE: {START: PILOT, STOP: WAITING},
+}
+#: The states in which the vehicle is driven, and guarded.
+DRIVEN = (PILOT, EXPLORING, RETURNING)
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a mission, and why.
+
+    Attributes:
+        state: as published.
+        reason: why, as text, unless it is paused.
+        causes: of a pause, with a text each, oldest first.
+        interrupted: the state that a pause interrupts.
+        ended: the event that ended the mission, and its text; empty: it has not ended.
+    """
+
+    state: str
+    reason: str
+    causes: tuple[tuple[str, str], ...] = ()
+    interrupted: str = PILOT
+    ended: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Status:
+        """A status from its fields as JSON.
+
+        Raises:
+            ValueError, KeyError, TypeError: the values are invalid.
+        """
+        causes = tuple((str(cause), str(text)) for cause, text in values["causes"])
+        ended, text = values["ended"]
+        found = cls(**{**values, "causes": causes, "ended": (str(ended), str(text))})
+        if found.place not in TABLE or found.state not in STATES:
+            raise ValueError(f"state {found.state!r}")
+        return found
+
+    @property
+    def place(self) -> str:
+        """Where the mission is: one of ``TABLE``."""
+        return f"{PAUSED} while {self.interrupted}" if self.state == PAUSED else self.state
+
+    @property
+    def text(self) -> str:
+        """Why it is in its state."""
+        return "; ".join(text for _, text in self.causes) if self.state == PAUSED else self.reason
+
+    @property
+    def recovers(self) -> bool:
+        """Whether it resumes when what it needs is there again."""
+        return self.state == PAUSED and PASSING.issuperset(cause for cause, _ in self.causes)
+
+    def after(self, event: str, text: str, cause: str = OPERATOR, home: bool = False) -> Status:
+        """The status after an event; this one itself if the event is refused.
+
+        Args:
+            event: one of the table's.
+            text: why.
+            cause: of a pause.
+            home: whether there is a way home to go.
+        """
+        to = TABLE[self.place].get(event)
+        if to is None or (event == RECOVERED and not self.recovers):
+            return self
+        if to == PAUSED:
+            return self._paused(cause, text)
+        if event in (SPENT, MET):
+            over = RETURNING if to == OVER and home else DONE
+            return Status(over, text, ended=(event, text))
+        if to == INTERRUPTED:
+            return Status(self.interrupted, text, ended=self.ended)
+        if event == HOME:
+            return replace(self, state=to, reason=self.ended[1])
+        return Status(to, text)
+
+    def _paused(self, cause: str, text: str) -> Status:
+        """A passing cause gives way to the next one, the others stay."""
+        if self.state != PAUSED:
+            return replace(self, state=PAUSED, causes=((cause, text),), interrupted=self.state)
+        known = tuple(c for c in self.causes if c[0] != cause or cause not in PASSING)
+        causes = known if (cause, text) in known else (*known, (cause, text))
+        return self if causes == self.causes else replace(self, causes=causes)
 
 
 class Mission:
     """A pilot survey, then exploration until the budget is exhausted, and perhaps the way home;
-    can be paused in between. ``states`` has what may happen, and what it leads to.
+    can be paused in between, as ``TABLE`` says.
 
     Goals are queued: first the pilot survey's waypoints; whenever it ``needs_goal``, the path given
     to ``drive``. The mission begins with ``start``, or with the first position if it
@@ -191,7 +316,7 @@ class Mission:
         arrival = goals.update(self.position, measured - self._leapt)
         arrived = arrival not in (None, TIMEOUT) and not goals.ahead
         if self.state == RETURNING and arrived and leg is not None and leg.kind != BACK:
-            self._take(states.HOME, "")
+            self._take(HOME, "")
             self.hold_station()
         if goals.current is None and self.state in DRIVEN:
             self._next_goal(arrival == TIMEOUT)
@@ -244,7 +369,7 @@ class Mission:
 
         Also after another mission; the mapper's samples so far do not count.
         """
-        if not self._take(states.START, "started"):
+        if not self._take(START, "started"):
             return False, f"the mission has already started: its state is {self.state}"
         self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
@@ -257,7 +382,7 @@ class Mission:
     def stop(self) -> tuple[bool, str]:
         """Hold station and wait for another ``start``; returns True and an answer."""
         previous = self.state
-        self._take(states.STOP, "stopped")
+        self._take(STOP, "stopped")
         self.hold_station()
         self.goals.clear()
         return True, f"stopped while {previous}"
@@ -266,7 +391,7 @@ class Mission:
         """Hold station until ``resume``, or until a passing cause has ended; returns success and an
         answer. Another cause is added to that of a pause."""
         before = self.status
-        if not self._take(states.PAUSE if cause == OPERATOR else states.FAULT, reason, cause):
+        if not self._take(PAUSE if cause == OPERATOR else FAULT, reason, cause):
             already = " already" if self.state == PAUSED else ""
             return False, f"the mission is {self.state}{already}"
         if before.state == PAUSED:
@@ -276,14 +401,14 @@ class Mission:
 
     def resume(self, reason: str = "requested") -> tuple[bool, str]:
         """An operator lets it continue after a pause; returns success and an answer."""
-        if not self._take(states.RESUME, f"resumed: {reason}"):
+        if not self._take(RESUME, f"resumed: {reason}"):
             return False, f"the mission is not paused: its state is {self.state}"
         self._go_on()
         return True, f"{self.state} again"
 
     def recover(self) -> None:
         """Continue if only causes that have ended paused it."""
-        if self._take(states.RECOVERED, f"resumed: recovered from: {self.status.text}"):
+        if self._take(RECOVERED, f"resumed: recovered from: {self.status.text}"):
             self._go_on()
 
     def end(self, why: str | None, event: str = SPENT) -> None:
@@ -354,7 +479,7 @@ class Mission:
         if self.state == RETURNING:
             self._go_on()
         if not resume and (self.state in DRIVEN or self.status.recovers):
-            self._take(states.FAULT, f"the planner was restarted while {self.state}", RESTART)
+            self._take(FAULT, f"the planner was restarted while {self.state}", RESTART)
 
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""
@@ -384,4 +509,4 @@ class Mission:
         if self.state == RETURNING:
             self.pause("home was not reached in time" if late else "no route leads home", GUARD)
         else:
-            self._take(states.SURVEYED, "the pilot survey is over")
+            self._take(SURVEYED, "the pilot survey is over")

@@ -27,8 +27,7 @@ from ..planning.gaps import (
 from ..planning.planners import PlannerEntry
 from ..planning.situation import GridView, MapView
 from ..planning.tvu import ORDERS, shares
-from .mission import Mission
-from .states import MET
+from .mission import MET, Mission
 
 
 def _order(name: str) -> None:

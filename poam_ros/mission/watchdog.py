@@ -13,8 +13,7 @@ from ..core.errors import shown
 from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING, PAUSED, RETURNING
 from ..planning.areas import NavigableArea
-from .mission import Mission
-from .states import GUARD, INPUT, TAKEN_OVER, Status
+from .mission import GUARD, INPUT, TAKEN_OVER, Mission, Status
 
 ODOMETRY, SONAR, MAP, POSITION = "odometry", "sonar", "map", "position"
 #: Added by one check at most: messages that came while this process was stopped are lost.

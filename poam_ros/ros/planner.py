@@ -25,7 +25,7 @@ from ..frontend.events import DONE, OVER, PILOT
 from ..frontend.odometry import JUMP, VehicleState
 from ..frontend.ranges import RawPing
 from ..mission.guidance import Guidance
-from ..mission.states import OPERATOR
+from ..mission.mission import OPERATOR
 from . import messages
 from .goals import open_goals
 from .inputs import Inputs

@@ -12,7 +12,7 @@ pytest.importorskip("rclpy")
 
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import Range
+from sensor_msgs.msg import BatteryState, Range
 
 RANGE, ODOMETRY = "sensor_msgs/msg/Range", "nav_msgs/msg/Odometry"
 
@@ -119,6 +119,7 @@ def test_a_number_that_is_no_range_is_none():
 
 @pytest.mark.ros
 def test_the_graph_of_drivers_alone_is_read(ros, ros_env, monkeypatch, capsys):
+    import rclpy
     from rclpy.node import Node
 
     from poam_ros.app.commands import doctor
@@ -140,10 +141,17 @@ def test_the_graph_of_drivers_alone_is_read(ros, ros_env, monkeypatch, capsys):
             self.sonar.publish(Range(range=9.0, header=message.header))
 
     ros(Boat)
+    context = rclpy.Context()  # a participant has one type for a topic
+    rclpy.init(context=context)
+    other = Node("other", context=context)
+    other.create_publisher(BatteryState, "boat/echo", 10)
     heard, topics = doctor.listen(6.0)
+    other.destroy_node()
+    context.shutdown()
     assert not heard
     (line,) = [r.advice for r in driver_findings(topics) if "robot.launch.py" in r.advice]
     assert "odom_topic:=/boat/odometry" in line and "frame_id:=odom" in line
     assert "range_topic:=/boat/echo" in line and "goal_topic:=/boat/goal" in line
     texts = [str(remark.text) for remark in driver_findings(topics)]
     assert any("/boat/echo: no limits of range" in text for text in texts)
+    assert any("/boat/echo has several types: sensor_msgs/msg/BatteryState, " in t for t in texts)

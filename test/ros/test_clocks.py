@@ -24,7 +24,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.mission.states import DRIVEN, Status
+from poam_ros.mission.mission import DRIVEN, Status
 from poam_ros.ros import messages
 from poam_ros.ros import node as qos
 from poam_ros.ros.mapper import MapperNode

@@ -177,7 +177,7 @@ class Vehicle(Listener):
         if driver.level is not None:
             self.levels = self.create_publisher(Float64, "water_level", LATCHED)
             self.levels.publish(Float64(data=driver.level))
-        self.begun = time.monotonic()
+        self.begun_ns = self.get_clock().now().nanoseconds
 
     @staticmethod
     def _text(message):
@@ -188,14 +188,19 @@ class Vehicle(Listener):
         return [text for text in self.heard["/diagnostics"] if text]
 
     def play(self) -> None:
-        now, s = self.get_clock().now().nanoseconds, time.monotonic() - self.begun
-        # A circle of 12 m at 4 m/s, and the heading along it.
-        turn, yaw = s / 3, s / 3 + math.pi / 2
-        place = 12 * math.cos(turn), 12 * math.sin(turn), Z
+        """A ping between two states, however long ago the last ones were: a busy machine delays."""
+        now = self.get_clock().now().nanoseconds
+        before, measured = now - SECOND // 25, now - SECOND // 100
+        self.odometry.publish(write_odometry(self.driver.state(self._state(before))))
+        self.odometry.publish(write_odometry(self.driver.state(self._state(now))))
+        self.ranges.publish(self.driver.ping(measured, Z - BED))
+
+    def _state(self, stamp_ns: int) -> VehicleState:
+        """On a circle of 12 m at 4 m/s, heading along it, by the stamp alone."""
+        turn = (stamp_ns - self.begun_ns) / SECOND / 3
+        place, yaw = (12 * math.cos(turn), 12 * math.sin(turn), Z), turn + math.pi / 2
         attitude = 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
-        state = VehicleState(now, place, attitude, speed=4.0)
-        self.odometry.publish(write_odometry(self.driver.state(state)))
-        self.ranges.publish(self.driver.ping(now - SECOND // 100, Z - BED))
+        return VehicleState(stamp_ns, place, attitude, speed=4.0)
 
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)

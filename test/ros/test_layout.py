@@ -13,7 +13,7 @@ import yaml
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.ros.layout import (
+from poam_ros.ros.rviz import (
     CELLS,
     DEFAULT,
     HEIGHT,

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -289,8 +290,8 @@ class Topic:
 
 
 def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
-    """The newest status of each node of this package, by full name; and the graph's topics, with
-    what was heard on those that may be odometry or ranges.
+    """The newest status of each node of this package, by full name; and the graph's topics, one for
+    each type of messages, with what was heard on those that may be odometry or ranges.
 
     Raises:
         ImportError: ROS 2 is not installed.
@@ -302,8 +303,8 @@ def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
     from ...ros.node import SENSOR_READ
 
     heard: dict[str, NodeStatus] = {}
-    topics: dict[str, Topic] = {}
-    ours: set[str] = set()
+    topics: dict[tuple[str, str], Topic] = {}
+    ours: set[str] = set()  # a middleware's participant has one type for a name
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     node = rclpy.create_node("poam_doctor", context=context)
@@ -311,11 +312,12 @@ def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
 
     def look() -> None:
         """Subscribe to what has appeared."""
-        for name, kinds in node.get_topic_names_and_types():
-            if name in topics:
+        for name, kind in ((name, k) for name, ks in node.get_topic_names_and_types() for k in ks):
+            if (name, kind) in topics:
                 continue
-            topic = topics[name] = Topic(name, kinds[0])
-            if (topic.kind in (ODOMETRY, RANGE) or topic.field[0]) and topic.type:
+            topic = topics[name, kind] = Topic(name, kind)
+            wanted = topic.kind in (ODOMETRY, RANGE) or topic.field[0]
+            if wanted and topic.type and name not in ours:
                 ours.add(name)
 
                 def take(message: Any, topic: Topic = topic) -> None:
@@ -336,8 +338,12 @@ def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
                 executor.spin_once(timeout_sec=0.1)
         for topic in topics.values():
             topic.seconds = max(passed, 1e-3)
-            topic.publishers = node.count_publishers(topic.name)
-            topic.subscribers = node.count_subscribers(topic.name) - (topic.name in ours)
+            publishers = node.get_publishers_info_by_topic(topic.name)
+            others = node.get_subscriptions_info_by_topic(topic.name)
+            topic.publishers = sum(p.topic_type == topic.kind for p in publishers)
+            topic.subscribers = sum(
+                s.topic_type == topic.kind and s.node_name != node.get_name() for s in others
+            )
     finally:
         executor.shutdown()
         node.destroy_node()
@@ -441,6 +447,10 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
         "nobody publishes nav_msgs/Odometry",
         "start the driver of the position, or compare ROS_DOMAIN_ID with its own",
     )
+    kinds = Counter(t.name for t in topics if t.publishers)
+    for name in (name for name, count in kinds.items() if count > 1):
+        own = ", ".join(sorted(t.kind for t in topics if t.name == name and t.publishers))
+        yield problem(f"{name} has several types: {own}", "give each a topic of its own")
     yield from odometry[0][1] if odometry else [missing]
     missing = problem(
         "nobody publishes a sensor_msgs/Range, or a number named as one",

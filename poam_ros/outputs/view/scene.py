@@ -18,7 +18,7 @@ from ...frontend.events import PAUSED
 from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...journal.folder import DATABASE, PLANNER
 from ...journal.tables import read_only
-from ...mission.states import Status
+from ...mission.mission import Status
 from ..chart import Chart, ExportSettings, read_chart
 from ..crossings import FILE as CROSSINGS
 from ..figures import CURVES
