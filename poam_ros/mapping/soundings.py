@@ -329,11 +329,8 @@ class Soundings:
                 f"--by {LINE}: no survey lines found in the track: {len(self)} soundings would be "
                 f"{count} lines (name a column with --by)"
             )
-        names, source = (
-            tuple(f"{i + 1}" for i in range(count)),
-            {**self.source, "lines_found": count},
-        )
-        return replace(self, group=group, names=names, source=source)
+        names = tuple(f"{i + 1}" for i in range(count))
+        return replace(self, group=group, names=names, source={**self.source, "lines_found": count})
 
     def samples(self, water_level: float) -> Samples:
         """The soundings as samples, numbered by row. Ranges that are unknown are taken from the

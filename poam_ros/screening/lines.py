@@ -19,8 +19,9 @@ MIN_STEP = 0.01  # m: of soundings that are nearer, slopes are not known
 LEAST_STEP = 0.05  # m: this is added to standard deviations of steps, and to the limit of a jump
 STEEPEST = 0.9  # share of the bottom's slopes
 SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at most
-#: Soundings on either side that say what is usual there, and the ratio to it of one far below.
-SIDES, BELOW = 7, 1.2
+#: Soundings on either side, the one of them by size that is usual there (false ones are rather too
+#: deep), and the ratio to it of one far below.
+SIDES, USUAL, BELOW = 9, 3, 1.2
 #: Slopes along a line are fitted to at most this many soundings on either side,
 SIDE = 40
 #: and no farther than a gap is long.
@@ -92,8 +93,8 @@ def slopes_on(xy: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     own, beside = slope[1:-1], np.stack((slope[:-2], slope[2:]))
     same = np.where(np.sign(beside) == np.sign(own), np.abs(beside), 0.0).max(0)
     found = np.r_[0.0, np.minimum(np.abs(own), same) * np.maximum(step, MIN_STEP)]
-    padded = np.pad(ranges, SIDES, mode="edge")
-    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, SIDES), axis=1)
+    sides = np.lib.stride_tricks.sliding_window_view(np.pad(ranges, SIDES, mode="edge"), SIDES)
+    usual = np.partition(sides, USUAL, axis=1)[:, USUAL]
     before, after = usual[: len(ranges)], usual[SIDES : SIDES + len(ranges)]
     deep = np.maximum(ranges, np.r_[ranges[:1], ranges[:-1]]) > BELOW * np.maximum(before, after)
     return np.where(deep, np.minimum(found, np.abs(after - before)), found)

@@ -400,28 +400,14 @@ def test_a_map_is_the_latest_once_it_was_processed(survey, taker_fails):
     assert s.session.map is drawn.map and drawn.map.stamp_ns == s.now.ros_ns
 
 
-def after_a_batch(survey, **training):
-    s = survey(pilot_samples=5, training=TrainingSettings(**training))
+def test_a_time_budget_ends_the_training_and_can_change_at_run_time(survey):
+    s = survey(pilot_samples=5)
     s.learn(20)
-    return s
-
-
-def test_without_a_budget_an_update_ends_by_its_own_steps(survey):
-    assert after_a_batch(survey).mapper.enough == [None]
-
-
-def test_an_exhausted_time_budget_ends_the_training(survey):
-    s = after_a_batch(survey, update_budget=1e-9)
-    assert s.mapper.enough[0](0) is True  # before the first step: the data are in all the same
-    assert after_a_batch(survey, update_budget=3600.0).mapper.enough[0](100) is False
-
-
-def test_training_settings_can_change_at_run_time(survey):
-    s = after_a_batch(survey)
-    changed = TrainingSettings(update_budget=2.0)
-    s.session.change(TimedBatches(batch_size=5), changed)
-    s.learn(5)
-    assert s.mapper.enough[-1] is not None
+    assert s.mapper.enough == [None]  # an update ends by its own steps
+    for budget, steps, over in ((1e-9, 0, True), (3600.0, 100, False)):
+        s.session.change(TimedBatches(batch_size=5), TrainingSettings(update_budget=budget))
+        s.learn(5)  # with an exhausted budget before the first step: the data are in all the same
+        assert s.mapper.enough[-1](steps) is over
 
 
 def test_quantiles_are_measured_durations_and_old_ones_are_dropped():

@@ -89,10 +89,11 @@ def test_unknown_columns_and_values_are_refused_by_name(log, text, said):
 
 
 def test_edits_apply_where_all_their_conditions_hold(log, caplog):
+    """One of another file does not stop a map, whatever columns it has that this one lacks."""
     edits = (
-        "who,when,why,line,row,file\n"
-        'Ann,2026-01-02,"fish, a school",L1,12-25,log.csv\n'
-        "Bo,2026-01-03,another survey,,5,other.csv\n"
+        "who,when,why,line,row,file,ship\n"
+        'Ann,2026-01-02,"fish, a school",L1,12-25,log.csv,\n'
+        "Bo,2026-01-03,another survey,,5,other.csv,Dory\n"
     )
     found = left(log, edits=edits)
     assert set(found.left_out[0].row) == set(range(12, 20)) and "got 'other.csv'" in caplog.text
@@ -118,6 +119,7 @@ def test_edits_written_by_spreadsheets_are_read(log, tmp_path, separator, encodi
         ("who,when,why,line\nAnn,,\n", "expected 4 values in row 2, got 3"),
         ("who,when,why,line,line\nAnn,,,L1,L2\n", "conditions, each once"),
         ("who,when,why,row\nAnn,,,9-5\n", "expected a row as 120"),
+        ("who,when,why,file,ship\nBo,,fish,log.csv,Dory\n", "expected a column of the log"),
         *(
             (f"who,when,why,polygon_degrees\nAnn,,fish,{polygon}\n", said)
             for polygon, said in (
@@ -150,17 +152,6 @@ def test_rows_count_in_each_of_several_files(log):
     both = with_lines(read_soundings([log, second]))
     assert set(exclude(both, exclusion, [log, second]).left_out[0].row) == {39, 79}
     assert set(exclude(both, [read_option("file=second.csv")], [log, second]).row) == set(range(40))
-
-
-def test_files_of_one_name_are_told_apart_by_more_of_their_paths(log):
-    second = log.parent / "boat2" / log.name
-    second.parent.mkdir()
-    second.write_text(log.read_text().replace("2025-01", "2025-02"))
-    both = with_lines(read_soundings([log, second]))
-    with pytest.raises(InputError, match=r"expected one file, got 'log.csv', which may be any of"):
-        exclude(both, [read_option("file=log.csv")], [log, second])
-    rest = exclude(both, [read_option("file=boat2/log.csv")], [log, second])
-    assert set(rest.row) == set(range(40))
 
 
 def write_log(path, east=0.0, named=True):
@@ -213,15 +204,10 @@ def test_an_area_is_stored_in_degrees_and_by_file(tmp_path):
     assert left_of_each([row], first)["monday.csv"] == both["monday.csv"]
     third = write_log(tmp_path / "there.csv", -900.0)
     assert left_of_each([row], third, second, first)["monday.csv"] == both["monday.csv"]
-
-
-def test_an_area_of_several_files_is_a_row_for_each(tmp_path):
-    first, second = write_log(tmp_path / "monday.csv"), write_log(tmp_path / "tuesday.csv", 3.0)
-    soundings = mapped(tmp_path / "out", first, second)
-    x, y = soundings.xy.mean(0)
-    polygon = f"{x - 9} {y - 9} {x + 9} {y - 9} {x + 9} {y + 9} {x - 9} {y + 9}"
-    Edits(tmp_path / "out").leave_out("polygon", polygon, "Ann", "fish")
-    rows = read_edits(tmp_path / "edits.csv")
+    # One with soundings of several files is a row for each.
+    (x0, y0), (x1, y1) = lower - 1, soundings.xy.max(0)
+    edits.leave_out("polygon", f"{x0} {y0} {x1} {y0} {x1} {y1} {x0} {y1}", "Ann", "fish")
+    rows = read_edits(tmp_path / "edits.csv")[1:]
     assert {dict(row.which)["file"] for row in rows} == {"monday.csv", "tuesday.csv"}
 
 
@@ -250,6 +236,10 @@ def test_an_edit_of_files_of_one_name_names_the_path(tmp_path):
     soundings = with_lines(read_soundings([first, second]))
     (part,) = exclude(soundings, rows[1:], [first, second]).left_out
     assert part.row.tolist() == list(range(240, 280))
+    with pytest.raises(InputError, match=r"expected one file, got 'log.csv', which may be any of"):
+        exclude(soundings, [read_option("file=log.csv")], [first, second])
+    rest = exclude(soundings, [read_option("file=boat2/log.csv")], [first, second])
+    assert set(rest.row) == set(range(160))
 
 
 def test_a_line_found_in_the_track_is_stored_as_rows(tmp_path):
@@ -263,19 +253,6 @@ def test_a_line_found_in_the_track_is_stored_as_rows(tmp_path):
     own = left_of_each([row], second)["tuesday.csv"]
     assert own[-1] == 159 and len(own) == (code == code[-1]).sum() > 20
     assert left_of_each([row], first, second) == {"monday.csv": [], "tuesday.csv": own}
-
-
-def test_an_edit_of_another_file_does_not_stop_a_map(tmp_path, caplog):
-    """Whatever columns it has that this one lacks."""
-    (tmp_path / "edits.csv").write_text(
-        "who,when,why,file,boat\nAnn,,fish,other.csv,Dory\nBo,,fish,monday.csv,Dory\n"
-    )
-    other, own = read_edits(tmp_path / "edits.csv")
-    first = write_log(tmp_path / "monday.csv")
-    soundings = with_lines(read_soundings(first))
-    assert len(exclude(soundings, [other], [first])) == 160 and "got 'other.csv'" in caplog.text
-    with pytest.raises(InputError, match="expected a column of the log"):
-        exclude(soundings, [own], [first])
 
 
 def test_areas_of_a_survey_in_metres_are_in_metres(tmp_path):

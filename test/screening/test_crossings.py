@@ -280,19 +280,6 @@ def test_true_soundings_in_a_school_of_fish_stay(kind):
     assert lost.sum() <= 0.0035 * case.sound.sum()
 
 
-@pytest.mark.slow
-def test_one_line_of_double_echoes_in_a_long_record_is_refused():
-    xy, z, line = lake()
-    shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
-    xy = np.concatenate([xy + shift for shift in shifts])
-    line = np.concatenate([line + 12 * i for i in range(len(shifts))])
-    z = np.tile(z, len(shifts))
-    z[line == 3] *= 2
-    assert len(z) > 45_000
-    found = find_crossings(xy, z, line, -z)
-    assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()
-
-
 @pytest.mark.skipif(not BAJA.exists(), reason="the recorded soundings are not here")
 def test_soundings_without_a_track_lose_only_what_others_contradict():
     """Between ships' lines hundreds of km apart, no sounder has lost the bottom. Two runs of which
