@@ -313,11 +313,14 @@ def draw_change(folder: Path, change: Change) -> Path:
     axes = drawing.subplots(2, 1, sharex=True, sharey=True)
     if change.simulated:
         drawing.suptitle("SIMULATED", fontweight="bold")
-    half = CONFIDENCE_95 * change.deviation
-    reach = float(np.nanquantile(np.abs(change.mean), 0.99)) or 1.0
+    half, size = CONFIDENCE_95 * change.deviation, np.abs(change.mean)
+    # Every change that is reported is on the scale; without any, a few large ones need not be.
+    told = size[change.significant]
+    reach = float(told.max() if len(told) else np.nanquantile(size, 0.99)) or 1.0
+    extend = "both" if np.nanmax(size) > reach else "neither"
     panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
         (change.mean, "change (m, positive: shallower); outlined: significant",
-         {"cmap": "RdBu", "vmin": -reach, "vmax": reach}),
+         {"extend": extend, "cmap": "RdBu", "vmin": -reach, "vmax": reach}),
         (half, "95 % uncertainty of the change (m)", {"cmap": "magma"}),
     )  # fmt: skip
     for axis, (values, title, style) in zip(axes, panels, strict=True):

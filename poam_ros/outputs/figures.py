@@ -176,6 +176,8 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     path_axis.set_title(f"path: {quantity(count, 'ping')}, colour = order")
     dots = path_axis.scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
     figure.colorbar(dots, ax=path_axis, shrink=0.85)
+    xmin, xmax, ymin, ymax = grid.borders.bounds  # the terrain may go on beyond
+    true_axis.set(xlim=(xmin, xmax), ylim=(ymin, ymax))
     for axis in axes[1]:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:

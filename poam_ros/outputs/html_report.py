@@ -171,7 +171,7 @@ def summary(run: Run, chart: Chart) -> dict[str, str]:
             words["area"] += (
                 f" of {inside}: near it, the bottom may lie above the water level"
                 if whole > water["area"][0]
-                else f" in whole cells, all {inside}"
+                else f" by the map's cells; the outline encloses {in_words('area', [whole] * 3)}"
             )
     if chart.outline and mapped.any():
         share, higher = beyond(chart.elevation, chart.grid, chart.track, level)

@@ -79,8 +79,10 @@ def layer_of(chart: Chart, key: str) -> Layer:
     if key == "tvu":
         return Layer(key, title, values, anchors, -0.5, len(anchors) - 0.5, LEVEL_NAMES)
     finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
-    low = 0.5 if key == "density" else float(finite.min())  # without a ping it is transparent
+    low = float(finite.min())
     high = float(np.quantile(finite, SPANNED) if key == "uncertainty" else finite.max())
+    if key == "density":  # without a ping it is transparent; half a ping on either side of a count
+        low, high = 0.5, high + 0.5
     high = high if high > low else low + 1.0
     return Layer(key, title, values, mixed(anchors), low, high, downward=depth and key == "height")
 

@@ -53,6 +53,8 @@ def style_of(layer: Layer) -> dict[str, Any]:
 def draw_chart(chart: Chart) -> Any:
     """Depth or elevation with the soundings, uncertainty, ping density and TVU, side by side, or
     one below the other if the map is wide. Returns the figure."""
+    from matplotlib.ticker import MaxNLocator
+
     width, height = chart.grid.borders.size
     rows, columns = (4, 1) if width > WIDE * height else (2, 2)
     panel = (PAGE / columns - BAR) * height / width + TITLES  # height set by the map's aspect
@@ -72,6 +74,9 @@ def draw_chart(chart: Chart) -> Any:
             image.colorbar.ax.invert_yaxis()
         if layer.labels:
             image.colorbar.set_ticks(range(len(layer.labels)), labels=layer.labels)
+        if key == "density":
+            image.colorbar.locator = MaxNLocator(integer=True, min_n_ticks=1)
+            image.colorbar.minorticks_off()
     figures.draw_soundings(axes[0, 0], chart.track)
     east, north = ("x (m)", "y (m)") if chart.place is None else ("east (m)", "north (m)")
     for axis in axes[-1]:

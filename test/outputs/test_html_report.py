@@ -117,14 +117,14 @@ def test_a_report_is_complete_in_its_file(run):
     ("outline", "words"),
     [
         (2000.0, "1,760 m² of 2,000 m² within the outline: near it, the bottom may lie above"),
-        (1700.0, "1,760 m² in whole cells, all 1,700 m² within the outline"),
+        (1700.0, "1,760 m² by the map's cells; the outline encloses 1,700 m²"),
     ],
 )
 def test_the_area_of_the_outline_is_beside_that_of_the_water(run, outline, words):
     configured(run, outline={"file": "shore.geojson", "area": outline})
     found = summary(Run.open(run), depth_chart(Run.open(run)))["area"]
     assert found.startswith(words)
-    assert found.endswith("water level" if "near" in words else "outline")
+    assert found.endswith("water level" if "near" in words else "1,700 m²")
 
 
 def test_a_client_reads_dates_and_the_names_of_files_without_folders(run):

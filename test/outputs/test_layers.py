@@ -27,7 +27,9 @@ def test_every_layer_with_its_values(chart):
     grades = found["tvu"]
     assert grades.labels[int(grades.values[0, 0])] == "Special"
     assert grades.labels[int(grades.values[10, 0])] == "1a, 1b"
-    assert found["density"].low == 0.5 and found["density"].values.sum() == 40
+    density = found["density"]
+    assert density.low == 0.5 and density.values.sum() == 40
+    assert density.high == density.values.max() + 0.5
 
 
 def test_dry_land_has_no_tvu_and_is_labelled(chart):

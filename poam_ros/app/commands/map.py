@@ -255,10 +255,10 @@ def _print_soundings(soundings: Soundings) -> None:
     if (origin := soundings.projection) is not None:
         latitude, longitude = origin.latitude, origin.longitude
         text = place_text(latitude, longitude)
-        if abs(longitude) <= 90:  # no value shows whether the columns of a file are exchanged
+        if abs(longitude) <= 90:  # no value shows whether the columns of a file are swapped
             north, east = hemispheres(longitude, latitude)
             text += (
-                f"; exchanged: {abs(longitude):.2f}\u00b0 {north}, {abs(latitude):.2f}\u00b0 {east}"
+                f"; if swapped: {abs(longitude):.2f}\u00b0 {north}, {abs(latitude):.2f}\u00b0 {east}"
             )
         print(f"check this place: {text}")
 

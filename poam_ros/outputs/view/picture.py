@@ -183,6 +183,7 @@ class MapPicture:
             self._bars[key] = models.ColorBar(color_mapper=mapper, visible=False, width=14,
                 border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
             self.figure.add_layout(self._bars[key], "right")
+        self._bars["density"].ticker = models.BasicTicker(min_interval=1)  # of counts
         lit = self.figure.image_rgba("shade", *place[:4], source=self.cells)
         self.figure.add_layout(
             models.ScaleBar(range=self.figure.x_range, unit="m", location="top_left",
