@@ -257,9 +257,8 @@ def _print_soundings(soundings: Soundings) -> None:
         text = place_text(latitude, longitude)
         if abs(longitude) <= 90:  # no value shows whether the columns of a file are swapped
             north, east = hemispheres(longitude, latitude)
-            text += (
-                f"; if swapped: {abs(longitude):.2f}\u00b0 {north}, {abs(latitude):.2f}\u00b0 {east}"
-            )
+            swapped = f"{abs(longitude):.2f}\u00b0 {north}, {abs(latitude):.2f}\u00b0 {east}"
+            text += f"; if swapped: {swapped}"
         print(f"check this place: {text}")
 
 
