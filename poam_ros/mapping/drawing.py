@@ -23,9 +23,8 @@ from ..models.mapper import BathymetricMapper
 from ..outputs.volume import Draws
 from .soundings import Labels
 
-#: Places predicted at a time; approximate number of cells along a side of a tile, and of one that a
-#: worker predicts.
-TILE, SIDE, WORKERS_SIDE = 20_000, 128, 64
+#: Places predicted at a time; approximate number of cells along a side of a tile.
+TILE, SIDE = 20_000, 64
 #: Approximate number of places that are drawn first, all together.
 FIRST = 2500
 #: Side of the tiles of later rounds, and how far around a tile earlier places count; both in the
@@ -146,7 +145,7 @@ def draw(
         CholeskyError: a matrix is beyond repair.
         PoamError: a worker is lost.
     """
-    parts = list(_tiles(grid, wanted, SIDE if client is None else WORKERS_SIDE))
+    parts = list(_tiles(grid, wanted))
     tiles = [(Grid(grid.x[columns], grid.y[rows]),) for rows, columns in parts]
     whole = {name: np.full(grid.shape, np.nan) for name in ("mean", "variance")}
     done, cells, threads = 0, grid.shape[0] * grid.shape[1], mapper.settings.threads
@@ -162,30 +161,17 @@ def draw(
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
-def _tiles(grid: Grid, wanted: np.ndarray | None, side: int) -> Iterator[tuple[slice, slice]]:
+def _tiles(grid: Grid, wanted: np.ndarray | None) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of each tile with wanted cells. Tiles are about square, so that the fewest
     lattice nodes lie on their borders: a node searches its neighbours again in each tile."""
     edges = (
-        np.linspace(0, count, max(1, round(count / side)) + 1).astype(int).tolist()
+        np.linspace(0, count, max(1, round(count / SIDE)) + 1).astype(int).tolist()
         for count in grid.shape
     )
     for (top, bottom), (left, right) in product(*map(pairwise, edges)):
         rows, columns = slice(top, bottom), slice(left, right)
-        if wanted is not None:
-            i, j = np.nonzero(wanted[rows, columns])
-            if not len(i):
-                continue
-            rows, columns = _around(rows, i), _around(columns, j)
-        yield rows, columns
-
-
-def _around(piece: slice, cells: np.ndarray) -> slice:
-    """The part of a piece around ``cells`` (numbered from its beginning), with two cells at least
-    where there are two: a grid's step lies between two."""
-    count = piece.stop - piece.start
-    first = max(0, min(int(cells.min()), count - 2))
-    end = max(int(cells.max()) + 1, min(first + 2, count))
-    return slice(piece.start + first, piece.start + end)
+        if wanted is None or wanted[rows, columns].any():
+            yield rows, columns
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:

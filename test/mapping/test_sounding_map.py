@@ -96,15 +96,14 @@ def test_tiles_do_not_change_the_map(mapper, monkeypatch, tile, side):
 
 
 @pytest.mark.parametrize("side", [3, 8, 100])
-def test_only_wanted_cells_are_drawn(mapper, monkeypatch, side):
+def test_only_tiles_with_wanted_cells_are_drawn(mapper, monkeypatch, side):
     grid = map_grid(WORKSPACE, 4.0)
     whole, wanted = mapper.map(grid), np.zeros(grid.shape, dtype=bool)
     wanted[1:4, 2] = wanted[-1, -1] = wanted[-2, 0] = True
     monkeypatch.setattr(drawing, "SIDE", side)
     drawn = draw(mapper, grid, wanted=wanted)
     np.testing.assert_allclose(drawn.mean[wanted], whole.mean[wanted], rtol=0, atol=1e-9)
-    if side == 3:
-        assert np.isfinite(drawn.mean).sum() < 3 * 9
+    assert side > 3 or np.isnan(drawn.mean).mean() > 0.5
 
 
 def test_false_echoes_are_refused_if_screening_is_on(tmp_path):
