@@ -11,8 +11,8 @@ from contextlib import suppress
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.settings import rows
 from poam_ros.mavlink.drive import Drive
-from poam_ros.mavlink.link import Link
-from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
+from poam_ros.mavlink.frame import PlaceSettings
+from poam_ros.mavlink.link import Link, LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 from poam_ros.ros.parameters import MAPPER, PLANNER
 from poam_ros.simulation.simulator import SonarSettings

@@ -15,8 +15,7 @@ from poam_ros.app.progress import picture
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.settings import instance
 from poam_ros.mavlink.drive import Drive
-from poam_ros.mavlink.link import Link
-from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.link import Link, LinkSettings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MISSION = (

@@ -14,7 +14,7 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.files import shipped
 from ..core.settings import Setting, Value, flat, instance, rows
-from ..mavlink.settings import PlaceSettings
+from ..mavlink.frame import PlaceSettings
 from ..models.registry import ModelSettings
 from ..planning.areas import AreaSettings
 from ..ros.parameters import NODES

@@ -30,7 +30,6 @@ from ..frontend.ranges import TOGETHER, at_times, refusal_reason
 from ..frontend.settings import FrontEndSettings
 from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
-from ..mavlink.parameters import ParameterReader
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .bags import Replay, mcap_messages
 from .columns import UNSAID
@@ -246,13 +245,10 @@ def _usual_speed(places: np.ndarray) -> float:
 
 def _replay(replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surface: bool) -> None:
     """Feed a front end with a vehicle's messages, through the decoder of a live link."""
-    telemetry, parameters = Telemetry(surface, logged=True), ParameterReader()
-    telemetry.frame, boots = frame, 0
+    telemetry, boots = Telemetry(surface, logged=True), 0
+    telemetry.frame = frame
     for message in live:
         arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
-        if message.kind == "PARAM_VALUE":
-            parameters.answer(message)
-            telemetry.limits = parameters.range_limits
         events = telemetry.events(message, arrived_ns)
         if telemetry.clock.boots > boots:
             boots = telemetry.clock.boots

@@ -30,9 +30,7 @@ from ..outputs.folder import write_config
 from ..outputs.results import SessionResults
 from ..outputs.run import read_settings
 from .frame import LocalFrame, recorded_frame, workspace_of
-from .link import Link
-from .parameters import advice
-from .settings import LinkSettings
+from .link import Link, LinkSettings
 from .vehicle import Vehicle
 
 log = logging.getLogger(__name__)
@@ -58,7 +56,7 @@ class Drive:
         simulated: whether the vehicle is simulated; recorded in config.yaml.
 
     Attributes:
-        vehicle: on the link, with its ``authority``, ``telemetry``, ``parameters``, ``steering``.
+        vehicle: on the link, with its ``authority``, ``telemetry``, ``steering``.
         session, guidance: None before the frame is known.
         newest_ping: None before the first one in the frame.
         before_frame: number of ranges before the frame was known.
@@ -85,7 +83,7 @@ class Drive:
         self._max_accuracy = settings.max_accuracy
         self.vehicle = vehicle = Vehicle(link, values["goal_period"])
         self.authority, self.telemetry = vehicle.authority, vehicle.telemetry
-        self.parameters, self.steering = vehicle.parameters, vehicle.steering
+        self.parameters, self.steering = vehicle.telemetry.parameters, vehicle.steering
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
         self.newest_ping: RawPing | None = None
@@ -348,7 +346,7 @@ class Drive:
             return
         self._advised = True
         workspace = Extent.of(self.values["workspace"])
-        found = list(advice(self.parameters.values, self.values, workspace, position))
+        found = list(self.parameters.advice(self.values, workspace, position))
         for text in found:
             self._say(f"check: {text}")
         if not self.parameters.values:

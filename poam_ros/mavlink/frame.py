@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,22 @@ import numpy as np
 from ..core.errors import InputError, requires_extra
 from ..core.geodesy import WGS84, GeoReference
 from ..core.geometry import Extent
-from ..core.settings import instance
+from ..core.settings import Settings, instance, setting
 from ..journal.folder import is_journal, read_mission
 from ..planning.areas import AreaSettings
-from .settings import PlaceSettings
 
 #: Places farther from the origin belong to another mission or are mistyped, in m.
 MAX_DISTANCE = 200e3
+
+
+@dataclass(frozen=True)
+class PlaceSettings(Settings):
+    """Places of the mission in degrees; all 0: not given."""
+
+    workspace: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0, 0.0), "Rectangle to be mapped in degrees, instead of workspace: south, "
+        "west, north, east", "deg", minimum=-180.0, maximum=180.0, name="workspace_degrees",
+    )  # fmt: skip
 
 
 class LocalFrame:

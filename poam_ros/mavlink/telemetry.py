@@ -1,16 +1,19 @@
 """From MAVLink messages to the front end's events: positions, attitudes, ranges, accuracies, and
-from the autopilot's clock, which counts from its boot, to this computer's."""
+from the autopilot's clock, which counts from its boot, to this computer's. And the autopilot's
+parameters, which are read and checked, never set."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..core.clock import SECOND
+from ..core.geometry import Extent
 from ..frontend.odometry import OdometryRefused, VehicleState, multiply
 from ..frontend.ranges import EQUAL, TOGETHER, RawPing, at_times, compare
 from .frame import LocalFrame
@@ -33,6 +36,20 @@ RANGES, RANGE_TIMEOUT = ("WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"), 5.0
 COMPARED = 20
 #: A larger step of the EKF's origin is no rounding, in m.
 ORIGIN_STEP = 0.5
+
+#: Speeds of ArduPilot's Rover and Sub, with their units in m/s; the first that is not 0 counts.
+SPEEDS = {"WP_SPEED": 1.0, "CRUISE_SPEED": 1.0, "WPNAV_SPEED": 0.01}
+#: Their parameters; those with _CM are of versions before 4.6.
+WANTED = (
+    *SPEEDS, "WP_RADIUS", "RNGFND1_ORIENT", "RNGFND1_MIN", "RNGFND1_MAX", "RNGFND1_MIN_CM",
+    "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE", "FENCE_RADIUS", "FENCE_ACTION",
+    "FS_GCS_ENABLE",
+)  # fmt: skip
+TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
+CIRCLE = 2  # a bit of FENCE_TYPE
+SINGLE = 1 + 1e-6  # a parameter is a float of 32 bits
+#: Share by which max_speed may differ from the vehicle's speed.
+SPEED_TOLERANCE = 0.3
 
 ANGLES = ("roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed")
 
@@ -71,7 +88,7 @@ class Telemetry:
     Attributes:
         frame: of positions; without one, positions are stored but give no events.
         clock: of the autopilot.
-        limits: shortest and longest range of the rangefinder in m, by the autopilot's parameters.
+        parameters: of the autopilot.
         position: newest latitude and longitude in degrees; None before the first.
         delayed: whether the newest position came too late to steer by.
         fault: why the newest position cannot be used, as text; empty: it can.
@@ -82,7 +99,7 @@ class Telemetry:
         self.surface, self._logged, self._sonar = surface, logged, sonar
         self.frame: LocalFrame | None = None
         self.clock = BootClock()
-        self.limits = (0.0, math.inf)
+        self.parameters = ParameterReader()
         self.position: tuple[float, float] | None = None
         self.delayed, self.fault, self._displaced = False, "no position yet", ""
         self._lost = self._glitched = False  # the EKF's position, and the receiver, since the last
@@ -112,6 +129,8 @@ class Telemetry:
         elif kind == "EKF_STATUS_REPORT":
             self._flags = message.flags
             self._glitched |= bool(message.flags & GLITCHING)
+        elif kind == "PARAM_VALUE":
+            self.parameters.answer(message)
         elif kind == "GPS_GLOBAL_ORIGIN":
             self._follow_origin(message.latitude / DEGREE, message.longitude / DEGREE)
         return []
@@ -226,7 +245,7 @@ class Telemetry:
         stamp_ns = arrived_ns  # RANGEFINDER has no time of its own
         if kind != "RANGEFINDER":
             stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
-        return [reading(message, stamp_ns, self.limits)]
+        return [reading(message, stamp_ns, self.parameters.range_limits)]
 
     def _unused(self, kind: str, message: Any, arrived_ns: int) -> str:
         """Why a message's range is not used; empty: it is."""
@@ -247,7 +266,7 @@ class Telemetry:
         if self._sonar >= 0 or kind == "RANGEFINDER":
             return kind != "RANGEFINDER" and number != self._sonar
         heard, seconds = self._readings.setdefault(kind, {}), arrived_ns / SECOND
-        distance = reading(message, 0, self.limits).range
+        distance = reading(message, 0, self.parameters.range_limits).range
         if math.isfinite(distance) and distance > 0:
             heard.setdefault(number, deque(maxlen=COMPARED)).append((seconds, distance))
         for other in [each for each in heard if heard[each][-1][0] < seconds - RANGE_TIMEOUT]:
@@ -340,3 +359,103 @@ class BootClock:
         smallest = min(least for _, least in windows)
         self.age_s = (offset - smallest) / SECOND
         return measured + smallest
+
+
+class ParameterReader:
+    """Asks for the parameters in ``WANTED``, a few at a time, and collects the answers.
+
+    Attributes:
+        values: of the parameters that the autopilot has answered, by name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self._tries = dict.fromkeys(WANTED, 0)
+        self._asked_s = -math.inf
+
+    @property
+    def done(self) -> bool:
+        """Whether every parameter was answered, or requested ``TRIES`` times."""
+        return not self._missing
+
+    @property
+    def _missing(self) -> list[str]:
+        return [n for n in WANTED if n not in self.values and self._tries[n] < TRIES]
+
+    def due(self, now_s: float) -> list[str]:
+        """Names to request at a steady time in s."""
+        if now_s - self._asked_s < PERIOD_S:
+            return []
+        self._asked_s, names = now_s, self._missing
+        for name in names:
+            self._tries[name] += 1
+        return names
+
+    def answer(self, message: Any) -> None:
+        """Handle a PARAM_VALUE."""
+        name = message.param_id
+        text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+        text = text.rstrip("\0")
+        if text in self._tries and math.isfinite(message.param_value):
+            self.values[text] = float(message.param_value)
+
+    @property
+    def range_limits(self) -> tuple[float, float]:
+        """Shortest and longest range of the rangefinder in m; 0 and infinity where unknown."""
+        found = self.values
+        low = found.get("RNGFND1_MIN", found.get("RNGFND1_MIN_CM", 0.0) / 100)
+        high = found.get("RNGFND1_MAX", found.get("RNGFND1_MAX_CM", 0.0) / 100)
+        return low, high or math.inf
+
+    def advice(self, values: Mapping[str, Any], workspace: Extent, home: Any) -> Iterator[str]:
+        """Texts on parameters that do not suit the mission, one for each; missing ones are not
+        checked.
+
+        Args:
+            values: of our nodes' parameters ``goal_radius``, ``capture_radius``, ``max_speed``,
+                ``sonar.min_range``, ``sonar.max_range``, by name.
+            workspace: the rectangle to be mapped.
+            home: the vehicle's position [2] in m, taken as the autopilot's home.
+        """
+        found = self.values
+        radius = found.get("WP_RADIUS", 0.0)
+        if radius > (reached := max(values["goal_radius"], values["capture_radius"])):
+            yield (
+                f"WP_RADIUS is {radius:g} m: the boat may stop short of a goal, which counts as "
+                f"reached within {reached:g} m; set capture_radius to at least {radius:g}"
+            )
+        name, wanted = next((n for n in SPEEDS if found.get(n)), ""), values["max_speed"]
+        speed = found.get(name, 0.0) * SPEEDS.get(name, 1.0)
+        if name and abs(speed - wanted) > SPEED_TOLERANCE * wanted:
+            yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to match"
+        if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
+            yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
+        low, high = self.range_limits
+        least, most = values["sonar.min_range"], values["sonar.max_range"]
+        if low > SINGLE * least > 0:
+            yield (
+                f"RNGFND1_MIN is {low:g} m, and sonar.min_range {least:g} m: shorter ranges than "
+                f"{low:g} m are refused as too close"
+            )
+        if SINGLE * high < most:
+            yield (
+                f"RNGFND1_MAX is {high:g} m, and sonar.max_range {most:g} m: deeper water than "
+                f"{high:g} m counts as no echo"
+            )
+        if (fence := found.get("FENCE_ENABLE")) == 0:
+            yield "FENCE_ENABLE is 0: there is only the mission's own geofence"
+        elif fence and found.get("FENCE_ACTION") == 0:
+            yield "FENCE_ACTION is 0: the autopilot only reports a breach of its fence"
+        if fence != 0 and int(found.get("FENCE_TYPE", 0)) & CIRCLE and home is not None:
+            corners = product((workspace.xmin, workspace.xmax), (workspace.ymin, workspace.ymax))
+            far, radius = (
+                max(math.dist(home, each) for each in corners),
+                found.get("FENCE_RADIUS", 1e9),
+            )
+            if radius < far:
+                yield (
+                    f"FENCE_RADIUS is {radius:g} m, and the workspace reaches {far:.0f} m from "
+                    "here: the fence will end the mission"
+                )
+        if found.get("FS_GCS_ENABLE") == 0:
+            yield "FS_GCS_ENABLE is 0: the boat does not react when its ground station is lost"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,6 @@ from ..core.clock import Moment
 from ..core.errors import shown
 from ..mission.mission import Mission
 from .link import BOATS, DEGREE, Link, Status
-from .parameters import ParameterReader
 from .telemetry import Telemetry
 
 #: A place to hold station is sent this many times, because no answer confirms it. Not more: a
@@ -91,7 +89,6 @@ class Steering:
 
     Attributes:
         sent: number of targets sent.
-        wp_radius, wp_speed: of the autopilot, in m and m/s.
     """
 
     def __init__(
@@ -99,14 +96,8 @@ class Steering:
     ) -> None:
         self._link, self._authority, self._telemetry = link, authority, telemetry
         self._period, self._sent_s, self.sent = period, -math.inf, 0
-        self.wp_radius, self.wp_speed = WP_RADIUS, WP_SPEED
         self._last, self._stopped = (math.nan, math.nan), False
         self.forget(None)
-
-    def configure(self, parameters: Mapping[str, float]) -> None:
-        """Take the waypoint radius and the speed from the autopilot's parameters by name."""
-        self.wp_radius = parameters.get("WP_RADIUS", WP_RADIUS)
-        self.wp_speed = parameters.get("WP_SPEED") or parameters.get("CRUISE_SPEED") or WP_SPEED
 
     def forget(self, station: np.ndarray | None) -> None:
         """A person starts or resumes the mission. ``station``: where it held station, which is not
@@ -181,8 +172,10 @@ class Steering:
         """
         assert self._telemetry.frame is not None and self._telemetry.position is not None
         here = self._telemetry.frame.to_map(*self._telemetry.position)
-        ahead = self.wp_speed**2 / (2 * DECELERATION) + STOP_SLACK
-        arrived = math.dist(here, self._last) <= self.wp_radius + ahead
+        known = self._telemetry.parameters.values
+        speed = known.get("WP_SPEED") or known.get("CRUISE_SPEED") or WP_SPEED
+        ahead = speed**2 / (2 * DECELERATION) + STOP_SLACK
+        arrived = math.dist(here, self._last) <= known.get("WP_RADIUS", WP_RADIUS) + ahead
         return arrived and not self._stopped and math.dist(here, self._echo) <= ahead
 
     def _send(self, place: np.ndarray, z: float) -> None:
@@ -205,8 +198,7 @@ class Vehicle:
 
     Attributes:
         authority: whether the mission may move the vehicle.
-        telemetry: the vehicle's positions and ranges.
-        parameters: of the autopilot.
+        telemetry: the vehicle's positions and ranges, and the autopilot's parameters.
         steering: sends the targets.
         stalled: whether targets are withheld because the link was not read for some time. A full
             queue drops the newest messages, so only a later heartbeat ends this.
@@ -215,7 +207,6 @@ class Vehicle:
     def __init__(self, link: Link, period: float) -> None:
         self.link, self.authority = link, Authority()
         self.telemetry = Telemetry(link.settings.surface, sonar=link.settings.sonar)
-        self.parameters = ParameterReader()
         self.steering = Steering(link, self.authority, self.telemetry, period)
         self.stalled = False
         self._read_s = math.inf
@@ -235,7 +226,7 @@ class Vehicle:
         if (silent := now_s - heard) > self.link.settings.timeout and not reason:
             lost = f"the link is lost: no heartbeat for {silent:.0f} s"
             reason = self.authority.heard(None, lost)
-        for name in self.parameters.due(now_s):
+        for name in self.telemetry.parameters.due(now_s):
             self.link.request_parameter(name)
         return messages, reason
 
@@ -261,10 +252,6 @@ class Vehicle:
             return f"{text}: {explanation}" if explained else text
         if kind == "STATUSTEXT":
             self._text = shown(str(message.text)), now_s
-        elif kind == "PARAM_VALUE":
-            self.parameters.answer(message)
-            self.telemetry.limits = self.parameters.range_limits
-            self.steering.configure(self.parameters.values)
         elif kind == "POSITION_TARGET_GLOBAL_INT":
             return self.authority.withdraw(self.steering.foreign_target(message, now_s))
         return ""

@@ -14,7 +14,7 @@ from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import HOLD, ON_DONE
 from ..frontend.settings import SURFACE, FrontEndSettings
 from ..journal.folder import JournalSettings
-from ..mavlink.settings import PlaceSettings as PlacesInDegrees
+from ..mavlink.frame import PlaceSettings as PlacesInDegrees
 from ..mission.itinerary import CAPTURE_RADIUS
 from ..mission.store import MissionStoreSettings
 from ..mission.target import TargetSettings

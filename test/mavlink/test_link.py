@@ -11,8 +11,7 @@ from voyages import free_port
 
 from poam_ros.app.commands import drive
 from poam_ros.core.errors import InputError
-from poam_ros.mavlink.link import NOT_READ, SET_MESSAGE_INTERVAL, STREAMS, Link
-from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.link import NOT_READ, SET_MESSAGE_INTERVAL, STREAMS, Link, LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
 

@@ -11,8 +11,15 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState, rotate
 from poam_ros.frontend.ranges import refusal_reason
 from poam_ros.mavlink.frame import LocalFrame
-from poam_ros.mavlink.parameters import TRIES, WANTED, ParameterReader, advice
-from poam_ros.mavlink.telemetry import WRAP_MS, BootClock, Telemetry, attitude
+from poam_ros.mavlink.telemetry import (
+    TRIES,
+    WANTED,
+    WRAP_MS,
+    BootClock,
+    ParameterReader,
+    Telemetry,
+    attitude,
+)
 
 T0 = 10**18
 FULL = {
@@ -133,7 +140,7 @@ def test_fields_of_a_distance_sensor(telemetry):
 
 
 def test_the_limits_of_the_others_are_parameters(telemetry):
-    telemetry.limits = (0.5, 50.0)
+    telemetry.parameters.values = {"RNGFND1_MIN": 0.5, "RNGFND1_MAX": 50.0}
     (far,) = hear(telemetry, message("WATER_DEPTH", distance=50.0))
     (near,) = hear(telemetry, message("WATER_DEPTH", 1100, distance=0.2))
     (ill,) = hear(telemetry, message("WATER_DEPTH", 1200, healthy=0))
@@ -183,16 +190,20 @@ def test_parameters_are_requested_a_few_times():
 def test_parameters_that_do_not_suit_the_mission(found, words):
     values = {"goal_radius": 0.1, "capture_radius": 1.34, "max_speed": 1.0}
     values |= {"sonar.min_range": 0.3, "sonar.max_range": 95.0}
-    workspace, here = Extent(0, 30, 0, 40), np.zeros(2)
-    (text,) = advice(found, values, workspace, here)
+    reader = ParameterReader()
+
+    def advice(found):
+        reader.values = found
+        return list(reader.advice(values, Extent(0, 30, 0, 40), np.zeros(2)))
+
+    (text,) = advice(found)
     assert words in text
     good = {
         "WP_RADIUS": 1.0, "WP_SPEED": 1.1, "RNGFND1_ORIENT": 25.0, "FENCE_ENABLE": 1.0,
         "FENCE_ACTION": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 60.0, "FS_GCS_ENABLE": 1.0,
         "RNGFND1_MIN": float(np.float32(0.3)), "RNGFND1_MAX": 95.0,
     }  # fmt: skip
-    assert not list(advice(good, values, workspace, here))
-    assert not list(advice({}, values, workspace, here))
+    assert not advice(good) and not advice({})
 
 
 BOOTED = 1_700_000_000 * SECOND

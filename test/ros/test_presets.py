@@ -30,7 +30,7 @@ from poam_ros.core.settings import instance, rows
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.importers.messages import read_odometry, read_range
-from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.link import LinkSettings
 from poam_ros.ros.inputs import FrameTransformer, RangeReader
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.messages import ns_to_stamp

@@ -21,8 +21,8 @@ from ...core.clock import SECOND, Moment
 from ...core.errors import InputError, quantity, shown
 from ...core.settings import Setting, instance, rows
 from ...frontend.events import DONE
-from ...mavlink.link import NOT_READ
-from ...mavlink.settings import LinkSettings, PlaceSettings
+from ...mavlink.frame import PlaceSettings
+from ...mavlink.link import NOT_READ, LinkSettings
 from ...mavlink.simulated_boat import EVENTS, HOME, SimulatedBoat
 from ...models.native.loader import announce
 from ...models.registry import MODELS, option_rows

@@ -13,7 +13,7 @@ from ...core.errors import InputError
 from ...core.files import atomic_write
 from ...core.geometry import path_length
 from ...core.settings import Setting, instance, rows
-from ...mavlink.settings import PlaceSettings
+from ...mavlink.frame import PlaceSettings
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
 from ...planning.pilots import PILOTS
