@@ -15,12 +15,14 @@ from .options import Answer, Unclear
 
 #: Fewer soundings than this say nothing about a survey.
 FEWEST = 20
-#: Different places that a survey has at least.
-FEWEST_PLACES = 5
+#: Different places that a survey has at least, one for so many soundings.
+FEWEST_PLACES, OFTEN_THERE = (5, 20), 100
 #: Within these degrees of 0 N, 0 E lies nothing but the sea; a survey is not longer than this (m).
 NOWHERE, LONGEST = np.radians((90.0, 180.0)), 1_500_000.0
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
+#: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
+LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
 #: One direction is rounded to more than this (m), and so many times the other. No bottom: this
 #: share of soundings of one depth, or depths that differ by less than this (m), as a latitude does.
 ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.01
@@ -152,11 +154,18 @@ class Survey:
         yield from _groups(xy, degrees)
         if sides.max() > LONGEST:
             yield Doubt(f"the soundings lie up to {sides.max() / 1000:.0f} km apart")
+        steps = np.hypot(*np.diff(xy, axis=0).T)
+        usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
+        far = steps > max(LEAP, LEAPS * usual)
+        if (share := far.mean()) > OFTEN:
+            length = np.median(steps[far]) / 1000
+            yield Doubt(f"places leap by {length:.0f} km in {100 * share:.0f} % of the steps")
         apart = [np.diff(np.unique(axis)) for axis in xy.T]  # of values next to each other
         fine, coarse = sorted(float(np.median(each)) if len(each) else 0.0 for each in apart)
         if coarse > max(ROUNDED, COARSER * fine):
             yield Doubt(f"places are rounded to {coarse:.0f} m in one direction")
-        if (count := len(np.unique(xy, axis=0))) < FEWEST_PLACES:
+        least = np.clip(len(xy) / OFTEN_THERE, *FEWEST_PLACES)
+        if (count := len(np.unique(xy, axis=0))) < least:
             text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
             yield Doubt(text, possible=False)
         if not sides.all():
@@ -168,8 +177,7 @@ class Survey:
         depth, columns = self.depth, self.columns
         if (above := float((depth < 0).mean())) > 0.5:
             name = columns.get("z", columns.get("depth", ""))
-            asked = "z" in columns and "elev" not in name.lower()
-            asked &= bool(-depth.max() < SHALLOW * np.ptp(depth))
+            asked = "z" in columns and bool(-depth.max() < SHALLOW * np.ptp(depth))
             its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
             yield Doubt(
                 f"{its} {100 * above:.0f} % of the soundings above the water, up to "

@@ -27,7 +27,7 @@ from .columns import HEIGHTS, KEEL, Columns, Names, counts_from, unit_in_column
 from .faults import far_away, impossible, spread, uncertain
 from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
-from .questions import Sample, chosen
+from .questions import FINE, Sample, chosen
 from .raw import RawSoundings
 from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
 
@@ -96,10 +96,10 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
         return {name: "" if value is None else str(value)}
 
     def listed(value: Any) -> list[Any]:
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return value
-        parts = value.values() if isinstance(value, dict) else ()
-        return max(map(listed, parts), key=len, default=[])
+        parts = value if isinstance(value, list) else []
+        own = parts if all(isinstance(each, dict) for each in parts) else []
+        parts = [*value.values()] if isinstance(value, dict) else parts
+        return max((own, *map(listed, parts)), key=len)
 
     refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
     text = path.read_text("utf-8-sig").rstrip()
@@ -255,11 +255,12 @@ def _with_places(dialect: Dialect) -> Dialect:
     if not dialect.named or Names.of(dialect.header, {}, "").places or len(head) < FEWEST:
         return dialect
     for at in range(width):
-        texts = [parts(row, at) for row in head]
-        if {*map(len, texts)} not in ({2}, {3}) or any("." not in text for text in texts[0]):
+        texts, point = [parts(row, at) for row in head], POINT.search(cell_of(head[0], at))
+        fine = all(len(text.partition(".")[2]) >= FINE for text in texts[0][:2])
+        if {*map(len, texts)} not in ({2}, {3}) or not (point or fine):
             continue
         values = np.array([[angle(text) for text in each] for each in texts])
-        degrees, point = (np.abs(values[:, :2]) <= 180).all(), POINT.search(cell_of(head[0], at))
+        degrees = (np.abs(values[:, :2]) <= 180).all()
         if np.isfinite(values).all() and (point or degrees):
             names = ("longitude", "latitude", "z") if degrees else ("x", "y", "z")
             names = names if point else ("latitude", "longitude", "z")
@@ -397,11 +398,11 @@ def _values(
         if layout.times:
             stamps, timed = layout.clock.stamps(_joined(chunk, layout.times))
         parts.append((values[:, :2], values[:, 2:], stamps, timed))
-        for name, codes in texts.items():  # the index of each text among the distinct ones
-            i, before = dialect.header.index(name), len(codes)
+        for name, known in texts.items():  # the index of each text among the distinct ones
+            i, before = dialect.header.index(name), len(known)
             cells = (cell_of(row, i).strip() for row in chunk)
-            parts[-1] += (np.array([codes.setdefault(c, len(codes)) for c in cells], dtype=int),)
-            memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+            parts[-1] += (np.array([known.setdefault(c, len(known)) for c in cells], dtype=int),)
+            memory.add(sum(map(sys.getsizeof, islice(known, before, None))))
     place, numbers, stamps, timed, *codes = map(np.concatenate, zip(*parts, strict=True))
     labels = {
         name: Labels(code, tuple(known))

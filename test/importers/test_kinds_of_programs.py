@@ -108,8 +108,9 @@ KINDS = {
     "a receiver's altitude": table("lat,lon,Altitude (m),Depth (cm)", lambda i: (
         *at(i), f"{44 + np.sin(i / 31):.2f}", f"{100 * DEPTH[i]:.0f}")),
     "a document of JSON": json.dumps({"log": [
-        {"coords": {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}, "depth": DEPTH[i]}
-        for i in range(COUNT)]}, indent=1),
+        {"name": "a", "track": [
+            {"coords": {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}, "depth": DEPTH[i]}
+            for i in range(COUNT)]}]}, indent=1),
     "points of WKT": table("WKT,depth", lambda i: (
         f'"POINT ({LONGITUDE[i]:.7f} {LATITUDE[i]:.7f})"', f"{DEPTH[i]:.2f}")),
     "places in one cell": table("position;depth", lambda i: (
@@ -210,6 +211,12 @@ def test_the_first_answer_of_a_table_without_a_header_is_the_right_one(row, answ
         assert columns["first"] == "3" and columns["second"] == "4" and columns["height"] == "5"
     except Question as asked:
         assert next(iter(asked.answers.values())).startswith(f"--columns {answer}")
+
+
+def test_a_cell_of_two_numbers_is_a_place_only_if_it_is_as_fine(write):
+    path = write(table("n;e;beams;depth", lambda i: (i, 2 * i, f"{1 + i % 3}.5, 2.5", i % 9), ";"))
+    with pytest.raises(Question):
+        read_soundings(path)
 
 
 def test_a_remark_above_the_rows_is_no_header(write):

@@ -33,6 +33,7 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
         (XY, 48.1 + XY[:, 1] / 111_320, "the same depth, 48.1"),  # the latitude
         (XY + np.where(T % 2, 4e4, 0)[:, None], DEPTH, "groups of places"),
         (XY.round(-4), DEPTH, "at 1 places"),
+        (XY + np.where(T % 9 == 0, 3000, 0)[:, None], DEPTH, "leap by"),
     ],
 )
 def test_what_cannot_be_is_asked_about(xy, depth, asked):

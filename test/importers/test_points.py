@@ -66,10 +66,8 @@ def test_depths_beside_a_coordinate_system_in_feet_are_asked_about(tmp_path):
     check(read_soundings(points(tmp_path / "named.gpkg", "EPSG:2285", depth_ft=DEPTH / FOOT)))
 
 
-def test_units_of_a_column_and_beside_the_values(tmp_path):
-    feet = DEPTH / FOOT
-    check(read_soundings(points(tmp_path / "1.gpkg", "EPSG:4326", depth=feet, unit=["ft"] * COUNT)))
-    texts = [f"{depth:.3f} ft" for depth in feet]
+def test_units_beside_the_values(tmp_path):
+    texts = [f"{depth:.3f} ft" for depth in DEPTH / FOOT]
     check(read_soundings(points(tmp_path / "2.gpkg", "EPSG:4326", depth=texts)))
 
 
