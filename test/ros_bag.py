@@ -9,7 +9,7 @@ import numpy as np
 from soundings import ground
 
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

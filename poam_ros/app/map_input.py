@@ -13,7 +13,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
 from ..core.reading import refuse_larger
 from ..core.settings import instance, rows
-from ..frontend.settings import FrontEndSettings
+from ..frontend.pings import FrontEndSettings
 from ..importers.bags import BagSettings
 from ..journal.folder import MAY_DIFFER, RecordedMission, read_mission
 from ..mapping.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings

@@ -23,18 +23,23 @@ from ..core.geometry import MAX_COORDINATE, Extent
 from ..core.samples import Samples
 from .events import EXPLORING, OVER, PAUSED, PILOT, STATES, WAITING
 from .odometry import CourseCheck, OdometryBuffer, OdometryRefused, VehicleState
-from .placing import (
+from .pings import (
     MAX_ELEVATION,
+    MAX_FRAMES,
+    SURFACE,
+    FrontEndSettings,
+    RangeFilter,
+    RawPing,
+    RepeatedRange,
     SonarMount,
     Standing,
     level_fault,
     mount_of,
     noise_of,
     place,
+    refusal_reason,
 )  # fmt: skip
-from .ranges import MAX_FRAMES, RangeFilter, RawPing, RepeatedRange, refusal_reason
 from .refused_pings import NOWHERE, REASONS, Ledger, Xyz
-from .settings import SURFACE, FrontEndSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
 #: full; the place is not known.

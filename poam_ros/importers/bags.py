@@ -30,9 +30,8 @@ from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import mapped_state
 from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
-from ..frontend.ranges import RawPing
+from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
-from ..frontend.settings import FrontEndSettings
 from ..journal.tables import OTHERS, read_only
 from ..mapping.soundings import LeftOut, Soundings
 from ..mavlink.frame import LocalFrame

@@ -17,7 +17,7 @@ from ..core.errors import quantity
 from ..core.geodesy import DEGREE_M, rough_metres
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
-from ..frontend.placing import MAX_ELEVATION
+from ..frontend.pings import MAX_ELEVATION
 from ..mapping.soundings import DATES, Soundings
 from .cells import NO_READING, UNITS
 

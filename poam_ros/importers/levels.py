@@ -11,7 +11,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
-from ..frontend.settings import MAX_LEVEL
+from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING as WRITTEN
 from .cells import UNITS, Dialect, Times, is_clock, is_date, number, sniff

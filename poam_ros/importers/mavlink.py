@@ -26,8 +26,7 @@ from ..core.errors import InputError, quantity, requires_extra
 from ..core.geodesy import rough_metres
 from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
 from ..core.settings import instance
-from ..frontend.ranges import TOGETHER, at_times, refusal_reason
-from ..frontend.settings import FrontEndSettings
+from ..frontend.pings import TOGETHER, FrontEndSettings, at_times, refusal_reason
 from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..core.clock import SECOND
 from ..frontend.odometry import VehicleState
-from ..frontend.ranges import RawPing
+from ..frontend.pings import RawPing
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Time

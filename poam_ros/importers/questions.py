@@ -16,8 +16,8 @@ import numpy as np
 
 from ..core.errors import shown
 from ..core.geodesy import rough_metres
-from ..frontend.ranges import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
-from ..frontend.ranges import SHARE as ALIKE
+from ..frontend.pings import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
+from ..frontend.pings import SHARE as ALIKE
 from .cells import UNITS, Dialect, Times, angle, cell_of, is_clock, is_date, is_nothing, number
 from .columns import KEEL, TRANSDUCER, Names, counts_from, northern, words_of
 from .look import place_words, untold

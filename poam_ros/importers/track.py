@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import rough_metres
-from ..frontend.ranges import EQUAL, OFFSET, compare
+from ..frontend.pings import EQUAL, OFFSET, compare
 from .cells import UNITS
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
 from .faults import POSITION_JUMP, impossible_positions, no_readings, placed_by

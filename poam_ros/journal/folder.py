@@ -1,27 +1,38 @@
-"""The mission folder: used by one mapper at a time, with one model and its settings; and how a
-mission is read from it, which changes nothing and leaves nothing open."""
+"""The mission folder: used by one mapper at a time, with one model and its settings; the checkpoint
+in it; and how a mission is read from it, which changes nothing and leaves nothing open.
+
+A checkpoint is the model's state, so that a restart need not repeat the whole journal: an npz of
+arrays with a JSON text and a checksum; nothing is unpickled. It is replaced atomically: after a
+failure the one before is still there.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
 
 from .. import __version__
 from ..core.errors import InputError, pasted, quantity, shown
-from ..core.files import lock, read_json, sync
+from ..core.files import UNREADABLE, atomic_write, checksum, lock, read_json, sync
 from ..core.geometry import Extent
+from ..core.reading import parse_json_text, read_arrays
 from ..core.samples import Samples
 from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
-from .checkpoint import NAME, read_checkpoint
 from .database import JOURNAL, JournalDatabase, set_aside, verify
 from .interface import JournalContents
 from .tables import facts_of, load, successor_of
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +118,93 @@ def folder_after(path: Path, resets: int, name: str) -> Path:
     return path / expected
 
 
+#: Version of a checkpoint's layout; others are not read.
+LAYOUT = 1
+CHECKPOINT = "checkpoint.npz"
+_FACTS = "facts.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model's state after ``steps`` steps of the journal, with ``pings`` pings in it.
+
+    ``offset``, ``deviation``, ``trust``: see ``MapperState``. Others: see ``Packed``.
+    """
+
+    steps: int
+    pings: int
+    offset: float
+    deviation: float
+    values: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    trust: tuple[float, int] = (1.0, 0)
+
+    def restore(self, mapper: BathymetricMapper, samples: Samples) -> None:
+        """Restore a mapper; ``samples``: the pings in the model.
+
+        Raises:
+            InputError: the checkpoint is another model's. Reset the mapper then.
+        """
+        from ..models.interface import Packed, unpack
+        from ..models.mapper import MapperState
+
+        try:
+            model = unpack(Packed(self.arrays, self.values))
+            mapper.restore(MapperState(model, self.offset, self.deviation, samples, self.trust))
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise InputError(f"checkpoint: another model's state ({error})") from None
+
+
+def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> None:
+    """Write the model's state after ``steps`` steps of the folder's journal, which has the pings.
+
+    Raises:
+        OSError: it cannot be written; the one before stays.
+    """
+    from ..models.interface import pack
+
+    state = mapper.state()
+    packed = pack(state.model)
+    facts: dict[str, Any] = {
+        "schema": LAYOUT, "steps": steps, "pings": len(state.samples), "offset": state.offset,
+        "deviation": state.deviation, "trust": state.trust, "values": dict(packed.values),
+    }  # fmt: skip
+    facts["checksum"] = _checksum(facts, packed.arrays)
+    arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
+    with atomic_write(folder / CHECKPOINT) as file:
+        np.savez(file, **arrays)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The folder's checkpoint; None where there is none.
+
+    Raises:
+        InputError: the file is damaged, foreign or of another version.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        arrays = read_arrays(path)
+        facts = parse_json_text(str(arrays.pop(_FACTS)))
+        if (layout := facts.get("schema")) != LAYOUT:
+            raise ValueError(f"layout {layout} of another version, not {LAYOUT}")
+        if facts.pop("checksum") != _checksum(facts, arrays):
+            raise ValueError("damaged: the checksum differs")
+        del facts["schema"]
+        return Checkpoint(**facts, arrays=arrays)
+    except UNREADABLE as error:
+        raise InputError(f"{path}: no checkpoint that can be read ({error})") from None
+
+
+def _checksum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Checksum of the facts and of each array's name, type, shape and values."""
+    parts = [json.dumps(facts, sort_keys=True).encode()]
+    for name, array in sorted(arrays.items()):
+        parts += [f"{name} {array.dtype.str} {array.shape} ".encode(), array.tobytes()]
+    return checksum(*parts)
+
+
 class MissionFolder:
     """Opens or creates the journal in a mission folder; after resets that in the newest reset-N.
 
@@ -174,7 +272,7 @@ class MissionFolder:
 
     def truncate_steps(self, steps: int) -> None:
         """Drop the checkpoint and all steps of the journal after the first ``steps``."""
-        (self.current / NAME).unlink(missing_ok=True)
+        (self.current / CHECKPOINT).unlink(missing_ok=True)
         self.journal.truncate_steps(steps)
 
     def close(self) -> None:
@@ -215,10 +313,12 @@ class MissionFolder:
         had = 0 if checkpoint is None else checkpoint.steps
         if had > steps:
             if not self._salvage:
-                raise self._lost(folder, f"{NAME} was written after {quantity(had, 'step')}", steps)
-            place, had_steps = set_aside(folder, [folder / NAME]), quantity(had, "step")
-            (folder / NAME).unlink()
-            self.damage.append(f"{NAME} had {had_steps}, the journal has {steps}: {place}")
+                raise self._lost(
+                    folder, f"{CHECKPOINT} was written after {quantity(had, 'step')}", steps
+                )
+            place, had_steps = set_aside(folder, [folder / CHECKPOINT]), quantity(had, "step")
+            (folder / CHECKPOINT).unlink()
+            self.damage.append(f"{CHECKPOINT} had {had_steps}, the journal has {steps}: {place}")
 
     def _compare_planner(self) -> None:
         """Pings are published after they are stored, so the planner cannot know of more."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..core.clock import Moment
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
-from .checkpoint import write_checkpoint
-from .folder import MissionFolder
+from .folder import MissionFolder, write_checkpoint
 from .interface import Journal, JournalStep
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
 from ..frontend.batching import TimedBatches, TrainingSettings
-from ..frontend.settings import FrontEndSettings
+from ..frontend.pings import FrontEndSettings
 from ..journal.folder import JournalSettings, MissionFolder, identity, plain
 from ..journal.writer import JournalWriter
 from ..models.prior import FILE as PRIOR_FILE

@@ -11,8 +11,8 @@ import numpy as np
 from ..core.errors import InputError, quantity
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
-from ..journal.checkpoint import NAME, Checkpoint, read_checkpoint
 from ..journal.database import set_aside
+from ..journal.folder import CHECKPOINT, Checkpoint, read_checkpoint
 from ..journal.interface import (
     DROP,
     REINSTATE,
@@ -75,7 +75,7 @@ class Recovery:
             updater.reset()
             if self._folder is not None:
                 with suppress(OSError):  # before the next checkpoint replaces it
-                    set_aside(self._folder, [self._folder / NAME])
+                    set_aside(self._folder, [self._folder / CHECKPOINT])
             text = f"{error}; the whole journal is repeated"
             yield Problem(Message("checkpoint", text), error=False)
         for number, step in enumerate(self.steps[done:], start=done):

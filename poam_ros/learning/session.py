@@ -27,9 +27,8 @@ from ..frontend.events import (
 )
 from ..frontend.front_end import OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
-from ..frontend.ranges import RawPing
+from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import WITHDRAWN, Ledger, RefusedPings
-from ..frontend.settings import FrontEndSettings
 from ..journal.interface import Journal, JournalStep
 from ..screening import ScreeningSettings
 from .recovery import Recovery
@@ -218,7 +217,7 @@ class ModelLoop:
             self.status.finished = True
         with self._lock:
             mark = None if self._resetting else self.journal.checkpoint_due(now)
-        if mark is not None and (text := self.journal.checkpoint(mark, self.mapper)):
+        if mark is not None and (text := self.journal.folder(mark, self.mapper)):
             yield Problem(Message("checkpoint", text))
 
     def wrap_up(self, now: Moment) -> Iterator[LoopEvent]:

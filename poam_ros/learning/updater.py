@@ -17,7 +17,7 @@ from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, Problem
-from ..journal.checkpoint import Checkpoint
+from ..journal.folder import Checkpoint
 from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, Land
 from ..core.samples import Samples
 from ..core.settings import Settings, Value, setting
+from ..frontend.pings import water_level_setting
 from ..frontend.refused_pings import RefusedPings
-from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions

@@ -19,7 +19,7 @@ from ..core.settings import instance, nested
 from ..frontend import events
 from ..frontend.events import DONE, PAUSED, RETURNING, WAITING, mapped_state
 from ..frontend.odometry import VehicleState, largest_std
-from ..frontend.ranges import RawPing
+from ..frontend.pings import RawPing
 from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession

@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..mission.itinerary import GoalQueue
 from ..planning.areas import NavigableArea
-from ..planning.path_entropy import thinned
+from ..planning.planners import thinned
 from ..planning.routes import Routes
 from ..planning.situation import GridView, MapView, Situation
 from .link import ARDUPILOT, ROVER

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.geometry import Extent
 from ..frontend.odometry import OdometryRefused, VehicleState, multiply
-from ..frontend.ranges import EQUAL, TOGETHER, RawPing, at_times, compare
+from ..frontend.pings import EQUAL, TOGETHER, RawPing, at_times, compare
 from .frame import LocalFrame
 from .link import DEGREE
 

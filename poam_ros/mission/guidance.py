@@ -16,8 +16,7 @@ from ..core.maps import ElevationMap
 from ..core.settings import instance
 from ..frontend.events import PAUSED, RETURNING
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
-from ..frontend.ranges import RawPing
-from ..frontend.settings import SURFACE
+from ..frontend.pings import SURFACE, RawPing
 from ..planning.areas import AreaSettings, in_metres, read_polygons
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS

@@ -27,7 +27,7 @@ from ..frontend.events import (
     STATES,
     WAITING,
 )  # fmt: skip
-from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
+from ..frontend.pings import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
 from ..planning.situation import Situation, no_extra

@@ -14,8 +14,7 @@ from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING
-from ..frontend.placing import level_fault
-from ..frontend.settings import water_level_setting
+from ..frontend.pings import level_fault, water_level_setting
 from ..planning.gaps import (
     CoverageGaps,
     ReachableCells,

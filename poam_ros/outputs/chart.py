@@ -16,7 +16,7 @@ from ..core.errors import InputError, pasted
 from ..core.geodesy import HEADING, LOCAL, GeoReference, VerticalDatum, vertical_datum
 from ..core.geometry import Extent, Grid
 from ..core.settings import Settings, field_of, setting
-from ..frontend.settings import water_level_setting
+from ..frontend.pings import water_level_setting
 from ..planning.tvu import CONFIDENCE_95, strictest
 from .crossings import FILE as CROSSINGS
 from .crossings import CrossingTable

@@ -7,6 +7,7 @@ draws random numbers only from the generator passed to it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,170 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geometry import Extent, Grid, squared_distance_to
 from ..core.settings import Setting, Settings, Table, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
-from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
+
+#: Points along a path at which its entropy is evaluated.
+POINTS = 48
+
+
+@dataclass(frozen=True)
+class PathEntropyOptions(Settings):
+    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side.
+
+    ``candidates``: number of random paths; ``grid_cells``: of the entropy grid along that side.
+    """
+
+    prefix = "path_entropy"
+
+    max_leg: float = setting(
+        0.2, "Maximum distance driven before planning again, as a share of the workspace's "
+        "longer side", minimum=0.01, maximum=10.0, mutable=True,
+    )  # fmt: skip
+    exploration: float = setting(
+        1.0, "Entropy added at places far from all pings", "nats",
+        minimum=0.0, maximum=100.0, mutable=True,
+    )  # fmt: skip
+    exploration_distance: float = setting(
+        0.13, "Distance from the nearest ping beyond which a place is far, as a share of the "
+        "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
+    )  # fmt: skip
+    candidates: int = 400
+    grid_cells: int = 60
+
+
+def path_entropy(
+    view: MapView, situation: Situation, options: PathEntropyOptions, rng: np.random.Generator
+) -> np.ndarray:
+    """The first leg of the random path with the highest mean entropy, [1, 2].
+
+    A path is a turn at the vehicle's turning radius from its heading, and a straight line to a goal
+    drawn uniformly from the workspace. It ends where the budget ends. Paths shorter than a quarter
+    of a leg or than two turning diameters, and paths that are not allowed, are excluded.
+
+    Raises:
+        InputError: the prediction's shape is wrong, no place has a usable variance, or no path is
+            allowed.
+    """
+    workspace, side = situation.workspace, float(situation.workspace.size.max())
+    leg, radius = options.max_leg * side, situation.turning_radius
+    goals = workspace.sample(options.candidates, rng)
+    shortest = max(leg / 4, 4 * radius)
+    position, routes, left = situation.position, situation.routes, situation.distance_left
+    shortened = routes.shortened(position, goals)
+    open_to = routes.legs_open(position, shortened)
+    if open_to.any():
+        goals = shortened
+    else:
+        open_to = routes.reachable(position, goals)
+    distances = np.linalg.norm(goals - position, axis=1)
+    if not open_to.any():
+        raise InputError(f"path-entropy: no candidate path of {options.candidates} is allowed")
+    enough = open_to & (distances >= min(shortest, distances[open_to].max()))
+    paths = CandidatePaths(position, situation.yaw, radius, goals[enough])
+    grid, interest = _interest(view, situation, options, side)
+    looks = (np.arange(POINTS) + 0.5) / POINTS
+    seen = paths.at(np.minimum(paths.length, left)[:, None] * looks)
+    worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), POINTS).mean(1)
+    # A goal within the turn could not be driven to: the leg ends on the straight.
+    end = np.minimum(np.maximum(leg, paths.turn + shortest), paths.length)
+    return workspace.clip(paths.at(end[:, None])[np.argmax(worth)])
+
+
+def _interest(
+    view: MapView, situation: Situation, options: PathEntropyOptions, side: float
+) -> tuple[Grid, np.ndarray]:
+    """Entropy [rows, columns] on a grid over the workspace, raised where no ping is near."""
+    cells = np.maximum(np.round(options.grid_cells * situation.workspace.size / side), 2)
+    grid = Grid.nodes(situation.workspace, *(cells.astype(int) + 1))
+    variance = np.asarray(view.predict(grid.points).variance, dtype=float)
+    good = usable(variance, len(grid.points))
+    values = np.full(len(variance), np.nan)
+    values[good] = entropy(variance[good])
+    values[~good] = values[good].min()  # unknown variance: no reason to go there
+    if options.exploration:
+        reach = options.exploration_distance * side
+        places = thinned(situation.visited, situation.workspace, reach / 8)
+        far = squared_distance_to(grid.points, places)
+        values += options.exploration * -np.expm1(-far / reach**2)
+    return grid, values.reshape(grid.shape)
+
+
+class CandidatePaths:
+    """Paths of a turn and a straight line (Dubins 1957, with free final heading).
+
+    Args:
+        position: common start [2], in m.
+        yaw: heading at the start, in rad; NaN: no turns.
+        radius: of the turn, in m; goals lie farther away than its diameter.
+        goals: ends of the paths [N, 2], in m.
+
+    Attributes:
+        turn: length of the turn [N], in m.
+        length: length of the whole path [N], in m.
+    """
+
+    def __init__(self, position: np.ndarray, yaw: float, radius: float, goals: np.ndarray) -> None:
+        self._position, self._goals = position, goals
+        self._yaw, self._radius = yaw, radius
+        aim = goals - position
+        if math.isnan(yaw) or radius == 0:
+            self.turn, self._side = np.zeros(len(goals)), np.ones(len(goals))
+            self._tangent = np.arctan2(aim[:, 1], aim[:, 0])
+            self.length = np.linalg.norm(aim, axis=1)
+            return
+        both = [self._turning(side, aim) for side in (1.0, -1.0)]
+        left = both[0][0] + both[0][1] <= both[1][0] + both[1][1]
+        self.turn, straight, self._tangent = (
+            np.where(left, a, b) for a, b in zip(*both, strict=True)
+        )
+        self._side = np.where(left, 1.0, -1.0)
+        self.length = self.turn + straight
+
+    def at(self, travelled: np.ndarray) -> np.ndarray:
+        """Places [N, K, 2] at the distances ``travelled`` [N, K] along the paths, in m."""
+        side, turn = self._side[:, None], self.turn[:, None]
+        beyond = np.maximum(travelled - turn, 0.0)
+        heading = self._tangent[:, None]
+        along = np.stack((np.cos(heading), np.sin(heading)), -1)
+        # Backwards from the goal, so that all paths end exactly there.
+        rest = (self.length[:, None] - turn - beyond)[..., None]
+        straight = self._goals[:, None] - rest * along
+        if not self.turn.any():
+            return straight
+        angle = self._yaw + side * np.minimum(travelled, turn) / self._radius
+        centre = self._centre(side)
+        arc = centre + self._radius * np.stack((side * np.sin(angle), -side * np.cos(angle)), -1)
+        return np.where((travelled < turn)[..., None], arc, straight)
+
+    def _centre(self, side: np.ndarray | float) -> np.ndarray:
+        """Centre of the turning circle to the left (1) or to the right (-1)."""
+        across = np.array((-math.sin(self._yaw), math.cos(self._yaw)))
+        return self._position + self._radius * np.multiply.outer(side, across)
+
+    def _turning(self, side: float, aim: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lengths of turn and straight, and the straight's heading, turning to one side."""
+        radius = self._radius
+        arm = self._goals - self._centre(side)
+        # arm = (straight - side i radius) exp(i heading), as complex numbers
+        straight = np.sqrt(np.maximum((arm**2).sum(1) - radius**2, 0.0))
+        heading = np.arctan2(arm[:, 1], arm[:, 0]) + side * np.arctan2(radius, straight)
+        turn = radius * np.mod(side * (heading - self._yaw), 2 * math.pi)
+        turn[2 * math.pi * radius - turn < 1e-9 * radius] = 0.0  # a rounding error, not a circle
+        inside = (arm**2).sum(1) < radius**2  # no tangent leads there
+        return turn, np.where(inside, np.inf, straight), heading
+
+
+def thinned(places: np.ndarray, workspace: Extent, spacing: float) -> np.ndarray:
+    """One of the places [K, 2] in each square of side ``spacing`` (m)."""
+    if not len(places):
+        return places
+    squares = np.floor((places - workspace.lower) / spacing).astype(np.int64)
+    _, first = np.unique(squares, axis=0, return_index=True)
+    return places[np.sort(first)]
+
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ class Routes:
         self.areas = self.stated = areas
         self._diameter = 0.0  # of the vehicle's turning circle, in m
         self._turns = areas.corners  # where routes turn [M, 2]
-        self._costs = np.zeros(len(self._turns))  # of these turns, in m
+        self._costs: np.ndarray = np.zeros(len(self._turns))  # of these turns, in m
         self._seen: dict[int, np.ndarray] = {}  # turns visible from a turn
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:

@@ -21,8 +21,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.settings import instance
 from ..frontend.odometry import VehicleState, multiply, rotate
-from ..frontend.placing import SonarMount
-from ..frontend.ranges import MAX_FRAMES, RawPing
+from ..frontend.pings import MAX_FRAMES, RawPing, SonarMount
 from ..importers.messages import bare_frame, read_odometry, read_range, stamp_to_ns
 from .node import LATCHED, SENSOR_READ, BaseNode
 from .parameters import RangeSettings

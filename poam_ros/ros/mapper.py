@@ -26,8 +26,7 @@ from ..core.maps import ElevationMap
 from ..core.process import configure_process
 from ..frontend import events
 from ..frontend.odometry import OdometryRefused, VehicleState
-from ..frontend.placing import level_fault
-from ..frontend.ranges import RawPing
+from ..frontend.pings import RawPing, level_fault
 from ..learning.create import change_settings, open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread

@@ -12,7 +12,7 @@ from ..core.geometry import Extent
 from ..core.settings import Setting, Settings, Value, rows, setting
 from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import HOLD, ON_DONE
-from ..frontend.settings import SURFACE, FrontEndSettings
+from ..frontend.pings import SURFACE, FrontEndSettings
 from ..journal.folder import JournalSettings
 from ..mavlink.frame import PlaceSettings as PlacesInDegrees
 from ..mission.itinerary import CAPTURE_RADIUS

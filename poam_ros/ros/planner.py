@@ -23,7 +23,7 @@ from visualization_msgs.msg import MarkerArray
 from ..core.errors import InputError, shown
 from ..frontend.events import DONE, OVER, PILOT
 from ..frontend.odometry import JUMP, VehicleState
-from ..frontend.ranges import RawPing
+from ..frontend.pings import RawPing
 from ..mission.guidance import Guidance
 from ..mission.mission import OPERATOR
 from . import messages

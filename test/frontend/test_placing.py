@@ -9,9 +9,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.placing import SonarMount, mount_of
-from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.settings import FrontEndSettings
+from poam_ros.frontend.pings import FrontEndSettings, RawPing, SonarMount, mount_of
 
 NOW = Moment(0, 0.0)
 PLACE = (10.0, 20.0, 30.0)

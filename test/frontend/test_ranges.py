@@ -8,8 +8,7 @@ import pytest
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import MAX_REMEMBERED, RawPing, refusal_reason
-from poam_ros.frontend.settings import FrontEndSettings
+from poam_ros.frontend.pings import MAX_REMEMBERED, FrontEndSettings, RawPing, refusal_reason
 
 
 def ping(t, distance, low=1.0, high=100.0, **more):

@@ -10,7 +10,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import FrontEndSettings, RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
     REASONS,
@@ -18,7 +18,6 @@ from poam_ros.frontend.refused_pings import (
     RefusedPing,
     RefusedPings,
 )
-from poam_ros.frontend.settings import FrontEndSettings
 
 SMALL = Extent(-5, 5, -5, 5)
 FRONT_END = FrontEndSettings(workspace=SMALL, max_outside=0.0)

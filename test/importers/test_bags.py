@@ -19,7 +19,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 from poam_ros.importers.bags import BagSettings, read_bag, read_recording
 from poam_ros.importers.options import ReadOptions
 from poam_ros.importers.readers import read_soundings

@@ -16,8 +16,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.files import CHECKSUMS, read_json, write_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import Problem
-from poam_ros.journal.checkpoint import read_checkpoint
-from poam_ros.journal.folder import MissionFolder, read_mission
+from poam_ros.journal.folder import MissionFolder, read_checkpoint, read_mission
 from poam_ros.learning.create import open_mission
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings

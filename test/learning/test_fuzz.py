@@ -18,10 +18,8 @@ from poam_ros.core.geometry import MAX_COORDINATE
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState
-from poam_ros.frontend.placing import SonarMount
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import FrontEndSettings, RawPing, SonarMount
 from poam_ros.frontend.refused_pings import MAX_PER_REASON, REASONS
-from poam_ros.frontend.settings import FrontEndSettings
 from poam_ros.screening import ScreeningSettings
 
 LENGTH = 100  # events of a sequence

@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState, rotate
-from poam_ros.frontend.ranges import refusal_reason
+from poam_ros.frontend.pings import refusal_reason
 from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.telemetry import (
     TRIES,

@@ -9,7 +9,7 @@ from poam_ros.core.clock import Moment
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 from poam_ros.mission.guidance import Guidance
 from poam_ros.ros.parameters import PLANNER
 

@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import COUNT_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.planning.routes import ClearanceSettings

@@ -8,7 +8,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import ClearanceSettings, DeepRoutes

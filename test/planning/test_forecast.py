@@ -9,11 +9,11 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.planning.boustrophedon import path_cost
-from poam_ros.planning.forecast import (
+from poam_ros.planning.boustrophedon import (
     DRAWS,
     Bottom,
     forecast,
+    path_cost,
 )
 from poam_ros.planning.situation import Situation
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed

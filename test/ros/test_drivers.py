@@ -22,7 +22,7 @@ from std_msgs.msg import Float32, Float64
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.pings import RawPing
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.messages import header
 from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH

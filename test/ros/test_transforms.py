@@ -23,8 +23,7 @@ from std_msgs.msg import Header
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, rotate
-from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.settings import FrontEndSettings
+from poam_ros.frontend.pings import FrontEndSettings, RawPing
 from poam_ros.ros.inputs import FrameTransformer, MountLookup, transformed
 from poam_ros.ros.messages import ns_to_stamp, yaw_to_quaternion
 from poam_ros.ros.simulator import SimulatorTopics

@@ -273,7 +273,7 @@ def _signals(drive: Drive) -> Iterator[list[int]]:
 
 def progress(drive: Drive, now: Moment) -> Progress:
     """What the display shows of a mission."""
-    from ...frontend.ranges import refusal_reason
+    from ...frontend.pings import refusal_reason
     from ...outputs.recorder import Progress
 
     goal = drive.guidance is not None and drive.guidance.mission.goal is not None

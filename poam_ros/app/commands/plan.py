@@ -20,7 +20,7 @@ from ..command import Parser, add_setting, add_settings, spelling
 from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
-    from ...planning.forecast import Bottom
+    from ...planning.boustrophedon import Bottom
 
 #: Seconds.
 DAY = 86_400.0
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the survey and its length; returns the exit status."""
     from ...mavlink.plans import routed
     from ...outputs.folder import millimetres, write_table
-    from ...planning.forecast import forecast
+    from ...planning.boustrophedon import forecast
     from ...planning.routes import Routes
     from ...planning.situation import Situation
 
@@ -128,7 +128,7 @@ def _bottom(args: argparse.Namespace) -> tuple[Bottom, NavigableArea, np.ndarray
     """What is known of the bottom, the area of the survey, and goals before it [K, 2] in m."""
     from ...mission.guidance import given_places
     from ...outputs.run import Run
-    from ...planning.forecast import Bottom
+    from ...planning.boustrophedon import Bottom
 
     if "workspace" in args and "workspace_degrees" in args:
         raise InputError("--workspace: expected it in metres or in degrees, got both")
