@@ -83,20 +83,11 @@ def left_out(
     return LeftOutSites(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> tuple[Tensor, Tensor]:
-    """Errors of the predictions of left-out sites [n], and their variances with noise [n].
-
-    Raises:
-        CholeskyError: a matrix is beyond repair.
-    """
-    found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near)
-    own = 0.0 if sites.own is None else sites.own[left.site]
-    variance = found.variance + kernel.noise * sites.noise[left.site] + own
-    return sites.y[left.site] - found.mean, variance
-
-
-def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> bool:
-    """Whether left-out sites tell noise from an uncertain bottom, as where lines cross.
+def errors_of(
+    kernel: Kernel, sites: TrainingData, left: LeftOutSites
+) -> tuple[Tensor, Tensor, bool]:
+    """Errors of the predictions of left-out sites [n], and their variances with noise [n]; and
+    whether these sites tell noise from an uncertain bottom, as where lines cross.
 
     Where lines lie apart and nothing crosses them, every left-out site is far from all others. Then
     noise explains the errors there as well as a rougher bottom does.
@@ -104,9 +95,12 @@ def tells_noise(kernel: Kernel, sites: TrainingData, left: LeftOutSites) -> bool
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near).variance
-    near = found <= max(LITTLE * found.median().item(), kernel.noise.item())
-    return near.double().mean().item() >= FEWEST_TELLING
+    found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near)
+    own = 0.0 if sites.own is None else sites.own[left.site]
+    variance = found.variance + kernel.noise * sites.noise[left.site] + own
+    near = found.variance <= max(LITTLE * found.variance.median().item(), kernel.noise.item())
+    telling = near.double().mean().item() >= FEWEST_TELLING
+    return sites.y[left.site] - found.mean, variance, telling
 
 
 def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, error: Tensor) -> float:
@@ -143,7 +137,7 @@ def widening(
 
     First the added variance with the smallest log loss, then the factor that makes 1.96 deviations
     the upper limit of the 95 % quantile of the residuals' sizes; at least 1. Unless the sites are
-    ``telling`` (``tells_noise``), each added variance is compared with the factor, also at least 1,
+    ``telling`` (``errors_of``), each added variance is compared with the factor, also at least 1,
     that suits it best: far from all lines, too small a factor looks like too little noise.
     """
     least = torch.inf

@@ -16,14 +16,7 @@ from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
-from .calibration import (
-    VarianceCalibration,
-    errors_of,
-    factor_of_sums,
-    left_out,
-    tells_noise,
-    widening,
-)
+from .calibration import VarianceCalibration, errors_of, factor_of_sums, left_out, widening
 from .conditional import Conditionals, compiled, condition, joint_covariance, simulate
 from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
@@ -115,8 +108,7 @@ class NeighbourGP(OnlineModel):
         left = left_out(store.sites, stretches, *options.search, store.land)
         if left is None:
             return
-        error, variance = errors_of(kernel, store.sites, left)
-        telling = tells_noise(kernel, store.sites, left)
+        error, variance, telling = errors_of(kernel, store.sites, left)
         self._widening = widening(error, variance, left.stretch, telling)._replace(
             sums=factor_of_sums(kernel, store.sites, left, error)
         )

@@ -7,9 +7,9 @@ import torch
 
 from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.nngp.calibration import (
+    errors_of,
     factor_of_sums,
     left_out,
-    tells_noise,
     upper_limit,
     widening,
 )
@@ -138,7 +138,7 @@ def test_only_lines_near_each_other_show_the_noise(twice):
     first = len(data.X) // (1 if twice else 2)  # the second half runs along the first again
     model = learned(Dataset(data.X[:first], data.y[:first]), replace(FEW, tail=10.0))
     left = left_out(model._store.sites, 6, FEW.neighbours, FEW.candidate_neighbours, 0.0)
-    assert tells_noise(model._averaged(), model._store.sites, left) == twice
+    assert errors_of(model._averaged(), model._store.sites, left)[2] == twice
 
 
 def test_without_near_lines_small_variances_are_not_taken_for_noise():
