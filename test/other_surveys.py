@@ -22,7 +22,11 @@ from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundi
 CASES = (
     ("smooth", 0, 0, 4), ("smooth", 3, 0.05, 4), ("rough", 1, 0.3, 8), ("rough", 9, 0, 4),
     ("terraces", 3, 0.3, 16), ("smooth", 9, 0.3, 8), ("terraces", 0, 0.05, 2),
-    ("rough", 3, 0.05, 2),
+    ("rough", 3, 0.05, 2), ("rough", 0, 0, 16), ("smooth", 0, 0.05, 8), ("rough", 0, 0.3, 4),
+    ("terraces", 0, 0.3, 16), ("terraces", 1, 0, 8), ("smooth", 1, 0, 2), ("rough", 1, 0.05, 16),
+    ("smooth", 1, 0.05, 4), ("terraces", 1, 0.3, 2), ("smooth", 3, 0, 16), ("terraces", 3, 0, 4),
+    ("rough", 3, 0.3, 2), ("terraces", 9, 0, 8), ("rough", 9, 0.05, 16), ("terraces", 9, 0.05, 4),
+    ("smooth", 9, 0.3, 2),
 )  # fmt: skip
 SETTINGS, DAY, BEGIN = SoundingMapSettings(), 86_400e9, 1_699_920_000e9
 
