@@ -41,9 +41,8 @@ from ..outputs.folder import (
     write_samples,
 )
 from ..outputs.held_out import FILE as SCORES
-from ..outputs.held_out import HeldOut, split_folds
-from ..outputs.results import FILE as REFUSED
-from ..outputs.scoring import log_loss
+from ..outputs.held_out import HeldOut, log_loss, split_folds
+from ..outputs.run import REFUSED
 from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
 from ..screening.judge import PingBlocks, ShiftWatch

@@ -27,8 +27,7 @@ from ..learning.thread import ModelThread
 from ..mission.guidance import Guidance
 from ..mission.mission import INPUT, RESTART
 from ..outputs.folder import write_config
-from ..outputs.results import SessionResults
-from ..outputs.run import read_settings
+from ..outputs.run import SessionResults, read_settings
 from .frame import LocalFrame, recorded_frame, workspace_of
 from .link import Link, LinkSettings
 from .vehicle import Vehicle

@@ -22,11 +22,11 @@ from ..core.vectors import MALFORMED, geojson_layer
 from .chart import Chart, ExportSettings, read_chart
 from .figures import blank_figure, plain, png
 from .folder import make_folder
+from .page import standalone
 from .plates import draw_chart
 from .run import Run
+from .scene import scene_of
 from .vectors import geojson, geopackage, kml
-from .view.page import standalone
-from .view.scene import scene_of
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from ..core.errors import quantity
 from ..core.files import atomic_write
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
+from .chart import scaled_hillshade, shade, typical_slope
 from .folder import read_table, read_truth
 from .held_out import COLUMNS
-from .layers import scaled_hillshade, shade, typical_slope
 from .run import Run
 from .volume import read_water, unit_of
 

@@ -14,7 +14,6 @@ from ..core.files import atomic_write
 from ..core.reading import parse_json
 from ..planning.tvu import CONFIDENCE_95
 from .folder import write_table
-from .scoring import log_loss
 
 #: The scores, in a run's folder.
 FILE = "validation.json"
@@ -22,6 +21,11 @@ FILE = "validation.json"
 #: soundings.
 OTHER_SURVEY = "std_other_survey"
 COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted", OTHER_SURVEY)
+
+
+def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
+    """- log N(z; mean, variance), [N]."""
+    return 0.5 * np.log(2 * np.pi * variance) + 0.5 * (z - mean) ** 2 / variance
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..core.files import atomic_write
 from ..planning.tvu import ORDERS, order_name, shares
-from .chart import Chart
-from .layers import stride
+from .chart import Chart, stride
 
 STYLE = """
 @page{size:A4;margin:16mm}

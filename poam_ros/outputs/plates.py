@@ -11,8 +11,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from . import figures
-from .chart import Chart
-from .layers import UNCERTAINTY, Layer, layer_of, mixed
+from .chart import UNCERTAINTY, Chart, Layer, layer_of, mixed
 from .vectors import levels_of
 
 #: Aspect ratio of a map above which panels are stacked.

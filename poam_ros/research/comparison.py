@@ -15,7 +15,6 @@ from ..core.files import within
 from ..core.maps import ElevationMap
 from ..models.registry import MODELS
 from ..outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
-from ..outputs.scoring import average_over_samples
 from .configuration import read_metadata
 
 #: Columns of epochs.csv that are averaged.
@@ -25,6 +24,28 @@ METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
 PAPER_SPAN = (1000.0, 5000.0)
 
 _KERNELS = {"rbf": "RBF", "attentive": "AK"}
+
+
+def average_over_samples(
+    samples: np.ndarray, values: np.ndarray, first: float = 1000, last: float = 5000
+) -> float:
+    """Average of a metric's curve over a span of samples, linearly interpolated.
+
+    A run that ends early is averaged up to its end.
+
+    Raises:
+        InputError: if the curve does not reach into the span.
+    """
+    last = min(last, float(samples[-1]))
+    if not last > first or samples[0] > first:
+        raise InputError(
+            f"average: expected a curve across {first:g} samples, got {samples[0]:g} to "
+            f"{samples[-1]:g}"
+        )
+    inside = samples[(samples > first) & (samples < last)]
+    at = np.concatenate(([first], inside, [last]))
+    heights = np.interp(at, samples, values)
+    return float(np.sum(np.diff(at) * (heights[1:] + heights[:-1]) / 2) / (last - first))
 
 
 @dataclass(frozen=True)

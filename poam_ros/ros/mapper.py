@@ -32,9 +32,8 @@ from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..models.registry import MODELS
 from ..outputs.folder import save
-from ..outputs.results import ResultFolder, SessionResults
-from ..outputs.run import read_settings
-from ..outputs.scoring import MapReport
+from ..outputs.recorder import MapReport
+from ..outputs.run import ResultFolder, SessionResults, read_settings
 from ..planning.tvu import tvu_ratio
 from . import messages
 from .diagnostics import Lately, mapper_status

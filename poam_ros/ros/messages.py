@@ -34,8 +34,8 @@ from ..frontend.odometry import largest_std
 from ..frontend.refused_pings import REASONS, RefusedPings
 from ..importers.messages import bare_frame as bare_frame
 from ..importers.messages import stamp_to_ns as stamp_to_ns
-from ..outputs.layers import LEVEL, RELIEF, mixed, scaled_hillshade
-from ..outputs.scoring import MapReport
+from ..outputs.chart import LEVEL, RELIEF, mixed, scaled_hillshade
+from ..outputs.recorder import MapReport
 from ..planning.areas import NavigableArea
 
 REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))

@@ -41,8 +41,8 @@ from ..outputs.folder import (
     write_table,
     write_truth,
 )
-from ..outputs.results import write_refused
-from ..outputs.scoring import GridScorer
+from ..outputs.recorder import GridScorer
+from ..outputs.run import write_refused
 from ..planning.pilots import PILOTS, bezier_pilot, start_pose
 from ..planning.planners import PLANNERS
 from ..planning.situation import MapView, ModelView

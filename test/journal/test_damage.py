@@ -22,7 +22,7 @@ from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import save
-from poam_ros.outputs.results import ResultFolder
+from poam_ros.outputs.run import ResultFolder
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
 # Of each folder, and what they are drawn by.

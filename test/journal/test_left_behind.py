@@ -9,7 +9,7 @@ from kept import Kept, compare, of_log
 from poam_ros.app.cli import main
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
-from poam_ros.outputs.results import ResultFolder
+from poam_ros.outputs.run import ResultFolder
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 

@@ -24,7 +24,7 @@ from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import MissionFolder, identity, is_journal, read_mission
 from poam_ros.journal.tables import create_tables, read_pings
 from poam_ros.learning.create import open_mission, recovery_message
-from poam_ros.outputs.view.scene import _pings
+from poam_ros.outputs.scene import _pings
 
 
 def digest(folder):

@@ -12,7 +12,7 @@ from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal import tables as log_file
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import read_mission
-from poam_ros.outputs.results import read_unmapped
+from poam_ros.outputs.run import read_unmapped
 
 REFUSED = "SELECT * FROM refused ORDER BY reason, number"
 

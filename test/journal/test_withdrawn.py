@@ -22,7 +22,7 @@ from poam_ros.mapping.sounding_map import learn, map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import read_records
-from poam_ros.outputs.results import read_unmapped
+from poam_ros.outputs.run import read_unmapped
 from poam_ros.screening import ScreeningSettings
 from poam_ros.screening.judge import BLOCK, Judge
 

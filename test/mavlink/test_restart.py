@@ -131,7 +131,7 @@ def test_a_mission_that_a_person_paused_is_not_resumed_after_a_restart(voyage, t
 
 
 def test_a_full_disk_at_the_end_is_a_warning_and_results_follow(voyage, tmp_path, monkeypatch):
-    from poam_ros.outputs.results import ResultFolder
+    from poam_ros.outputs.run import ResultFolder
 
     def full(*_):
         raise OSError(28, "No space left on device")

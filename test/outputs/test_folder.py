@@ -11,7 +11,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as results
-from poam_ros.outputs.results import ResultFolder, read_unmapped
+from poam_ros.outputs.run import ResultFolder, read_unmapped
 
 
 def snapshot():

@@ -21,8 +21,8 @@ from poam_ros.outputs.held_out import (
     split_off,
     write_validation,
 )
+from poam_ros.outputs.recorder import average_over_samples, evaluate, log_loss
 from poam_ros.outputs.run import Run
-from poam_ros.outputs.scoring import average_over_samples, evaluate, log_loss
 
 
 @pytest.fixture

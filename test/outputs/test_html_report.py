@@ -29,8 +29,7 @@ from poam_ros.outputs.html_report import (
     write_report,
 )
 from poam_ros.outputs.plates import draw_contours, draw_shore
-from poam_ros.outputs.results import write_refused
-from poam_ros.outputs.run import Run
+from poam_ros.outputs.run import Run, write_refused
 from poam_ros.outputs.volume import WaterBelow, levels_of, measure, write_water
 
 SCORES = {

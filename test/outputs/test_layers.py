@@ -7,9 +7,9 @@ import pytest
 from view_folders import SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.outputs import html, layers
-from poam_ros.outputs.chart import ExportSettings, read_chart
-from poam_ros.outputs.layers import LEVEL
+from poam_ros.outputs import chart as layers
+from poam_ros.outputs import html
+from poam_ros.outputs.chart import LEVEL, ExportSettings, read_chart
 from poam_ros.planning.tvu import CONFIDENCE_95
 
 

@@ -6,8 +6,14 @@ import pytest
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_table, write_samples
-from poam_ros.outputs.recorder import FILES_TIMEOUT_S, SETTLING_S, RunRecorder
-from poam_ros.outputs.scoring import PENDING, EpochScores, MapReport
+from poam_ros.outputs.recorder import (
+    FILES_TIMEOUT_S,
+    PENDING,
+    SETTLING_S,
+    EpochScores,
+    MapReport,
+    RunRecorder,
+)
 
 WORKSPACE = Extent(0, 10, 0, 10)
 GRID = Grid.cells(WORKSPACE, 0.5)

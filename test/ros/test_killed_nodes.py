@@ -33,7 +33,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.outputs.folder import read_map
-from poam_ros.outputs.results import read_unmapped
+from poam_ros.outputs.run import read_unmapped
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.simulator import SimulatorNode

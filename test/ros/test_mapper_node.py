@@ -35,7 +35,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.journal.interface import REINSTATE, WITHDRAW, JournalStep
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.outputs.results import read_unmapped
+from poam_ros.outputs.run import read_unmapped
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.messages import read_map_cloud
 from poam_ros.ros.node import LATCHED

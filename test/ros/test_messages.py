@@ -30,7 +30,7 @@ from poam_ros.importers.messages import (  # noqa: E402
     read_odometry,
     read_range,
 )
-from poam_ros.outputs.scoring import MapReport  # noqa: E402
+from poam_ros.outputs.recorder import MapReport  # noqa: E402
 from poam_ros.planning.areas import NavigableArea  # noqa: E402
 
 STAMP = 12_345_678_901_234

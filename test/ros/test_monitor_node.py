@@ -15,7 +15,7 @@ from std_msgs.msg import Float64MultiArray, String, UInt64
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.outputs.scoring import MapReport
+from poam_ros.outputs.recorder import MapReport
 from poam_ros.ros import messages
 from poam_ros.ros import node as qos
 from poam_ros.ros.monitor import MonitorNode

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError, requires_extra
 from ...outputs.exports import export_settings
-from ...outputs.view.scene import Scene
+from ...outputs.scene import Scene
 from ..command import Parser
 from .export import ROWS, add_water_level, given_settings
 
@@ -101,7 +101,7 @@ def make_server(
     from tornado.netutil import bind_sockets
     from tornado.web import RequestHandler
 
-    from ...outputs.view.page import Page, document
+    from ...outputs.page import Page, document
 
     secret = generate_secret_key()
 
@@ -182,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
     options = {"depth": args.depth, **given_settings(args)}
 
     from ...mapping.exclusions import Edits
-    from ...outputs.view.scene import FolderView, newest
+    from ...outputs.scene import FolderView, newest
 
     run = newest() if args.run is None else args.run
     folder = FolderView(run, export_settings(run, run / "map.html", options))

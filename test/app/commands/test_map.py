@@ -21,7 +21,7 @@ from poam_ros.mapping.resurvey import Survey
 from poam_ros.outputs.chart import ExportSettings
 from poam_ros.outputs.crossings import Bias
 from poam_ros.outputs.folder import read_map, read_records, read_table
-from poam_ros.outputs.view.scene import FolderView
+from poam_ros.outputs.scene import FolderView
 from poam_ros.outputs.volume import read_water
 
 QUICK = [

@@ -20,7 +20,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.chart import ExportSettings, read_chart
-from poam_ros.outputs.results import write_refused
+from poam_ros.outputs.run import write_refused
 
 PING = "deep(document, 'table.ping').map(e => e.innerText).join('|')"
 RANGE = "Bokeh.documents[0].get_model_by_name('map').x_range"

@@ -14,8 +14,8 @@ from poam_ros.mapping.exclusions import Edits, exclude, read_edits
 from poam_ros.mapping.soundings import Soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.chart import ExportSettings
-from poam_ros.outputs.view.page import Page, document
-from poam_ros.outputs.view.scene import FolderView
+from poam_ros.outputs.page import Page, document
+from poam_ros.outputs.scene import FolderView
 
 
 @pytest.fixture

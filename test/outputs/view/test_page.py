@@ -22,11 +22,10 @@ from poam_ros.outputs import folder as files
 from poam_ros.outputs.chart import ExportSettings, clock_time
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import save
-from poam_ros.outputs.results import write_refused
-from poam_ros.outputs.run import Run
+from poam_ros.outputs.page import Page, document, standalone
+from poam_ros.outputs.run import Run, write_refused
+from poam_ros.outputs.scene import BAD, FolderView, Notice, Scene
 from poam_ros.outputs.view import scene as scenes
-from poam_ros.outputs.view.page import Page, document, standalone
-from poam_ros.outputs.view.scene import BAD, FolderView, Notice, Scene
 
 #: What every journal knows of its mission.
 MISSION = {"settings": {"method": "nngp", "workspace": [0, 9, 0, 9]}}

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError, quantity
-from ..html import numbers as numbers_of
-from ..html import table
+from ..core.errors import InputError, quantity
+from .html import numbers as numbers_of
+from .html import table
 from .picture import FONT, MapPicture
 from .scene import BAD, GOOD, NOTE, TIMES, Curves, Notice, Scene
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import InputError
-from ...planning.tvu import LEVEL_NAMES
-from ..chart import Chart, clock_time
-from ..layers import KEYS, Layer, layers, scaled_hillshade, shade, thinned
-from ..vectors import levels_of
+from ..core.errors import InputError
+from ..planning.tvu import LEVEL_NAMES
+from .chart import KEYS, Chart, Layer, clock_time, layers, scaled_hillshade, shade, thinned
 from .scene import Scene, thinned_refused_pings, track_with_breaks
+from .vectors import levels_of
 
 #: Of a cell without a value: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
 NOTHING = -(2.0**100)

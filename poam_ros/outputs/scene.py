@@ -12,19 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import InputError, quantity
-from ...core.files import read_json
-from ...frontend.events import PAUSED
-from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
-from ...journal.folder import DATABASE, PLANNER
-from ...journal.tables import read_only
-from ...mission.mission import Status
-from ..chart import Chart, ExportSettings, read_chart
-from ..crossings import FILE as CROSSINGS
-from ..figures import CURVES
-from ..folder import MAP, SAVED, check_run, read_table
-from ..results import FILE, read_unmapped
-from ..run import Run
+from ..core.errors import InputError, quantity
+from ..core.files import read_json
+from ..frontend.events import PAUSED
+from ..frontend.refused_pings import MAX_PER_REASON, RefusedPings
+from ..journal.folder import DATABASE, PLANNER
+from ..journal.tables import read_only
+from ..mission.mission import Status
+from .chart import Chart, ExportSettings, read_chart
+from .crossings import FILE as CROSSINGS
+from .figures import CURVES
+from .folder import MAP, SAVED, check_run, read_table
+from .run import REFUSED, Run, read_unmapped
 
 #: Severity of a notice.
 GOOD, NOTE, BAD = "good", "note", "bad"
@@ -36,7 +35,7 @@ MAX_PLACES = 20_000
 JUMP = 10.0
 #: Files that are read, and read again when they change.
 FILES = (
-    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, DATABASE,
+    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", REFUSED, CROSSINGS, DATABASE,
 )  # fmt: skip
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0

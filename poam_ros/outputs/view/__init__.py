@@ -1,1 +1,0 @@
-"""A survey as a page: layers, texts, and the Bokeh document."""
