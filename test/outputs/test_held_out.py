@@ -16,13 +16,15 @@ from poam_ros.outputs.held_out import (
     COLUMNS,
     HeldOut,
     Validation,
+    log_loss,
     score,
     split_folds,
     split_off,
     write_validation,
 )
-from poam_ros.outputs.recorder import average_over_samples, evaluate, log_loss
+from poam_ros.outputs.recorder import evaluate
 from poam_ros.outputs.run import Run
+from poam_ros.research.comparison import average_over_samples
 
 
 @pytest.fixture

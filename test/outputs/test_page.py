@@ -19,13 +19,13 @@ from poam_ros.journal.database import JournalDatabase
 from poam_ros.mapping.soundings import time_text
 from poam_ros.mission.mission import Status
 from poam_ros.outputs import folder as files
+from poam_ros.outputs import scene as scenes
 from poam_ros.outputs.chart import ExportSettings, clock_time
 from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.folder import save
 from poam_ros.outputs.page import Page, document, standalone
 from poam_ros.outputs.run import Run, write_refused
 from poam_ros.outputs.scene import BAD, FolderView, Notice, Scene
-from poam_ros.outputs.view import scene as scenes
 
 #: What every journal knows of its mission.
 MISSION = {"settings": {"method": "nngp", "workspace": [0, 9, 0, 9]}}
