@@ -217,7 +217,7 @@ class ModelLoop:
             self.status.finished = True
         with self._lock:
             mark = None if self._resetting else self.journal.checkpoint_due(now)
-        if mark is not None and (text := self.journal.folder(mark, self.mapper)):
+        if mark is not None and (text := self.journal.checkpoint(mark, self.mapper)):
             yield Problem(Message("checkpoint", text))
 
     def wrap_up(self, now: Moment) -> Iterator[LoopEvent]:

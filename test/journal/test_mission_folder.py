@@ -40,7 +40,7 @@ def mission(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mission") / "m"
     over = Kept(folder).mapped(steps=2)
     journal = over.session.journal  # on a slow disk none may have been due since the last step
-    assert not journal.folder(journal.checkpoint_due(Moment(0, math.inf)), over.session.mapper)
+    assert not journal.checkpoint(journal.checkpoint_due(Moment(0, math.inf)), over.session.mapper)
     over.close()
     return folder
 
