@@ -235,7 +235,8 @@ class SurveyErrors:
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
-        return cls(spread, found.depth, soundings.xy, *both.T, wider, corrected)
+        position, level = both.T
+        return cls(spread, found.depth, soundings.xy, position, level, wider, corrected)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
