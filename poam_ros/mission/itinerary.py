@@ -327,8 +327,9 @@ class GoalQueue:
                 if self.routes.too_close(position, route[1]):
                     break
                 route = route[1:]
-        # A straight route keeps the place's array, so that the goal does not count as a new one.
-        first, *rest = (place,) if len(route) == 1 else (*route[:-1], place)
+        # The place's array is kept, so that the goal does not count as a new one, unless the route
+        # ends elsewhere: near a place in shallow water.
+        first, *rest = *route[:-1], place if np.array_equal(route[-1], place) else route[-1]
         self.turns.extendleft(reversed(rest))
         kind = ESCAPE if self.routes.too_close(position, first) else ROUTE
         self.leg = Leg(first, kind, ArrivalDetector(first, **self.arrival))

@@ -15,8 +15,8 @@ from ..frontend.events import HOLD, ON_DONE
 from ..frontend.pings import SURFACE, FrontEndSettings
 from ..journal.folder import JournalSettings
 from ..mavlink.frame import PlaceSettings as PlacesInDegrees
+from ..mission.guidance import MissionStoreSettings
 from ..mission.itinerary import CAPTURE_RADIUS
-from ..mission.store import MissionStoreSettings
 from ..mission.target import TargetSettings
 from ..mission.watchdog import WatchdogSettings
 from ..models.registry import MODELS, ModelSettings, option_rows

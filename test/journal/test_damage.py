@@ -18,8 +18,8 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import Problem
 from poam_ros.journal.folder import MissionFolder, read_checkpoint, read_mission
 from poam_ros.learning.create import open_mission
+from poam_ros.mission.guidance import MissionStore, MissionStoreSettings
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import MissionStore, MissionStoreSettings
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import save
 from poam_ros.outputs.run import ResultFolder

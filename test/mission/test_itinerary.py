@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.core.geometry import Extent
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
 from poam_ros.mission.budget import VehicleTrack
 from poam_ros.mission.itinerary import ArrivalDetector, GoalQueue
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.routes import Routes
+from poam_ros.planning.routes import ClearanceSettings, DeepRoutes, Routes
 from poam_ros.simulation.vehicle import DubinsVehicle, Pose
 
 SQUARE = Extent(-30, 30, -30, 30)
@@ -101,6 +102,20 @@ def test_the_leg_out_of_a_keep_out_is_not_replanned():
         goals.update(at(0.1, y), float(k))
         assert goals.current is first
     assert goals.update(at(0, 6.5), 9.0) == "reached"
+
+
+def test_a_waypoint_in_shallow_water_is_moved_to_where_it_is_deep():
+    deep = DeepRoutes(NavigableArea(SQUARE), ClearanceSettings(min_depth=2.0))
+    grid = Grid.cells(SQUARE, 1.0)
+    bottom = np.where(grid.x > 10, -0.5, -10.0) * np.ones(grid.shape)
+    for x in range(-20, -10):
+        deep.sounded(at(x, 0), 10.0)
+    sure = np.full(grid.shape, 1e-4)
+    deep.learn(ElevationMap(grid, bottom, sure, {"lengthscale": np.ones(grid.shape)}))
+    goals = GoalQueue(deep, ARRIVAL)
+    goals.add(at(15, 0)[None])
+    goals.next(at(-10, 0))
+    assert 5 < goals.waypoint[0] < 10 and abs(goals.waypoint[1]) < 1
 
 
 def test_replanning_starts_at_the_vehicle():

@@ -10,8 +10,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.pings import RawPing
+from poam_ros.mission.guidance import COUNT_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.store import COUNT_S, TRACK_S, MissionStore, MissionStoreSettings
 from poam_ros.planning.routes import ClearanceSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
@@ -88,26 +88,26 @@ def test_limits_continue_by_the_steady_clock_until_the_machine_is_started_again(
 
     assert read(4930.0) == 4930.0
     assert read(8510.0) == 4930.0, "the system clock was set forward in between"
-    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "another")
+    monkeypatch.setattr("poam_ros.mission.guidance._boot", lambda: "another")
     assert read(8690.0) == 8690.0
-    monkeypatch.setattr("poam_ros.mission.store._boot", lambda: "")  # unknown
+    monkeypatch.setattr("poam_ros.mission.guidance._boot", lambda: "")  # unknown
     assert read(8790.0) == 8790.0 and read(8780.0) == 8780.0
 
 
 def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path, monkeypatch):
-    from poam_ros.mission import store
+    from poam_ros.mission import guidance
 
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
     kept.save(m, 0.0)
     m.update_position(np.array([5.0, 10.0]), 5.0)
-    tried, write = [], store.write_json
+    tried, write = [], guidance.write_json
 
     def full(path, values):
         tried.append(path.name)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "write_json", full)
+    monkeypatch.setattr(guidance, "write_json", full)
     for tenth in range(100):
         kept.save(m, TRACK_S + tenth / 10)
         assert "No space left on device" in kept.failing, "the track is not written"
@@ -115,7 +115,7 @@ def test_a_disk_that_fails_is_tried_again_until_all_is_written(memory, tmp_path,
     m.pause("to look at it")
     kept.save(m, TRACK_S + 11.0)
     assert tried[2:] == ["mission.json"]
-    monkeypatch.setattr(store, "write_json", write)
+    monkeypatch.setattr(guidance, "write_json", write)
     kept.save(m, math.inf)  # at the end it does not wait
     assert not kept.failing
     assert read_json(tmp_path / "mission.json", "a mission")["status"]["causes"] == [

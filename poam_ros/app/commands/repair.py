@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     """Check and repair; returns the exit status."""
     from ...core.files import CHECKSUMS
     from ...journal.folder import MissionFolder, is_journal
-    from ...mission.store import MISSION, repair
+    from ...mission.guidance import MISSION, repair
 
     path: Path = args.mission.expanduser()
     if not is_journal(path) and not any((path / name).is_file() for name in (MISSION, CHECKSUMS)):
