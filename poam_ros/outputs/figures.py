@@ -156,9 +156,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         figure.suptitle("SIMULATED", fontweight="bold")
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
-    low, high = float(truth.min()), float(truth.max())
-    slope = typical_slope(truth, whole.cell_size)
-    colours = {"vmin": low, "vmax": high, "cmap": "YlGnBu_r" if high <= 0 else "terrain"}
+    slope, colours = typical_slope(truth, whole.cell_size), elevation_colours(truth)
     draw_relief(true_axis, whole, truth, slope, "elevation, truth (m)", **colours)
     draw_relief(mean_axis, grid, drawn.mean, slope, "elevation, mean (m)", **colours)
     std = np.sqrt(drawn.variance)
@@ -182,6 +180,12 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:
         axis.set_ylabel("y (m)")
+
+
+def elevation_colours(truth: np.ndarray) -> dict[str, Any]:
+    """How matplotlib colours elevations like these: those of a bottom under water in blue."""
+    low, high = float(truth.min()), float(truth.max())
+    return {"vmin": low, "vmax": high, "cmap": "YlGnBu_r" if high <= 0 else "terrain"}
 
 
 def draw_relief(

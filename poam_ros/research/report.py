@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.files import atomic_write
 from ..core.geometry import Grid
-from ..outputs.figures import blank_figure, draw_layer, no_lengthscale, plain
+from ..outputs.figures import blank_figure, draw_layer, elevation_colours, no_lengthscale, plain
 from ..outputs.folder import make_folder, read_table, read_truth, write_table
 from .comparison import METRICS, Comparison, FinishedRun, Statistic, method_label, read_comparisons
 
@@ -278,9 +278,7 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
     truth, extent = read_truth(first.folder / "truth.npz")
-    elevation: dict[str, Any] = {"vmin": float(truth.min()), "vmax": float(truth.max())}
-    elevation["cmap"] = "terrain"
-    flat = axes.ravel()
+    flat, elevation = axes.ravel(), elevation_colours(truth)
     image = draw_layer(flat[0], Grid.dividing(extent, truth.shape), truth, **elevation)
     flat[0].set_title("truth", fontsize=10)
     for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
@@ -395,6 +393,7 @@ def _limit(axis: Any, metric: str, curves: Curves) -> None:
     if metric in _LOGARITHMIC:
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(lambda at, _: f"{at:g}" if f"{at:e}"[0] in "25" else "")
         return
     lows = [values.mean(axis=0).min() for _, values in curves.values() if values.size]
     if np.isfinite(lows).any() and np.nanmin(lows) < 0:
