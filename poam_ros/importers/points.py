@@ -59,7 +59,7 @@ def is_gpx(path: Path, head: bytes) -> bool:
 
 def is_signalk(path: Path, head: bytes) -> bool:
     """Whether a file has deltas of Signal K, or is a table of InfluxDB with a row per value."""
-    deltas = head.lstrip(b" \r\n[").startswith(b"{") and b'"updates"' in head and b'"path"' in head
+    deltas = b"{" in head and b'"updates"' in head and b'"path"' in head
     return deltas or all(name in head for name in (b"_time", b"_value", b"_field"))
 
 
@@ -195,7 +195,7 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             begin = file.read(4000)
             file.seek(0)
-            values = _deltas if begin.lstrip(" \r\n[").startswith("{") else _values
+            values = _deltas if '"updates"' in begin else _values
             for source, full, time, value in values(file, refused):
                 heard[full] += 1
                 if heard[full] == 1:
@@ -232,16 +232,17 @@ def _parts(source: str, name: str, time: str, value: Any) -> Iterator[Value]:
 
 
 def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
-    """The values of deltas, a line each."""
+    """The values of deltas, a line each; a server's log has the time and the connection before."""
     while line := file.readline(LONGEST_LINE):
+        line = line[max(line.find("{"), 0) :].strip(" \r\n,[]")
         try:
-            for update in json.loads(line.strip(" \r\n,[]"))["updates"]:
+            for update in json.loads(line)["updates"]:
                 source = str(update.get("$source") or update.get("source", {}).get("label", ""))
                 for each in update.get("values", ()):
                     yield from _parts(source, str(each["path"]), str(update["timestamp"]),
                                       each["value"])  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            refused["bad_message"] += bool(line.strip(" \r\n,[]"))
+            refused["bad_message"] += bool(line)
 
 
 def _values(file: TextIO, refused: Counter[str]) -> Iterator[Value]:

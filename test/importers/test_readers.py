@@ -131,6 +131,13 @@ def deltas(path):
     return path
 
 
+def server(path):
+    """A log of signalk-server: time and connection before each delta."""
+    lines = deltas(path).read_text().splitlines()
+    path.write_text("\n".join(f"{1700000000000 + i};I;{line}" for i, line in enumerate(lines)))
+    return path
+
+
 def influx(path):
     """InfluxDB: a table for each field, with a header of its own."""
     head = ",result,table,_time,_value,_field,_measurement,source"
@@ -175,6 +182,7 @@ KINDS = {
     "log.tlog": (telemetry, "telemetry", "pymavlink"),
     "log.mcap": (recorded, "blueos", "mcap"),
     "deltas.jsonl": (deltas, "signalk", "numpy"),
+    "server.log": (server, "signalk", "numpy"),
     "influx.csv": (influx, "signalk", "numpy"),
     "points.gpx": (gpx, "gpx", "numpy"),
     "points.geojson": (geojson, "features", "pyogrio"),
