@@ -25,7 +25,7 @@ from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.pings import SURFACE, RawPing
 from ..journal.database import set_aside
 from ..journal.folder import PLANNER, lock_folder, mission_dir_setting
-from ..planning.areas import AreaSettings, in_metres, read_polygons
+from ..planning.areas import AreaSettings, NavigableArea, in_metres, read_polygons
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..planning.routes import ClearanceSettings
@@ -42,6 +42,8 @@ TRACK_S = 5.0  # between two writes of the track, the larger file
 COUNT_S = 1.0  # between two writes of which only what comes with pings is new
 WITH_PINGS = {"samples": 0, "shallow": 0}
 RETRY_S = 5.0  # after a failure of the disk
+#: Share of the area without a route that is warned of.
+OUT_OF_REACH = 0.02
 
 
 class Guidance:
@@ -105,6 +107,7 @@ class Guidance:
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
         self._sailed_z: float | None = None  # of the vehicle when an operator let it go, in m
         self._goal_z: tuple[np.ndarray | None, float] = None, 0.0  # a goal, and its z in m
+        self._assessed: NavigableArea | None = None  # the area that was looked at for narrows
 
     def change(self) -> None:
         """Apply new values; the planner's options are read at every choice."""
@@ -140,9 +143,21 @@ class Guidance:
             count = mission.goals.results["timeout"]
             text = "a goal was given up, as it was not reached in time"
             warn("goal_timeout", f"{text} ({count} so far)")
+        self._assess(position)
         self._choose()
         self._watchdog.position_received(mission, std)
         return fault
+
+    def _assess(self, position: np.ndarray) -> None:
+        """Warn of the share of the area that is out of reach, when the mission begins."""
+        routes = self.mission.goals.routes
+        if not self.mission.active or routes.areas is self._assessed:
+            return
+        self._assessed, width = routes.areas, routes.areas.margin
+        if (share := routes.out_of_reach(position)) > OUT_OF_REACH:
+            name = "capture_radius" if width > routes.stated.margin else "areas.margin"
+            text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
+            self._warn("out_of_reach", f"{text} than twice {name} ({width:g} m)")
 
     @property
     def goal_z(self) -> float:

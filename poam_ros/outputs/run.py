@@ -180,8 +180,11 @@ class Run:
 
     def check_origin(self, origin: Sequence[float] | None) -> None:
         """Warn if a user's origin (degrees; None: not given) moves the map from where it was."""
-        if origin and any(origin) and (own := self.recorded.get("origin", origin)) != tuple(origin):
-            text = "%s: its origin is %g %g; --origin %g %g places the map elsewhere"
+        if not origin or not any(origin):
+            return
+        own = self.recorded.get("origin", origin)
+        if not np.allclose(own, origin, rtol=0.0, atol=1e-7):  # 1 cm
+            text = "%s: its origin is %.10g %.10g; --origin %.10g %.10g places the map elsewhere"
             log.warning(text, self.folder, *own, *origin)
 
     @property

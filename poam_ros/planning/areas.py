@@ -175,7 +175,7 @@ class NavigableArea:
     @property
     def share(self) -> float:
         """The approximate share of the rectangle that is allowed."""
-        return 1.0 if self.unrestricted else len(self._raster) / RASTER**2
+        return 1.0 if self.unrestricted else len(self.raster) / RASTER**2
 
     @cached_property
     def corners(self) -> np.ndarray:
@@ -235,10 +235,11 @@ class NavigableArea:
             places.append(self.workspace.clip(border + share * along + away))
         found = np.concatenate((*places, self.corners))
         found = found[self.allowed(found)]
-        return found if len(found) else self._raster
+        return found if len(found) else self.raster
 
     @cached_property
-    def _raster(self) -> np.ndarray:
+    def raster(self) -> np.ndarray:
+        """The allowed ones of even places in the rectangle [K, 2]."""
         w = self.workspace
         x, y = np.linspace(w.xmin, w.xmax, RASTER), np.linspace(w.ymin, w.ymax, RASTER)
         points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)

@@ -308,9 +308,9 @@ def forecast(
     whole = path_cost(path, situation.position, situation.turning_radius)
     met = np.array([one.share_between(across / lines, order) for one in drawn])
     before, begun = path_length(pilot), np.zeros(DRAWS)
-    if before:
-        places = Grid.dividing(situation.workspace, (PLACES, PLACES)).points
-        places = places[situation.routes.areas.allowed(places)]
+    places = Grid.dividing(situation.workspace, (PLACES, PLACES)).points
+    places = places[situation.routes.areas.allowed(places)]
+    if before and len(places):  # none lies in a thin strip
         away = shapely.distance(shapely.points(places), shapely.LineString(pilot))
         begun = np.array([one.share(away, order) for one in drawn])
     ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)

@@ -23,6 +23,8 @@ from .areas import SLACK, NavigableArea
 #: What a turn nearer to a corner costs than where the turning circle keeps the margin from it: as
 #: much as a detour of so many turning diameters.
 NEAR = 4.0
+#: Number of places, at most, at which is assessed what can be reached.
+PLACES = 800
 
 
 class Routes:
@@ -122,6 +124,17 @@ class Routes:
             unseen, order = unseen[left], order[left]
         good[unseen] = False
         return good
+
+    def out_of_reach(self, start: np.ndarray) -> float:
+        """The approximate share of the area with the stated margin that no route from the start [2]
+        comes near, as passages are too narrow to turn in; whatever the depth."""
+        areas, places = self.areas, self.stated.raster
+        if self.stated.unrestricted or not len(places):
+            return 0.0
+        places = np.random.default_rng(0).permutation(places)[:PLACES]
+        into = np.array([areas.nearest(place) for place in places])
+        near = np.linalg.norm(into - places, axis=1) <= areas.margin  # or beside it, at the edge
+        return 1.0 - float(np.mean(near & Routes.reachable(self, start, into)))
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""

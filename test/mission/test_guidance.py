@@ -100,6 +100,65 @@ def test_goals_are_as_high_above_the_bottom_as_is_asked_for_but_never_above_the_
     assert sunk(None, **{"goals.altitude": 3.0, "goals.depth": 1.0})[0].goal_z == -1.0
 
 
+BASINS = "0 0, 20 0, 20 8.7, 40 8.7, 40 0, 60 0, 60 20, 40 20, 40 11.3, 20 11.3, 20 20, 0 20"
+TWO_BASINS = {"workspace": (0.0, 60.0, 0.0, 20.0), "areas.polygon": BASINS, "goals.metres": "5 5"}
+
+
+def test_a_mission_says_once_how_much_it_cannot_reach_when_it_begins():
+    said, now = [], 0
+    values = {**VALUES, **TWO_BASINS, "autostart": False}
+    guidance = Guidance(values, lambda *words: said.append(words))
+
+    def locate():
+        nonlocal now
+        now += 1
+        guidance.locate(VehicleState(now * 10**9, (9.0, 9.0, 0.0)), 0.0, Moment(now * 10**9, now))
+
+    locate()
+    assert said == []
+    guidance.command("start", now)
+    locate()
+    (reason, text), *more = said
+    assert reason == "out_of_reach" and not more
+    assert 46 < float(text.split()[0]) < 54, "half of it, and the channel"
+    assert text.endswith(
+        " % of the area cannot be reached: passages there are narrower than twice capture_radius "
+        "(1.34 m)"
+    )
+    guidance.command("stop", now)
+    guidance.command("start", now)
+    guidance.change()
+    locate()
+    assert len(said) == 1
+    values["capture_radius"] = 1.2  # of a channel of 2.6 m
+    guidance.change()
+    locate()
+    assert len(said) == 1
+    values["capture_radius"] = 2.0
+    guidance.change()
+    locate()
+    assert len(said) == 2 and said[1][1].endswith("capture_radius (2 m)")
+
+
+@pytest.mark.parametrize(
+    ("given", "ending"),
+    [
+        ({"areas.margin": 1.5}, "twice areas.margin (1.5 m)"),
+        ({"areas.margin": 1.5, "min_depth": 1.0}, "twice areas.margin (1.5 m)"),
+        ({"capture_radius": 1.0}, None),
+        ({"areas.polygon": "0 0, 60 0, 60 20, 0 20", "capture_radius": 5.0}, None),  # edges alone
+        ({"areas.polygon": ""}, None),
+    ],
+)
+def test_what_cannot_be_reached_is_neither_an_edge_nor_for_depth(given, ending):
+    said = []
+    values = {**VALUES, **TWO_BASINS, "autostart": True, **given}
+    guidance = Guidance(values, lambda *words: said.append(words))
+    guidance.locate(VehicleState(10**9, (9.0, 9.0, 0.0)), 0.0, Moment(10**9, 1))
+    texts = [text for reason, text in said if reason == "out_of_reach"]
+    assert len(texts) == (ending is not None) and all(text.endswith(ending) for text in texts)
+
+
 # --- The way home is guarded like the survey ---
 
 RETURNING = DEFAULTS | {

@@ -9,12 +9,14 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.boustrophedon import (
     DRAWS,
     Bottom,
     forecast,
     path_cost,
 )
+from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
@@ -126,3 +128,13 @@ def test_a_target_below_the_noise_is_refused():
     loud = Bottom.stated(0.1, 0.2, 10.0, noise=1.0)
     with pytest.raises(InputError, match=r"needs more than 500 lines, as a ping .* of 1 m"):
         survey(loud)
+
+
+def test_a_strip_between_the_places_that_are_looked_at_has_a_forecast():
+    workspace = Extent(0.0, 1000.0, 0.0, 1000.0)
+    strip = np.array([(15, 0), (1000, 985), (997, 988), (12, 3)], dtype=float)
+    routes = Routes(NavigableArea(workspace, strip))
+    pilot = np.array([[13.5, 1.5], [900.0, 886.5]])
+    there = Situation(pilot[0], workspace, turning_radius=0.5, routes=routes)
+    found = forecast(known(0.001), there, "1b", 0.95, pilot, np.random.default_rng(0))
+    assert 0 < found.low <= found.length <= found.high < math.inf

@@ -179,8 +179,9 @@ def test_another_origin_than_the_run_s_is_a_warning(caplog, run, command):
         "export": ["export", str(run), "--to", str(run / "map.geojson")],
     }[command]
     assert main([*words, "--origin", "47", "8"]) == 0 and not caplog.messages
-    assert main([*words, "--origin", "47.001", "8"]) == 0
-    assert "its origin is 47 8; --origin 47.001 8 places the map elsewhere" in caplog.text
+    assert main([*words, "--origin", "47.00000001", "8"]) == 0 and not caplog.messages  # 1 mm
+    assert main([*words, "--origin", "47.00001", "8"]) == 0
+    assert "its origin is 47 8; --origin 47.00001 8 places the map elsewhere" in caplog.text
 
 
 @pytest.mark.parametrize(
