@@ -24,7 +24,7 @@ from ..outputs.volume import Draws
 from .soundings import Labels
 
 #: Places predicted at a time; approximate number of cells along a side of a tile.
-TILE, SIDE = 20_000, 64
+TILE, SIDE = 20_000, 128
 #: Approximate number of places that are drawn first, all together.
 FIRST = 2500
 #: Side of the tiles of later rounds, and how far around a tile earlier places count; both in the
