@@ -47,16 +47,18 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
     return folder
 
 
-def write_plain_bag(folder: Path, kind: str, seconds: int = 60) -> Path:
+def write_plain_bag(
+    folder: Path, kind: str, seconds: int = 60, storage: str = "mcap"
+) -> Path:  # fmt: skip
     """Positions of a type without speeds on `/where`; Float64 on `/power/volts`, and of depths on
-    `/sonar/depth`."""
+    `/sonar/depth`. ``storage``: mcap or sqlite3."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS2_JAZZY)
     package = "sensor_msgs" if kind == "NavSatFix" else "geometry_msgs"
     kinds = f"{package}/msg/{kind}", "std_msgs/msg/Float64"
-    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+    with Writer(folder, version=9, storage_plugin=StoragePlugin[storage.upper()]) as writer:
         links = [
             writer.add_connection(name, each, typestore=store)
             for name, each in zip(("/where", "/sonar/depth"), kinds, strict=True)

@@ -156,7 +156,8 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    reach, replay = ReadProgress(), Replay(placing)
+    needed = frozenset((settings.odom_topic, settings.range_topic))
+    reach, replay = ReadProgress(needed=needed), Replay(placing)
     events = _Events(path, settings, reach)
     for now, event in events:
         replay.handle(event, now)
@@ -164,7 +165,7 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     front_end, batches = replay.front_end, replay.batches
     refused = +(front_end.ledger.rejected + events.refused)
     if not len(samples):
-        if not {settings.odom_topic, settings.range_topic} <= events.heard.keys():
+        if not needed <= events.heard.keys():
             raise _topics_asked(path, settings, reach)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
@@ -206,7 +207,8 @@ def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> Inp
             (name != topic, kinds.index(kind), not NAMED.search(name.rpartition("/")[2]), name)
             for name, kind in reach.topics.items()
             if kind in kinds and name in reach.filled
-        )
+            and (name == topic or name not in settings.topics)
+        )  # fmt: skip
         words += [option, fits[0][-1]] if fits else []
     there = ", ".join(f"{name} ({kind}{'' if name in reach.filled else ', empty'})"
                       for name, kind in sorted(reach.topics.items()))  # fmt: skip
@@ -310,13 +312,15 @@ class RawMessage(NamedTuple):
 @dataclass
 class ReadProgress:
     """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
-    file. ``topics``: their types; ``filled``: those with messages, as far as they were met."""
+    file. ``topics``: their types; ``filled``: those with messages, as far as they were met, and all
+    of them where one of ``needed`` has none."""
 
     read: int = 0
     size: int = 0
     torn: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
+    needed: frozenset[str] = frozenset()
 
     @property
     def share(self) -> float:
@@ -442,7 +446,7 @@ def _sqlite(
             refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
             reach.filled.add(kinds[topic][0])
             yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
-        if len(reach.filled) < 2:  # the others are asked for
+        if not reach.needed <= reach.filled:  # the others are asked for
             filled = {number for (number,) in connection.execute(FILLED)}
             reach.filled |= {str(name) for number, name, _ in rows if number in filled}
     except sqlite3.DatabaseError as error:

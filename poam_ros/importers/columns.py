@@ -190,8 +190,7 @@ class Names:
             for meaning in {m for kind in kinds for m in kind if said and kind != said[0]}:
                 found[meaning] = []
         beside = dict(zip(header, (SPELLINGS.get(unit, "") for unit in units), strict=False))
-        own = {name: unit_of(name) or beside.get(name, "") or "m" * ("utm" in words_of(name))
-               for name in header}  # fmt: skip
+        own = {name: unit_of(name) or beside.get(name, "") for name in header}
         own = {name: unit if unit in UNITS else "" for name, unit in own.items()}
         return cls(tuple(header), found, own, given)
 

@@ -26,8 +26,9 @@ LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
 #: One direction is rounded to more than this (m), and so many times the other. No bottom: this
 #: share of soundings of one depth, or depths that differ by less than this (m), as a latitude does.
 ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.01
-#: Eastings of UTM and its kind stay below this; Mercator's reach so far (m).
-EASTING, MERCATOR, EARTH = 1e6, 2.004e7, 6_378_137.0
+#: Eastings of UTM and its kind stay below this; Mercator's reach so far (m). What is more than the
+#: first of the northings, and less than the second, is no easting in feet beside such an easting.
+EASTING, MERCATOR, EARTH, NORTHINGS = 1e6, 2.004e7, 6_378_137.0, (3e6, 1e7)
 #: So many steps show whether a factor is one: its logarithm varies less than this.
 FEW_STEPS, ONE = 8, 0.2
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
@@ -142,7 +143,9 @@ class Survey:
             yield Doubt(text, possible=False)
         north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
         when = "if they are of Web Mercator" + place_words(north, east)
-        yield Doubt(text, [Answer(when, {"crs": "EPSG:3857"})], False)
+        turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
+        swap = _swap(columns, "y", "x", when="if x is a northing and y an easting")
+        yield Doubt(text, [*swap * turned, Answer(when, {"crs": "EPSG:3857"})], False)
 
     def _of_places(self) -> Iterator[Doubt]:
         """Whether places are where nobody sounds, in two groups, or too few."""

@@ -108,7 +108,8 @@ def is_json_recording(path: Path, head: bytes) -> bool:
     """Whether an MCAP file has messages in JSON, as BlueOS records them."""
     try:
         with path.open("rb") as file:
-            _, channel, _ = next(mcap_messages(file) if path.suffix == ".mcap" else iter(()))
+            found = mcap_messages(file) if path.suffix == ".mcap" else iter(())
+            channel = next(each for _, each, message in found if message is not None)
         return bool(channel.message_encoding == "json")
     except Exception:  # whatever a torn file makes the library raise: its reader says so
         return False

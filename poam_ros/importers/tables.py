@@ -22,8 +22,19 @@ from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
 from ..core.reading import TEXT_FACTOR, MemoryMeter, refuse_larger
 from ..mapping.soundings import LINE, Labels
-from .cells import DAY_S, UNITS, Angles, Dialect, Times, angle, cell_of, number, sniff
-from .columns import HEIGHTS, KEEL, Columns, Names, counts_from, unit_in_column
+from .cells import (
+    DAY_S,
+    UNITS,
+    Angles,
+    Dialect,
+    Times,
+    angle,
+    cell_of,
+    is_nothing,
+    number,
+    sniff,
+)
+from .columns import HEIGHTS, KEEL, Columns, Names, counts_from, unit_in_column, words_of
 from .faults import far_away, impossible, spread, uncertain
 from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
@@ -32,7 +43,7 @@ from .raw import RawSoundings
 from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
 
 #: A number with marks between its thousands.
-THOUSANDS = re.compile(r"\s*\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*[.,]\d+\s*")
+THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*([.,]\d+)?\s*")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
 #: Bytes by which a file of JSON is known.
@@ -86,8 +97,9 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
-    """Soundings from JSON: an object in each line, or the longest list of objects in one document.
-    Keys are the columns, those of an object in it with a point between."""
+    """Soundings from JSON: an object in each line, or in one document the longest list of objects
+    with all others under the same keys, as of several tracks. Keys are the columns, those of an
+    object in it with a point between."""
 
     def plain(value: Any, name: str) -> dict[str, str]:
         if isinstance(value, dict):
@@ -95,26 +107,38 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
             return {key: text for part in parts for key, text in part.items()}
         return {name: "" if value is None else str(value)}
 
-    def listed(value: Any) -> list[Any]:
-        parts = value if isinstance(value, list) else []
-        own = parts if all(isinstance(each, dict) for each in parts) else []
-        parts = [*value.values()] if isinstance(value, dict) else parts
-        return max((own, *map(listed, parts)), key=len)
+    def lists(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+        """Lists of objects, with the keys that lead to them."""
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from lists(each, (*keys, key))
+        elif isinstance(value, list) and value:
+            if all(isinstance(each, dict) for each in value):
+                yield keys, value
+            for each in value:
+                yield from lists(each, keys)
 
     refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
     text = path.read_text("utf-8-sig").rstrip()
-    rows, lines = list[dict[str, str]](), text.split("\n")
+    rows, lines, fault = list[dict[str, str]](), text.split("\n"), ""
     try:
         document = json.loads(text)
-        rows, lines = [plain(each, "") for each in listed(document) or [document]], []
-    except (ValueError, RecursionError):
-        pass
+        every = [*lists(document, ())]
+        keys, _ = max(every, key=lambda each: len(each[1]), default=((), []))
+        found = [each for own, part in every if own == keys for each in part] or [document]
+        rows, lines = [plain(each, "") for each in found], []
+    except (ValueError, RecursionError) as error:
+        fault = str(error)
     for at, line in enumerate(lines, 1):
         try:
             rows += [plain(json.loads(line), "")] if line.strip() else []
         except (ValueError, RecursionError) as error:
             if rows and at == len(lines):  # the log ends within it
                 break
+            if at == 1:
+                raise InputError(
+                    f"{path}: expected JSON, a whole document or an object in each line ({fault})"
+                ) from None
             raise InputError(
                 f"{path}: line {at}: expected a JSON object in each line ({error})"
             ) from None
@@ -251,13 +275,17 @@ def _with_places(dialect: Dialect) -> Dialect:
         for row in dialect.rows():
             yield [*(cell_of(row, i) for i in range(width)), *parts(row, at)]
 
-    width, head = len(dialect.header), list(islice(dialect.rows(), BLOCK))
-    if not dialect.named or Names.of(dialect.header, {}, "").places or len(head) < FEWEST:
+    width = len(dialect.header)
+    if not dialect.named or Names.of(dialect.header, {}, "").places:
         return dialect
+    head = list(islice(dialect.rows(), SAMPLE))
     for at in range(width):
-        texts, point = [parts(row, at) for row in head], POINT.search(cell_of(head[0], at))
-        fine = all(len(text.partition(".")[2]) >= FINE for text in texts[0][:2])
-        if {*map(len, texts)} not in ({2}, {3}) or not (point or fine):
+        known = [row for row in head if not is_nothing(cell_of(row, at))][:BLOCK]  # before a fix
+        texts = [parts(row, at) for row in known]
+        if len(known) < FEWEST or {*map(len, texts)} not in ({2}, {3}):
+            continue
+        point = POINT.search(cell_of(known[0], at))
+        if not (point or all(len(text.partition(".")[2]) >= FINE for text in texts[0][:2])):
             continue
         values = np.array([[angle(text) for text in each] for each in texts])
         degrees = (np.abs(values[:, :2]) <= 180).all()
@@ -299,8 +327,9 @@ def _nothing(
     reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
     first = shown(" | ".join(next(dialect.rows(), ["none"])), 120)
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: {first}"
-    if any(map(THOUSANDS.fullmatch, next(dialect.rows(), []))):
-        text += ". Write numbers without marks between thousands"
+    cells = (cell for cell in next(dialect.rows(), []) if np.isnan(number(cell, dialect.comma)))
+    if any(map(THOUSANDS.fullmatch, cells)):
+        text += ". Write numbers without marks between thousands, and with a decimal point"
     if not columns.degrees or not refused["impossible_place"]:
         return InputError(text)
     answers = []
@@ -335,14 +364,15 @@ def _understood(path: Path, options: ReadOptions, dialect: Dialect, crs: str) ->
     if of_place and (degrees or (in_feet and of_place != "ft")):
         own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"
         raise InputError(f"{where}: --units: {own}, got '{options.units}'")
-    beside = sorted({names.units[first], names.units[second]})
-    if not degrees and len(beside) > 1:
+    beside = names.units[first], names.units[second]
+    if not degrees and beside[0] != beside[1]:
         raise InputError(
             f"{where}: columns {shown(first)} and {shown(second)} are in different units "
             f"({' and '.join(each or 'none' for each in beside)}): write both in one"
         )
     if not degrees:
-        of_place = of_place or beside[0] or ("ft" if in_feet else "m") * bool(crs)
+        utm = any("utm" in words_of(name) for name in (first, second))
+        of_place = of_place or beside[0] or ("ft" if in_feet else "m") * bool(crs or utm)
     once = {meaning: (*found, "")[0] for meaning, found in names.found.items()}
     if {*given} & {*HEIGHTS} and "altitude" not in given:
         once["altitude"] = ""

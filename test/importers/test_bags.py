@@ -111,6 +111,16 @@ def test_topics_and_times_are_chosen(storage, tmp_path):
         read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), FrontEndSettings())
 
 
+@pytest.mark.parametrize("storage", FILES)
+def test_a_water_level_is_not_offered_as_a_range(storage, tmp_path):
+    """It and the positions have messages: whether the others have any must be looked up."""
+    folder = write_plain_bag(tmp_path / "dive", "PoseStamped", storage=storage)
+    settings = BagSettings(odom_topic="/where", level_topic="/power/volts")
+    with pytest.raises(InputError, match=r"--range-topic /sonar/depth$") as asked:
+        read_bag(folder, settings, FrontEndSettings())
+    assert "empty" not in str(asked.value)
+
+
 @pytest.mark.parametrize("kind", ["NavSatFix", "PoseStamped", "PoseWithCovarianceStamped"])
 def test_positions_and_ranges_of_other_types(kind, tmp_path):
     pytest.importorskip("pyproj")

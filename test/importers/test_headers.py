@@ -81,8 +81,16 @@ def test_eastings_in_feet_of_a_coordinate_system_in_feet_are_its_own(read):
 
 
 def test_eastings_and_northings_in_different_units_are_asked_about(read):
-    with pytest.raises(InputError, match="x_ft and y_m are in different units"):
+    with pytest.raises(InputError, match=r"x_ft and y_m are in different units \(ft and m\)"):
         read(table("x_ft,y_m,depth", EAST / FOOT, NORTH, DEPTH))
+
+
+@pytest.mark.parametrize("header", ["UTM_E,Northing,depth", "Easting,UTM Y,depth_ft"])
+def test_eastings_or_northings_of_utm_are_in_metres(header, read):
+    depth = DEPTH / FOOT if "ft" in header else DEPTH
+    found = read(table(header, EAST, NORTH, depth))
+    assert found.source["columns"]["place_unit"] == "m"
+    np.testing.assert_allclose(np.ptp(found.xy, axis=0), (np.ptp(EAST), np.ptp(NORTH)), atol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +152,14 @@ def test_eastings_and_northings_swapped_are_asked_about(read):
     assert read(table("x,y,depth", EAST, NORTH, DEPTH), options).projection is not None
 
 
+def test_a_northing_called_x_is_not_only_asked_about_as_mercators(read):
+    with pytest.raises(Question) as asked:
+        read(table("X,Y,depth", NORTH, EAST, DEPTH))
+    first, second = asked.value.answers
+    assert first == "if x is a northing and y an easting" and "Web Mercator" in second
+    assert asked.value.answers[first] == "--columns y=X x=Y"
+
+
 def test_eastings_in_feet_without_a_word_of_it_are_asked_about(read):
     """As hydrographers' x y z in a system of a state of the USA."""
     for header, east, north in (("x y z\n", 6e6, 2.1e6), ("", 6e6, 2.1e6), ("", 2.15e6, 6.15e5)):
@@ -163,10 +179,12 @@ def test_places_beyond_the_earth_are_asked_about(read):
     check(read(table("x,y,depth", *places, DEPTH), options))
 
 
-def test_a_table_without_a_number_shows_its_first_row(read):
-    depths = [f'"6{depth:09,.2f}"' for depth in DEPTH]
+@pytest.mark.parametrize("form", ["6{:09,.2f}", "-6{:09,.2f}", "6{:05.3f}"])
+def test_a_table_without_a_number_shows_its_first_row(form, read):
+    depths = [f'"{form.format(depth)}"'.replace(".", "," if form[-3] == "3" else ".")
+              for depth in DEPTH]  # fmt: skip
     with pytest.raises(
-        InputError, match=r"first row: 47\.6 \| -122\.4 \| 6.*without marks between"
+        InputError, match=r"first row: 47\.6 \| -122\.4 \| -?6.*without marks between"
     ):
         read(table("lat,lon,depth", LATITUDE, LONGITUDE, depths))
 

@@ -219,6 +219,13 @@ def test_a_cell_of_two_numbers_is_a_place_only_if_it_is_as_fine(write):
         read_soundings(path)
 
 
+def test_places_in_one_cell_may_begin_later(write):
+    """A receiver without a fix has none."""
+    path = write(table("fix,depth", lambda i: (
+        f'"{", ".join(at(i))}"' if i >= 60 and i % 9 else "", f"{DEPTH[i]:.2f}")))  # fmt: skip
+    assert len(read_soundings(path)) == COUNT - 60  # those between have one from their rows
+
+
 def test_a_remark_above_the_rows_is_no_header(write):
     path = write("Node Number = 400\n" + table("", lambda i: (*at(i), f"{DEPTH[i]:.2f}"), " "))
     assert read_soundings(path).source["columns"]["height"] == "3"
@@ -254,4 +261,20 @@ def test_what_is_no_json_within_a_log_is_named_by_its_line(wrong, tmp_path):
     path = tmp_path / "log.json"
     path.write_text("\n".join(objects(wrong, *objects())))
     with pytest.raises(InputError, match="line 61: expected a JSON object in each line"):
+        read_soundings(path)
+
+
+def test_all_tracks_of_a_document_are_read(tmp_path):
+    path = tmp_path / "log.json"
+    points = [{**json.loads(sounding(i)), "sats": [{"id": 1}] * 8} for i in range(60)]
+    tracks = [{"name": "a", "points": points[:40]}, {"name": "b", "points": points[40:]}]
+    path.write_text(json.dumps({"device": [{"id": 1}], "tracks": tracks}, indent=1))
+    assert len(read_soundings(path)) == 60
+
+
+def test_a_document_that_ends_within_is_named_by_the_place(tmp_path):
+    path = tmp_path / "log.json"
+    text = json.dumps([json.loads(sounding(i)) for i in range(60)], indent=1)
+    path.write_text(text[:-30])
+    with pytest.raises(InputError, match=r"expected JSON, a whole document or .*line 30\d column"):
         read_soundings(path)
