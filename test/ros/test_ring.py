@@ -195,6 +195,19 @@ def test_ctrl_c_after_the_first_map_writes_partial_results(ros, sim, eventually)
     eventually(lambda: not _running(str(folder)), what="a process of it is left")
 
 
+def test_ctrl_c_before_the_first_map_says_that_there_are_no_results(ros, sim, eventually):
+    listener = ros(Shore)
+    process, folder = sim("early", "--speed", "1")  # its pilot survey takes a minute
+    eventually(lambda: listener.heard["mission/state"], timeout=LIMIT)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130 and not listener.maps, output
+    assert f"interrupted before there were results; the logs are in {folder / 'log'}" in output
+    assert [path.name for path in folder.iterdir()] == ["log"]
+    assert "Traceback" not in output + _logged(folder)
+    eventually(lambda: not _running(str(folder)), what="a process of it is left")
+
+
 def test_a_wrong_parameter_of_one_node_ends_all_with_status_2(sim, tmp_path):
     (tmp_path / "parameters.yaml").write_text(
         "/**/planner:\n  ros__parameters:\n    goal_radius: -1.0"
