@@ -11,7 +11,7 @@ from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
 from poam_ros.models.registry import SparseOptions
 from poam_ros.models.sparse.methods import METHODS
 from poam_ros.models.sparse.model import SparseGP
-from poam_ros.models.sparse.online import OnlineSparseGP, ResolvedMethod
+from poam_ros.models.sparse.online import OnlineSparseGP, resolved
 
 #: Inducing inputs of the smaller models.
 M = 24
@@ -58,7 +58,7 @@ def make_online(
     """
     options = SparseOptions(num_inducing=num_inducing, steps=steps, **options)
     model = SparseGP(kernel or make_kernel(), noise, jitter).to(device)
-    row = replace(ResolvedMethod.of(METHODS[method]), **(replaced or {}))
+    row = replace(resolved(METHODS[method]), **(replaced or {}))
     generators = (torch.Generator().manual_seed(seed) for seed in (0, 1))
     return OnlineSparseGP(model, row, options, *generators)
 

@@ -157,7 +157,8 @@ class AttentiveKernel(ElevationKernel):
 
     def _blend(self, X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor) -> Tensor:
         if usable(X1, X2, len(self.lengthscales)):
-            return _native_covariance(X1, X2, W1, W2, self.lengthscales, self.amplitude)
+            lengths = tuple(self.lengthscales.tolist())
+            return _Covariance.apply(X1, X2, W1, W2, lengths, self.amplitude, X2 is X1)
         blend = torch.einsum("...np,...mp,p...nm->...nm", W1, W2, self.base(X1, X2))
         return self.amplitude * (W1 @ W2.mT) * blend
 
@@ -170,7 +171,8 @@ class AttentiveKernel(ElevationKernel):
         """As in the base class, but each base kernel is a product of one factor per axis."""
         W1 = self.weights(X)
         W2 = self.weights(grid_points(x, y)).reshape(len(y), len(x), -1)
-        if _usable_on_grid(X, x, y, len(self.lengthscales)):
+        small = X.shape[1] == 2 and max(len(x), len(y)) <= MAX_TILE
+        if small and usable(X, X, len(self.lengthscales)):
             amplitude = self.amplitude.item()
             return _native_grid(X, x, y, W1, W2, self.lengthscales, amplitude)
         across, up = self.base(X[:, :1], x.unsqueeze(-1)), self.base(X[:, 1:], y.unsqueeze(-1))
@@ -221,22 +223,6 @@ def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
             for X in (X1, X2)
         )
     )
-
-
-def _usable_on_grid(X: Tensor, x: Tensor, y: Tensor, bases: int) -> bool:
-    """Whether ``grid_covariance`` can take these inputs."""
-    return usable(X, X, bases) and X.shape[1] == 2 and max(len(x), len(y)) <= MAX_TILE
-
-
-def _native_covariance(
-    X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, lengthscales: Tensor, amplitude: Tensor
-) -> Tensor:
-    """The Attentive Kernel's covariances [N1, N2], differentiable in all but the lengthscales.
-
-    X1 [N1, D] and X2 [N2, D]; weights W1 [N1, P] and W2 [N2, P]. Symmetric if X2 is X1.
-    """
-    lengths = tuple(lengthscales.tolist())
-    return _Covariance.apply(X1, X2, W1, W2, lengths, amplitude, X2 is X1)
 
 
 def _native_grid(
@@ -290,6 +276,11 @@ def _pointers(arrays: dict[str, Tensor]) -> dict[str, int]:
 
 
 class _Covariance(torch.autograd.Function):
+    """The Attentive Kernel's covariances [N1, N2], differentiable in all but the lengthscales.
+
+    X1 [N1, D] and X2 [N2, D]; weights W1 [N1, P] and W2 [N2, P]. ``symmetric``: X2 is X1.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,

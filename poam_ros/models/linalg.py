@@ -58,37 +58,21 @@ def symm(A: Tensor, B: Tensor) -> Tensor:
     return _tensor(blas.dsymm(1.0, _matrix(A), _matrix(B), side=1))
 
 
-def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
-    """alpha A A^T [M, M]; with C = ``onto``, C + alpha A A^T, which overwrites C."""
+def syrk(A: Tensor, alpha: float, C: Tensor) -> Tensor:
+    """C + alpha A A^T [M, M]; overwrites C."""
     if not _supported(A):
-        square = alpha * (A @ A.mT)
-        return square if onto is None else onto.add_(square)
-    if onto is None:
-        return _tensor(blas.dsyrk(alpha, _matrix(A), trans=1))
-    blas.dsyrk(alpha, _matrix(A), 1.0, _matrix(onto), trans=1, overwrite_c=1)
-    return onto
+        return C.add_(alpha * (A @ A.mT))
+    blas.dsyrk(alpha, _matrix(A), 1.0, _matrix(C), trans=1, overwrite_c=1)
+    return C
 
 
-def syr2k(
-    A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 1.0, onto: Tensor | None = None
-) -> Tensor:
-    """alpha (A B^T + B A^T) [M, M]; with C = ``onto``, beta C is added, and C overwritten."""
+def syr2k(A: Tensor, B: Tensor, alpha: float, beta: float, C: Tensor) -> Tensor:
+    """beta C + alpha (A B^T + B A^T) [M, M]; overwrites C."""
     if not _supported(A, B):
         product = alpha * (A @ B.mT)
-        double = product + product.mT
-        return double if onto is None else onto.mul_(beta).add_(double)
-    if onto is None:
-        return _tensor(blas.dsyr2k(alpha, _matrix(A), _matrix(B), trans=1))
-    blas.dsyr2k(alpha, _matrix(A), _matrix(B), beta, _matrix(onto), trans=1, overwrite_c=1)
-    return onto
-
-
-def sygst(A: Tensor, L: Tensor) -> Tensor:
-    """L^-1 A L^-T [M, M] for a symmetric A [M, M] and a lower triangular L [M, M]."""
-    if not _supported(L, A):
-        half = trsm(L, A.tril() + A.tril(-1).mT)
-        return trsm(L, half.mT)
-    return _tensor(lapack.dsygst(_matrix(A), _matrix(L))[0])
+        return C.mul_(beta).add_(product + product.mT)
+    blas.dsyr2k(alpha, _matrix(A), _matrix(B), beta, _matrix(C), trans=1, overwrite_c=1)
+    return C
 
 
 def potrf(A: Tensor) -> Tensor | None:
@@ -179,7 +163,10 @@ def solve_posdef(L: Tensor, B: Tensor) -> Tensor:
 
 def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
     """L^-1 A L^-T [M, M], both triangles, from the lower triangles of L and a symmetric A."""
-    return mirrored_(sygst(A_lower, L))
+    if _supported(L, A_lower):
+        return mirrored_(_tensor(lapack.dsygst(_matrix(A_lower), _matrix(L))[0]))
+    half = trsm(L, A_lower.tril() + A_lower.tril(-1).mT)
+    return mirrored_(trsm(L, half.mT))
 
 
 def mirrored_(A: Tensor) -> Tensor:

@@ -149,20 +149,18 @@ def test_entries_above_the_diagonal_are_not_read(random):
     close(linalg.trmm(B.mT, L + above), B.mT @ L)
     close(linalg.symm(S.tril() + above, B), S @ B)
     whitened = torch.linalg.solve(L, torch.linalg.solve(L, S).mT)
-    close(linalg.sygst(S.tril() + above, L + above).tril(), whitened.tril())
+    close(linalg.whitened(L + above, S.tril() + above), whitened)
 
 
 @pytest.mark.parametrize("transposed", [True, False])
 def test_rank_updates(random, transposed):
     A, B, C = random(M, N, transposed), random(M, N, transposed), random(M, M)
-    close(linalg.syrk(A, 0.5).tril(), (0.5 * A @ A.mT).tril())
-    close(linalg.syr2k(A, B, 0.5).tril(), (0.5 * (A @ B.mT + B @ A.mT)).tril())
     expected = C - A @ A.mT
     onto = C.clone()
-    assert linalg.syrk(A, -1.0, onto=onto) is onto
+    assert linalg.syrk(A, -1.0, onto) is onto
     close(onto.tril(), expected.tril())
     expected = 0.3 * C - (A @ B.mT + B @ A.mT)
-    close(linalg.syr2k(A, B, -1.0, 0.3, onto=C.clone()).tril(), expected.tril())
+    close(linalg.syr2k(A, B, -1.0, 0.3, C.clone()).tril(), expected.tril())
 
 
 def test_factors_and_inverses(random):

@@ -241,10 +241,10 @@ def test_a_place_that_is_not_finite_is_refused(value):
 @pytest.mark.slow
 def test_whole_models_work_without_any_compiled_code():
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    files = [HERE / name for name in ("nngp/test_model.py", "sparse/test_state.py", "test_mapper.py")]
+    names = "nngp/test_model.py", "sparse/test_state.py", "test_mapper.py"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
-        env={**own, "POAM_NATIVE": "0"}, cwd=HERE.parents[1], capture_output=True, text=True,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *names],
+        env={**own, "POAM_NATIVE": "0"}, cwd=HERE, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

@@ -1,12 +1,13 @@
 """The table of methods: how Z is chosen, how q(u) is updated, and how the rest is trained.
 
-The table names functions, so that it needs no torch; ``online.ResolvedMethod`` looks them up when a
-model is built.
+The table names functions, so that it needs no torch; ``online.resolved`` looks them up when a model
+is built.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...core.settings import Settings, setting
 
@@ -61,10 +62,10 @@ class Method:
     constant_time: whether an update costs the same whatever the number of data so far.
     """
 
-    select: str
-    update: str
-    objective: str = "minibatch_elbo"
-    train: str = "adam"
+    select: Any
+    update: Any
+    objective: Any = "minibatch_elbo"
+    train: Any = "adam"
     learns: frozenset[str] = frozenset()
     train_first: bool = False
     constant_time: bool = True

@@ -23,6 +23,9 @@ from ..linalg import (
     trsm,
 )
 
+#: Points predicted at a time.
+CHUNK = 1000
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -65,6 +68,9 @@ class SparseGP(nn.Module):
         kernel: the covariance function.
         noise_variance: initial variance of the observation noise.
         jitter: added to the diagonal of every Kuu.
+
+    Attributes:
+        extra_jitter: the largest that ``factorise`` has added since it was last set to 0.
     """
 
     def __init__(self, kernel: ElevationKernel, noise_variance: float, jitter: float) -> None:
@@ -83,7 +89,7 @@ class SparseGP(nn.Module):
         """The noise variance, a positive scalar."""
         return self.likelihood.noise.squeeze()
 
-    def condition(self, Z: Tensor, q: Posterior) -> None:
+    def condition(self, Z: Tensor, q: Posterior | None) -> None:
         """Set the inducing inputs Z [M, D] and the posterior of their outputs."""
         self.Z, self.q = Z, q
         self.hyperparameters_changed()
@@ -92,15 +98,6 @@ class SparseGP(nn.Module):
         """Set the inducing inputs Z [M, D] alone; q(u) is still that of the earlier ones."""
         self.Z = Z
         self.hyperparameters_changed()
-
-    def restore(self, Z: Tensor, q: Posterior, extra_jitter: float) -> None:
-        """Restore inducing inputs, posterior and the recorded jitter of an earlier state."""
-        self.condition(Z, q)
-        self.extra_jitter = extra_jitter
-
-    def reset_jitter(self) -> None:
-        """Record extra jitter from now on only."""
-        self.extra_jitter = 0.0
 
     def hyperparameters_changed(self) -> None:
         """Discard the terms common to all predictions."""
@@ -125,7 +122,7 @@ class SparseGP(nn.Module):
         return m, trsm(L, self.q.root).tril()
 
     @torch.no_grad()
-    def predict(self, X: Tensor, noise: bool = True, chunk: int = 1000) -> Prediction:
+    def predict(self, X: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals at X [N, D] (Eq. 4), in chunks; with noise, of y instead of f.
 
         Raises:
@@ -138,8 +135,8 @@ class SparseGP(nn.Module):
                 f"SparseGP.predict: expected X [N, {self.Z.shape[1]}], got {list(X.shape)}"
             )
         mean, variance = X.new_empty(len(X)), X.new_empty(len(X))
-        for start in range(0, len(X), chunk):
-            part = slice(start, start + chunk)
+        for start in range(0, len(X), CHUNK):
+            part = slice(start, start + CHUNK)
             Kuf = self.kernel.forward(predictor.Z, X[part])
             kff = self.kernel.forward(X[part], X[part], diag=True)
             mean[part], variance[part] = self._marginals(Kuf, kff, predictor)
@@ -194,7 +191,7 @@ class SparseGP(nn.Module):
             L = self.prior()[1].L
             # Q = L^-T (I - L^-1 S L^-T) L^-1: subtracting whitened matrices costs least accuracy.
             root = trsm(L, self.q.root)
-            rest = syrk(root, -1.0, onto=torch.eye(len(L)).to(L))
+            rest = syrk(root, -1.0, torch.eye(len(L)).to(L))
             half = trsm(L, mirrored_(rest), transposed=True)
             Q = factorise_indefinite(trsm(L, half.mT, transposed=True))
             c = solve_posdef(L, self.q.m.unsqueeze(-1)).squeeze(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -14,43 +14,17 @@ from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, DataStore, ModelState, OnlineModel, Prediction
 from ..kernels import KERNELS
 from . import inducing, training, variational
-from .inducing import Select, SelectionInput
+from .inducing import SelectionInput
 from .methods import Method, SparseOptions
 from .model import Posterior, SparseGP
-from .training import MStep, Objective, Train, VariationalParameters, make_optimizer
-from .variational import (
-    EpochInput,
-    EpochState,
-    Update,
-    packed,
-    parameters_of,
-    put_parameters,
-    unpacked,
-)
+from .training import MStep, VariationalParameters, make_optimizer
+from .variational import EpochInput, EpochState, packed, parameters_of, put_parameters, unpacked
 
 
-@dataclass(frozen=True)
-class ResolvedMethod:
+def resolved(method: Method) -> Method:
     """A row of ``METHODS`` with its functions in place of their names."""
-
-    select: Select
-    update: Update
-    objective: Objective
-    train: Train
-    learns: frozenset[str]
-    train_first: bool
-
-    @classmethod
-    def of(cls, method: Method) -> ResolvedMethod:
-        """Look up the functions that a row names."""
-        return cls(
-            getattr(inducing, method.select),
-            getattr(variational, method.update),
-            getattr(training, method.objective),
-            getattr(training, method.train),
-            method.learns,
-            method.train_first,
-        )
+    modules = {"select": inducing, "update": variational, "objective": training, "train": training}
+    return replace(method, **{n: getattr(of, getattr(method, n)) for n, of in modules.items()})
 
 
 def build(
@@ -63,7 +37,7 @@ def build(
     )
     kernel = KERNELS[options.kernel](options, network)
     model = SparseGP(kernel, options.noise_variance, options.jitter).to(device)
-    return OnlineSparseGP(model, ResolvedMethod.of(method), options, minibatches, drawn)
+    return OnlineSparseGP(model, resolved(method), options, minibatches, drawn)
 
 
 class OnlineSparseGP(OnlineModel):
@@ -71,7 +45,7 @@ class OnlineSparseGP(OnlineModel):
 
     Args:
         model: kernel, noise and jitter at their initial values; owned by this object.
-        method: how Z, q(u) and the hyperparameters are updated.
+        method: how Z, q(u) and the hyperparameters are updated; ``resolved``.
         options: number of inducing inputs, training steps, learning rates.
         minibatches: draws the mini-batches.
         drawn: draws random inducing inputs, if the method has any.
@@ -80,7 +54,7 @@ class OnlineSparseGP(OnlineModel):
     def __init__(
         self,
         model: SparseGP,
-        method: ResolvedMethod,
+        method: Method,
         options: SparseOptions,
         minibatches: torch.Generator,
         drawn: torch.Generator,
@@ -138,7 +112,7 @@ class OnlineSparseGP(OnlineModel):
                 "sparse models do not support"
             )
         before = self.state()
-        self.model.reset_jitter()
+        self.model.extra_jitter = 0.0
         try:
             return self._update(new, enough)
         except BaseException:
@@ -229,8 +203,8 @@ class OnlineSparseGP(OnlineModel):
         put_parameters(self._optimizer, tree["optimizer"])
         for name, generator in self._generators.items():
             generator.set_state(tree["generators"][name])
-        q = unpacked(Posterior, tree["q"], device)
-        model.restore(tree["Z"].to(device), q, tree["extra_jitter"])
+        model.condition(tree["Z"].to(device), unpacked(Posterior, tree["q"], device))
+        model.extra_jitter = tree["extra_jitter"]
         self.epoch = unpacked(EpochState, tree["epoch"], device)
         self._store = DataStore(unpacked(Dataset, tree["data"], device))
         self._learned = VariationalParameters.restored(

@@ -378,7 +378,7 @@ class _Elbo(torch.autograd.Function):
         C = mirrored_(potri(L))
         A, c = symm(C, Kuf), C @ q.m
         CR = trmm(C, q.root)
-        N = syrk(CR, -1.0, onto=C)
+        N = syrk(CR, -1.0, C)
         NKuf = symm(N, Kuf)
         mu, v = Kuf.mT @ c, kff - (NKuf * Kuf).sum(0)
         error = y - mu
@@ -391,7 +391,7 @@ class _Elbo(torch.autograd.Function):
         # mu and v depend on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
         X = NKuf.mul_(-2 * h).add_(A, alpha=h).addr_(c, g)
         # Kuu is symmetric: entries below its diagonal also carry the gradient of those above.
-        dKuu = syr2k(X, A, -1.0, 1 / num_data, onto=N.addr_(c, c, alpha=-1)).tril_()
+        dKuu = syr2k(X, A, -1.0, 1 / num_data, N.addr_(c, c, alpha=-1)).tril_()
         dKuu.diagonal().mul_(0.5)
         dKuf = X.add_(A, alpha=-h)
         dnoise = noise.new_tensor(0.5 / s2 - 0.5 * quadratic / s2**2)
@@ -428,7 +428,8 @@ class PseudoData(NamedTuple):
         LB = factorise(add_jitter(W, 1.0), "I + W of the old posterior").L
         z = trsm(LB, w.unsqueeze(-1))
         constant = 2 * LB.diagonal().log().sum() - z.square().sum()
-        return cls(L, w, W, _congruent(W, L), constant)
+        P = trsm(L, trsm(L, W, transposed=True).mT, transposed=True)
+        return cls(L, w, W, 0.5 * (P + P.mT), constant)
 
 
 class PreviousPosterior(NamedTuple):
@@ -480,13 +481,6 @@ def online_elbo_loss(
     z = solve(LD, c.unsqueeze(-1))
     logdet = 2 * LD.diagonal().log().sum()
     return -0.5 * (elbo - logdet + z.square().sum() + trace) / N
-
-
-def _congruent(W: Tensor, L: Tensor) -> Tensor:
-    """L^-T W L^-1 [M, M] for a symmetric W."""
-    half = trsm(L, W, transposed=True)
-    whole = trsm(L, half.mT, transposed=True)
-    return 0.5 * (whole + whole.mT)
 
 
 def marginal_likelihood_loss(

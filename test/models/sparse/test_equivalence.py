@@ -20,7 +20,7 @@ from poam_ros.models.interface import Dataset
 from poam_ros.models.sparse import inducing
 from poam_ros.models.sparse.inducing import Inducing, SelectionInput, pivoted_from_old_and_new
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.online import ResolvedMethod
+from poam_ros.models.sparse.online import resolved
 
 JITTER = 1e-6
 
@@ -201,7 +201,7 @@ def test_with_z_and_hyperparameters_fixed_all_methods_agree(method):
 
 def moving(method, moved):
     """Updates with PCD on [Z'; X] while amplitude, network and maybe noise change in between."""
-    update = ResolvedMethod.of(METHODS[method]).update
+    update = resolved(METHODS[method]).update
     online = make_online(M, noise=0.05, replaced={"update": update})
     for k, part in enumerate(batches(8)):
         with torch.no_grad():
