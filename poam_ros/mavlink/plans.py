@@ -46,12 +46,13 @@ class Plan:
     speed: float = 1.0
 
 
-def routed(path: np.ndarray, areas: NavigableArea) -> np.ndarray:
+def routed(path: np.ndarray, areas: NavigableArea, capture_radius: float) -> np.ndarray:
     """Waypoints [K, 2] moved into the navigable area, with the turns around keep-outs, [M, 2] in m.
+    ``capture_radius``: of the mission, in m; about the vehicle's turning diameter.
 
     Waypoints without a route are left out.
     """
-    queue, found = GoalQueue(Routes(areas)), list[np.ndarray]()
+    queue, found = GoalQueue(Routes(areas), {"capture_radius": capture_radius}), list[np.ndarray]()
     queue.add(path)
     position = queue.queue[0]
     while True:

@@ -42,8 +42,6 @@ TRACK_S = 5.0  # between two writes of the track, the larger file
 COUNT_S = 1.0  # between two writes of which only what comes with pings is new
 WITH_PINGS = {"samples": 0, "shallow": 0}
 RETRY_S = 5.0  # after a failure of the disk
-#: Share of the area without a route that is warned of.
-OUT_OF_REACH = 0.02
 
 
 class Guidance:
@@ -153,11 +151,9 @@ class Guidance:
         routes = self.mission.goals.routes
         if not self.mission.active or routes.areas is self._assessed:
             return
-        self._assessed, width = routes.areas, routes.areas.margin
-        if (share := routes.out_of_reach(position)) > OUT_OF_REACH:
-            name = "capture_radius" if width > routes.stated.margin else "areas.margin"
-            text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
-            self._warn("out_of_reach", f"{text} than twice {name} ({width:g} m)")
+        self._assessed = routes.areas
+        if text := routes.narrows(position):
+            self._warn("out_of_reach", text)
 
     @property
     def goal_z(self) -> float:

@@ -22,7 +22,7 @@ from ..mission.mission import Status
 from .chart import Chart, ExportSettings, read_chart
 from .crossings import FILE as CROSSINGS
 from .figures import CURVES
-from .folder import MAP, SAVED, check_run, read_table
+from .folder import LEFT_OUT, MAP, SAVED, check_run, read_table
 from .run import REFUSED, Run, read_unmapped
 
 #: Severity of a notice.
@@ -35,7 +35,7 @@ MAX_PLACES = 20_000
 JUMP = 10.0
 #: Files that are read, and read again when they change.
 FILES = (
-    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", REFUSED, CROSSINGS, DATABASE,
+    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", REFUSED, LEFT_OUT, CROSSINGS, DATABASE,
 )  # fmt: skip
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0

@@ -23,6 +23,8 @@ from .areas import SLACK, NavigableArea
 #: What a turn nearer to a corner costs than where the turning circle keeps the margin from it: as
 #: much as a detour of so many turning diameters.
 NEAR = 4.0
+#: Share of the area without a route that is warned of.
+OUT_OF_REACH = 0.02
 #: Number of places, at most, at which is assessed what can be reached.
 PLACES = 800
 
@@ -135,6 +137,13 @@ class Routes:
         into = np.array([areas.nearest(place) for place in places])
         near = np.linalg.norm(into - places, axis=1) <= areas.margin  # or beside it, at the edge
         return 1.0 - float(np.mean(near & Routes.reachable(self, start, into)))
+
+    def narrows(self, start: np.ndarray) -> str:
+        """A warning that part of the area is out of reach from the start [2]; empty: none is."""
+        width, share = self.areas.margin, self.out_of_reach(start)
+        name = "capture_radius" if width > self.stated.margin else "areas.margin"
+        text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
+        return f"{text} than twice {name} ({width:g} m)" if share > OUT_OF_REACH else ""
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from ..graph import ROBOT_ROWS, WORKSPACE, WORKSPACE_DEGREES, place_in_metres
 
 if TYPE_CHECKING:
     from ...planning.boustrophedon import Bottom
+
+log = logging.getLogger(__name__)
 
 #: Seconds.
 DAY = 86_400.0
@@ -85,12 +88,15 @@ def run(args: argparse.Namespace) -> int:
     bottom, areas, goals = _bottom(args)
     rng = np.random.default_rng(0)  # the same forecast for the same input
     pilot = PILOTS[values["pilot"]](areas.workspace, rng) if goals is None else goals
+    radius, routes = values["plan.turning_radius"], Routes(areas)
+    routes.set_vehicle(2 * radius, speed)
     if goals is not None or not areas.unrestricted:
-        pilot = routed(pilot, areas)
+        pilot = routed(pilot, areas, 2 * radius)
     if not len(pilot):
         raise InputError("areas: no waypoint before the survey can be reached")
-    radius = values["plan.turning_radius"]
-    there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=Routes(areas))
+    if narrows := routes.narrows(pilot[0]):
+        log.warning("%s", narrows.replace("capture_radius", "the turning diameter"))
+    there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=routes)
     estimate = forecast(bottom, there, order, share, pilot, rng)
     speed = current.mean_speed(np.concatenate((pilot, estimate.path)))
     days = estimate.length / speed / DAY

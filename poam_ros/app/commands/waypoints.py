@@ -4,6 +4,7 @@ plan for a ground station."""
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ...core.geometry import Extent
     from ...mavlink.frame import LocalFrame
     from ...outputs.run import Run
+
+log = logging.getLogger(__name__)
 
 SURVEYS = ("boustrophedon", *PILOTS)
 SURVEY = Setting("survey", "boustrophedon", "Survey to write", choices=SURVEYS)
@@ -70,11 +73,15 @@ def run(args: argparse.Namespace) -> int:
     areas = instance(AreaSettings, values).open(workspace)
     draws = np.random.default_rng(values["seed"])
     if run is None:
-        driven = routed(_survey(values, areas, draws), areas)
+        driven = routed(_survey(values, areas, draws), areas, values["capture_radius"])
     else:
         driven = _ahead(run, values, areas, draws)
     if not len(driven):
         raise InputError("areas: no waypoint of the survey can be reached")
+    routes = Routes(areas)
+    routes.set_vehicle(values["capture_radius"], values["max_speed"])
+    if narrows := routes.narrows(driven[0]):
+        log.warning("%s", narrows)
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
     rectangle = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
     corners = rectangle if areas.polygon is None else areas.polygon
@@ -134,10 +141,12 @@ def _ahead(
 
     drawn, xy = run.drawn, np.column_stack((run.samples["x"], run.samples["y"]))
     planner = PLANNERS[values["planner"]]
-    options, routes = instance(planner.options, values), Routes(areas)
+    options, deep = instance(planner.options, values), None
     if values["min_depth"] and len(xy):
-        routes = deep = DeepRoutes(areas, instance(ClearanceSettings, values))
-        deep.set_vehicle(values["capture_radius"], values["max_speed"])
+        deep = DeepRoutes(areas, instance(ClearanceSettings, values))
+    routes = deep or Routes(areas)
+    routes.set_vehicle(values["capture_radius"], values["max_speed"])
+    if deep is not None:
         deep.learn(drawn)
         bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
         # A boat's transducer, by water level and sonar mount; what is not recorded counts as 0.
@@ -155,6 +164,8 @@ def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Gener
     workspace = areas.workspace
     if values[SURVEY.name] != "boustrophedon":
         return PILOTS[values[SURVEY.name]](workspace, draws)
-    begin = Situation(workspace.lower, workspace, routes=Routes(areas))
+    routes = Routes(areas)
+    routes.set_vehicle(values["capture_radius"], values["max_speed"])
+    begin = Situation(workspace.lower, workspace, routes=routes)
     options = instance(BoustrophedonOptions, values)
     return boustrophedon(None, begin, options, draws)  # type: ignore[arg-type]

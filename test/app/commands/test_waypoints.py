@@ -178,3 +178,17 @@ def test_what_is_missing_or_does_not_fit_is_reported(
     monkeypatch.chdir(tmp_path)
     assert main(["waypoints", *words]) == 2
     assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("radius", "farthest"), [("0.8", 59), ("1.34", 20)])
+def test_narrow_passages_are_entered_as_by_a_mission_with_this_capture_radius(
+    tmp_path, caplog, radius, farthest
+):
+    path = tmp_path / "basins.gpx"
+    basins = "0 0, 20 0, 20 8.7, 40 8.7, 40 0, 60 0, 60 20, 40 20, 40 11.3, 20 11.3, 20 20, 0 20"
+    words = ["--workspace", *["0", "60", "0", "20"], "--set", f"areas.polygon={basins}"]
+    words += ["--set", "boustrophedon.spacing=4", "--origin", *map(str, CENTRE)]
+    assert main(["waypoints", str(path), *words, "--capture-radius", radius]) == 0
+    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    assert abs(found[:, 0].max() - farthest) < 1.5
+    assert ("narrower than twice capture_radius (1.34 m)" in caplog.text) == (farthest < 59)
