@@ -29,7 +29,8 @@ def water_level_setting() -> Any:
     """The field ``water_level`` of every settings class that counts depths from the surface."""
     return setting(
         0.0, "Height of the water surface above the map's datum, until a level is received on the "
-        "topic water_level. 0 if the odometry's z is already a height above that datum", "m",
+        "topic water_level. Where the odometry's z is a height above that datum, it is not added: "
+        "depths count from it", "m",
         minimum=-MAX_LEVEL, maximum=MAX_LEVEL, mutable=True, name="water.level",
     )  # fmt: skip
 

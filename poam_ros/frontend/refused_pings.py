@@ -49,13 +49,14 @@ REASONS = {
     "standing": "",
     "withdrawn": "",
     "wrong_frame": "odometry is in another frame than the map: start with frame_id:= the "
-    "odometry's frame, or install tf2_ros and publish the transform between them",
+    "odometry's frame if its axes are east, north, up, or publish the transform between them for "
+    "tf2_ros",
     "body_frame": "odometry is in a frame that moves with the vehicle: choose the driver's topic "
     "with odometry in a fixed frame",
     "stale_transform": "start the publisher of the transform to the map again",
     "above_water": "odometry has the vehicle above the water; z must be 0 there and grow upwards: "
     "convert the driver's axes, set odometry.surface for a vehicle that floats, or "
-    "odometry.vertical to datum where z is a height above the map's datum",
+    "odometry.vertical to datum where z is a height above the map's datum (and water.level there)",
     "beam_up": "the sonar's beam points up: check sonar.tilt, and that attitudes are from "
     "forward-left-up to east-north-up",
     "mirrored": "the course is mirrored against the heading: odometry must be in axes east, north, "

@@ -21,6 +21,7 @@ from ..core.geometry import Extent, is_place
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, instance, setting
 from ..frontend.events import PAUSED, RETURNING
+from ..frontend.front_end import MAX_ABOVE
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.pings import SURFACE, RawPing
 from ..journal.database import set_aside
@@ -170,6 +171,21 @@ class Guidance:
             self._goal_z = goal, self._z_of(goal)
         return self._goal_z[1]
 
+    @property
+    def _wrong_z(self) -> str:
+        """Why goals would lie at a wrong depth; empty: they do not, as far as is known."""
+        values, level = self._values, self.target.present_level
+        dives = [name for name in ("goals.depth", "goals.altitude") if values[name]]
+        if self.mission.position is None or not dives:
+            return ""
+        surface = 0.0 if values["odometry.vertical"] == SURFACE else level
+        if self.z <= surface + MAX_ABOVE:
+            return ""
+        return (
+            f"{dives[0]}: the vehicle's z is {self.z:.1f} m, above the water at {surface:.1f} m: "
+            "with odometry.vertical datum set water.level, the surface's height in that z"
+        )
+
     def _z_of(self, goal: np.ndarray) -> float:
         values, level = self._values, self.target.present_level
         depth, altitude = values["goals.depth"], values["goals.altitude"]
@@ -199,6 +215,8 @@ class Guidance:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""
         mission, displaced = self.mission, DISPLACED in self.mission.causes
+        if word == "start" and (wrong := self._wrong_z):
+            return False, wrong
         done, answer = mission.start(now_s) if word == "start" else getattr(mission, word)()
         if done and word == "start":
             self.target.forget()  # the gaps that the last mission gave up

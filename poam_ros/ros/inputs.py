@@ -61,6 +61,7 @@ class Inputs:
     ) -> None:
         self._node, self._on_level = node, on_level
         self._level: tuple[float, float] | None = None  # the last one, and when it came
+        self._unstamped = set[str]()  # what has come without stamps
         self.frames = FrameTransformer(node, node.values.frame_id)
         ranges = RangeReader(instance(RangeSettings, vars(node.values)))
 
@@ -87,8 +88,10 @@ class Inputs:
     def _stamped(self, value: Stamped, what: str) -> Stamped:
         if value.stamp_ns or self._node.now_ns < SECOND:  # a simulation begins at 0
             return value
-        text = f"{what} have no stamps: the time of their arrival counts"
-        self._node.warnings.remind(f"no_stamp_{what}", text)
+        if what not in self._unstamped:
+            self._unstamped.add(what)
+            text = f"no stamps on {what}: the time of arrival counts"
+            self._node.get_logger().warning(text)
         return replace(value, stamp_ns=self._node.now_ns)
 
 

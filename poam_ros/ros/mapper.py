@@ -36,7 +36,7 @@ from ..outputs.recorder import MapReport
 from ..outputs.run import ResultFolder, SessionResults, read_settings
 from ..planning.tvu import tvu_ratio
 from . import messages
-from .diagnostics import Lately, mapper_status
+from .diagnostics import ERROR, Lately, mapper_status
 from .inputs import Inputs, MountLookup
 from .node import KEPT, LATCHED, BaseNode, run_node
 from .parameters import MAPPER
@@ -64,7 +64,7 @@ class MapperNode(BaseNode):
         """Create session and topics, subscribe, and start the model's thread. Loads torch."""
         super().open()
         values, log = self.values, self.get_logger()
-        self._errors, self._lately = LogThrottle(log.error), Lately()
+        self._errors, self._lately = LogThrottle(lambda text: log.error(text)), Lately()
         if not MODELS[values.method].bounded_time:
             log.warning(
                 f"method {values.method}: the time of an update is unbounded; for comparisons only"
@@ -197,13 +197,14 @@ class MapperNode(BaseNode):
             awaited = self.count_publishers(self._states.topic_name) > 0
             session.front_end.mission_source(awaited)
         self._on_sensors()
-        if failing := session.journal.failing:
-            self._errors.remind("disk", f"pings are not being stored: {failing}")
         self.topics.publish_refused(session, self.moment)
         self._lately.take(session, self.lost, time.monotonic())
         order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
         now, alive = self.moment, self.thread.alive
-        self.report(*mapper_status(session, now, alive, bounds, self._lately, order))
+        level, text, counted = mapper_status(session, now, alive, bounds, self._lately, order)
+        if level == ERROR:
+            self._errors.remind("status", text)
+        self.report(level, text, counted)
 
     def _publish_samples(self, wake: bool = False) -> None:
         self._samples.publish(UInt64(data=self.session.samples))

@@ -109,7 +109,8 @@ class BaseNode(Node):
         self.on_exit = ExitStack()
         self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
         self.ahead_s = self.get_clock().now().nanoseconds / SECOND - time.monotonic()
-        self.warnings = LogThrottle(self.get_logger().warning)
+        # rclpy allows one severity for each line of code that logs: not the throttle's.
+        self.warnings = LogThrottle(lambda text: self.get_logger().warning(text))
         self.lost: Counter[str] = Counter()
         self.values, self._rows = SimpleNamespace(), dict[str, Setting]()
         self._declare(table)

@@ -91,6 +91,17 @@ def test_goals_are_as_deep_as_is_asked_for():
     assert sunk(**raised)[0].goal_z == 395.5
 
 
+def test_no_goal_is_asked_of_a_vehicle_that_flies_above_the_water_it_knows():
+    """A height above a datum, and no level: its goals would lie far below the bottom."""
+    guidance, at = sunk(**{"goals.depth": 4.5, "odometry.vertical": "datum", "water.level": 400.0})
+    guidance.command("stop", 9)
+    at(410.0)
+    done, answer = guidance.command("start", 9)
+    assert not done and "z is 410.0 m, above the water at 400.0 m" in answer
+    at(399.5)
+    assert guidance.command("start", 9)[0]
+
+
 def test_goals_are_as_high_above_the_bottom_as_is_asked_for_but_never_above_the_water():
     bottom = chart()  # at -9 m, with a standard deviation of 1 m
     assert sunk(bottom, **{"goals.altitude": 3.0})[0].goal_z == -9 + 1.96 + 3

@@ -295,14 +295,17 @@ def test_callbacks_and_diagnostics_do_not_wait_for_the_model(pair, eventually, f
     assert p.session.status.updates <= 3
 
 
-def test_a_failure_is_reported_until_it_is_over_and_loses_nothing(pair, eventually, fickle):
+def test_a_failure_is_reported_until_it_is_over_and_loses_nothing(pair, eventually, fickle, capfd):
     p = pair(method="fickle")
     v = p.vehicle
+    p.mapper.warnings.add("odd", "a warning before the error")
     fickle.failures[:] = [CholeskyError("Kuu is not positive definite")]
     v.say("exploring")
     v.drive(30)
     wanted = {"level": b"\x02", "errors CholeskyError": "1"}
     eventually(lambda: v.says(**wanted), what="no ERROR")
+    said = capfd.readouterr().err
+    assert "is not positive definite" in said and "cannot be reported" not in said
     v.drive(20)
     eventually(lambda: settled(p, 50))
     v.say("done")
