@@ -41,6 +41,13 @@ def found(*topics):
     return [remark.text for remark in remarks if remark.problem], given
 
 
+def test_a_line_that_cannot_work_yet_says_so():
+    for z, begin in ((0.0, "start mapper"), (5.0, "once these problems are solved, start mapper")):
+        remarks = driver_findings((odometry("/odom", z=z), pings("/sonar")))
+        (text,) = (each.text for each in remarks if each.advice.startswith("ros2 launch"))
+        assert text.startswith(begin)
+
+
 def test_mavros():
     """It listens to poses that are no goals, and publishes an altitude as odometry."""
     problems, given = found(

@@ -471,7 +471,9 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
     if odometry and ranges:
         goal = next(iter(goals), None)
         line = _launch_line(odometry[0][0], ranges[0][0], goal, nav2, topics)
-        yield Finding("start mapper and planner with", line)
+        wrong = any(found.problem for _, every in (odometry[0], ranges[0]) for found in every)
+        when = "once these problems are solved, " if wrong else ""
+        yield Finding(f"{when}start mapper and planner with (put in your workspace)", line)
 
 
 def _heard(topic: Topic, simulated: bool) -> Finding:
@@ -504,7 +506,7 @@ def _odometry_findings(topic: Topic, simulated: bool) -> Iterator[Finding]:
         yield problem(
             f"{name}: z is {pose.position.z:.1f} m, above the water",
             "z must be 0 at the water and grow upwards. A vehicle that floats: odometry.surface; "
-            "heights: odometry.vertical: datum; z down: docs/connect.md, Axes north, east, down",
+            "heights: odometry.vertical: datum and water.level; z down: docs/connect.md",
         )
     turn = pose.orientation
     if not any((turn.x, turn.y, turn.z, turn.w)):
