@@ -13,7 +13,6 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..mission.itinerary import GoalQueue
-from ..planning.areas import NavigableArea
 from ..planning.planners import thinned
 from ..planning.routes import Routes
 from ..planning.situation import GridView, MapView, Situation
@@ -46,13 +45,13 @@ class Plan:
     speed: float = 1.0
 
 
-def routed(path: np.ndarray, areas: NavigableArea, capture_radius: float) -> np.ndarray:
+def routed(path: np.ndarray, routes: Routes, capture_radius: float) -> np.ndarray:
     """Waypoints [K, 2] moved into the navigable area, with the turns around keep-outs, [M, 2] in m.
     ``capture_radius``: of the mission, in m; about the vehicle's turning diameter.
 
     Waypoints without a route are left out.
     """
-    queue, found = GoalQueue(Routes(areas), {"capture_radius": capture_radius}), list[np.ndarray]()
+    queue, found = GoalQueue(routes, {"capture_radius": capture_radius}), list[np.ndarray]()
     queue.add(path)
     position = queue.queue[0]
     while True:

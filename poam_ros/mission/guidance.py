@@ -172,14 +172,17 @@ class Guidance:
         return self._goal_z[1]
 
     @property
+    def _surface(self) -> float:
+        """The water's surface in the odometry's z, in m."""
+        own = self._values["odometry.vertical"] == SURFACE
+        return 0.0 if own else self.target.present_level
+
+    @property
     def _wrong_z(self) -> str:
         """Why goals would lie at a wrong depth; empty: they do not, as far as is known."""
-        values, level = self._values, self.target.present_level
-        dives = [name for name in ("goals.depth", "goals.altitude") if values[name]]
-        if self.mission.position is None or not dives:
-            return ""
-        surface = 0.0 if values["odometry.vertical"] == SURFACE else level
-        if self.z <= surface + MAX_ABOVE:
+        surface = self._surface
+        dives = [name for name in ("goals.depth", "goals.altitude") if self._values[name]]
+        if self.mission.position is None or not dives or self.z <= surface + MAX_ABOVE:
             return ""
         return (
             f"{dives[0]}: the vehicle's z is {self.z:.1f} m, above the water at {surface:.1f} m: "
@@ -187,10 +190,9 @@ class Guidance:
         )
 
     def _z_of(self, goal: np.ndarray) -> float:
-        values, level = self._values, self.target.present_level
-        depth, altitude = values["goals.depth"], values["goals.altitude"]
-        # The surface, and what z is below a map's elevations, in the odometry's z.
-        surface, below = (0.0, level) if values["odometry.vertical"] == SURFACE else (level, 0.0)
+        depth, altitude = self._values["goals.depth"], self._values["goals.altitude"]
+        surface = self._surface
+        below = self.target.present_level - surface  # what z is below a map's elevations
         if altitude and self.map is not None:
             grid, at = self.map.grid, goal[None]
             mean = float(grid.interpolate(self.map.mean, at)[0])

@@ -138,10 +138,10 @@ class Routes:
         near = np.linalg.norm(into - places, axis=1) <= areas.margin  # or beside it, at the edge
         return 1.0 - float(np.mean(near & Routes.reachable(self, start, into)))
 
-    def narrows(self, start: np.ndarray) -> str:
+    def narrows(self, start: np.ndarray, diameter: str = "capture_radius") -> str:
         """A warning that part of the area is out of reach from the start [2]; empty: none is."""
         width, share = self.areas.margin, self.out_of_reach(start)
-        name = "capture_radius" if width > self.stated.margin else "areas.margin"
+        name = diameter if width > self.stated.margin else "areas.margin"
         text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
         return f"{text} than twice {name} ({width:g} m)" if share > OUT_OF_REACH else ""
 

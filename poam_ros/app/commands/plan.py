@@ -91,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
     radius, routes = values["plan.turning_radius"], Routes(areas)
     routes.set_vehicle(2 * radius, speed)
     if goals is not None or not areas.unrestricted:
-        pilot = routed(pilot, areas, 2 * radius)
+        pilot = routed(pilot, routes, 2 * radius)
     if not len(pilot):
         raise InputError("areas: no waypoint before the survey can be reached")
-    if narrows := routes.narrows(pilot[0]):
-        log.warning("%s", narrows.replace("capture_radius", "the turning diameter"))
+    if narrows := routes.narrows(pilot[0], "the turning diameter"):
+        log.warning("%s", narrows)
     there = Situation(pilot[-1], areas.workspace, turning_radius=radius, routes=routes)
     estimate = forecast(bottom, there, order, share, pilot, rng)
     speed = current.mean_speed(np.concatenate((pilot, estimate.path)))

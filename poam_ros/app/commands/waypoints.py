@@ -15,7 +15,7 @@ from ...core.files import atomic_write
 from ...core.geometry import path_length
 from ...core.settings import Setting, instance, rows
 from ...mavlink.frame import PlaceSettings
-from ...planning.areas import AreaSettings, NavigableArea
+from ...planning.areas import AreaSettings
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
@@ -71,15 +71,16 @@ def run(args: argparse.Namespace) -> int:
     values = _values(args, run)
     frame, workspace = _place(values)
     areas = instance(AreaSettings, values).open(workspace)
-    draws = np.random.default_rng(values["seed"])
+    draws, routes = np.random.default_rng(values["seed"]), Routes(areas)
+    if values["min_depth"]:
+        routes = DeepRoutes(areas, instance(ClearanceSettings, values))
+    routes.set_vehicle(values["capture_radius"], values["max_speed"])
     if run is None:
-        driven = routed(_survey(values, areas, draws), areas, values["capture_radius"])
+        driven = routed(_survey(values, routes, draws), routes, values["capture_radius"])
     else:
-        driven = _ahead(run, values, areas, draws)
+        driven = _ahead(run, values, routes, draws)
     if not len(driven):
         raise InputError("areas: no waypoint of the survey can be reached")
-    routes = Routes(areas)
-    routes.set_vehicle(values["capture_radius"], values["max_speed"])
     if narrows := routes.narrows(driven[0]):
         log.warning("%s", narrows)
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
@@ -134,38 +135,32 @@ def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
 
 
 def _ahead(
-    run: Run, values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator
+    run: Run, values: dict[str, Any], routes: Routes, draws: np.random.Generator
 ) -> np.ndarray:
     """Where the planner would drive after the last ping of a map [K, 2], in m."""
     from ...mavlink.plans import planned_ahead
 
     drawn, xy = run.drawn, np.column_stack((run.samples["x"], run.samples["y"]))
     planner = PLANNERS[values["planner"]]
-    options, deep = instance(planner.options, values), None
-    if values["min_depth"] and len(xy):
-        deep = DeepRoutes(areas, instance(ClearanceSettings, values))
-    routes = deep or Routes(areas)
-    routes.set_vehicle(values["capture_radius"], values["max_speed"])
-    if deep is not None:
-        deep.learn(drawn)
+    options = instance(planner.options, values)
+    if isinstance(routes, DeepRoutes) and len(xy):
+        routes.learn(drawn)
         bottom = drawn.grid.interpolate(drawn.mean, xy[-1:])[0]
         # A boat's transducer, by water level and sonar mount; what is not recorded counts as 0.
         offset = run.node("mapper").get("sonar.offset")
         below = float(offset[2]) if isinstance(offset, list) and len(offset) == 3 else 0.0
-        deep.sounded(xy[-1], run.water_level + below - bottom)
+        routes.sounded(xy[-1], run.water_level + below - bottom)
     return planned_ahead(
         lambda view, situation: planner.path(view, situation, options, draws), drawn, xy, routes,
         values["capture_radius"] / 2, values[DURATION.name] * values["max_speed"],
     )  # fmt: skip
 
 
-def _survey(values: dict[str, Any], areas: NavigableArea, draws: np.random.Generator) -> np.ndarray:
+def _survey(values: dict[str, Any], routes: Routes, draws: np.random.Generator) -> np.ndarray:
     """The waypoints of a survey that needs no map [K, 2], in m."""
-    workspace = areas.workspace
+    workspace = routes.areas.workspace
     if values[SURVEY.name] != "boustrophedon":
         return PILOTS[values[SURVEY.name]](workspace, draws)
-    routes = Routes(areas)
-    routes.set_vehicle(values["capture_radius"], values["max_speed"])
     begin = Situation(workspace.lower, workspace, routes=routes)
     options = instance(BoustrophedonOptions, values)
     return boustrophedon(None, begin, options, draws)  # type: ignore[arg-type]
