@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import Extent, Grid
+from ..core.geometry import Extent, Grid, map_grid
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import nested, values_of
@@ -65,6 +65,8 @@ log = logging.getLogger(__name__)
 
 NOW = Moment(0, 0.0)  # for a loop whose batches do not close by themselves
 CELLS = 282  # maximum along a map's longer side if no resolution is given
+#: Cells of a fold's map, which only says what it would show, are so many times larger.
+COARSER = 2
 #: The reason of soundings that reached the model's queue but not the map.
 DROPPED = "dropped"
 #: What false echoes are, by the factor that the screening of the whole record found.
@@ -209,7 +211,7 @@ def _say(outcome: LoopEvent | None) -> None:
 
 def validate(
     mapper: BathymetricMapper, held: Soundings, fold: int = 0, errors: SurveyErrors | None = None,
-    water_level: float = 0.0,
+    water_level: float = 0.0, shown: ElevationMap | None = None,
 ) -> HeldOut:  # fmt: skip
     """Predict held-out soundings as they were recorded. All count as accepted: none are screened.
 
@@ -219,6 +221,7 @@ def validate(
         fold: number of this map.
         errors: of the survey in the map; None: unknown.
         water_level: elevation of the water surface for soundings without a level of their own.
+        shown: the map, NaN in cells that it does not show; None: it shows all.
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -227,12 +230,14 @@ def validate(
     learned = mapper.z
     naive = log_loss(held.z, float(learned.mean()), float(learned.var()))
     std, number = np.sqrt(found.variance), np.full(len(held), fold)
-    every = np.ones(len(held), dtype=bool)
+    every = inside = np.ones(len(held), dtype=bool)
+    if shown is not None:
+        inside = shown.shows(held.xy)
     other = std if errors is None else errors.deviations(
         lambda at: predict(mapper, at).mean, held.xy, found.mean, found.variance,
         mapper.before_calibration(found.variance), held.surface(water_level),
     )  # fmt: skip
-    return HeldOut(held.row, held.xy, held.z, found.mean, std, other, number, naive, every)
+    return HeldOut(held.row, held.xy, held.z, found.mean, std, other, number, naive, every, inside)
 
 
 def validate_fold(
@@ -241,6 +246,8 @@ def validate_fold(
     fold: int,
     workspace: Extent,
     settings: SoundingMapSettings,
+    outline: Outline | None = None,
+    extrapolate: bool = False,
     on_progress: OnProgress = lambda done: None,
 ) -> HeldOut:
     """Predict the held-out soundings (boolean [N]) by a map without them. Raises as ``learn``."""
@@ -248,12 +255,31 @@ def validate_fold(
     crossed = cross(taken, settings)
     mapper, *_ = learn(taken, workspace, settings, on_progress, crossed)
     errors, level = known_errors(taken, crossed, settings), settings.water_level
-    return validate(mapper, soundings[np.flatnonzero(held)], fold, errors, level)
+    area = np.inf if outline is None else outline.area
+    grid = map_grid(workspace, COARSER * cell_size(workspace, area))
+    within = None if outline is None else outline.covers(grid)
+    drawn = draw(mapper, grid, wanted=within)
+    drawn = drawn.only(shown_cells(drawn, mapper, taken, settings, within, extrapolate)[0])
+    return validate(mapper, soundings[np.flatnonzero(held)], fold, errors, level, drawn)
+
+
+def shown_cells(
+    drawn: ElevationMap, mapper: BathymetricMapper, taken: Soundings,
+    settings: SoundingMapSettings, within: np.ndarray | None, extrapolate: bool,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The cells of a map of soundings that are shown, and those with which its water is measured;
+    boolean [rows, columns]. See ``map_soundings``; ``within``: the cells within the outline."""
+    shown = counted = np.isfinite(drawn.mean) if within is None else within
+    if not extrapolate:
+        highest = taken.surface(settings.water_level, np.max)
+        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, highest))
+    return shown, counted
 
 
 def cross_validate(
     soundings: Soundings, workspace: Extent, settings: SoundingMapSettings, folds: int,
     client: Any = None, on_progress: OnProgress = lambda done: None,
+    outline: Outline | None = None, extrapolate: bool = False,
 ) -> HeldOut:  # fmt: skip
     """Hold out every group of soundings once.
 
@@ -265,6 +291,8 @@ def cross_validate(
         client: of dask, whose workers make the maps in parallel; None: one after the other, in this
             process.
         on_progress: called with the number of soundings learned in all folds together.
+        outline: where the maps end.
+        extrapolate: whether they show cells about which the soundings say nothing.
 
     Raises:
         InputError: there are fewer groups than folds, or a fold gives no map.
@@ -275,8 +303,8 @@ def cross_validate(
     def report(learned: int) -> None:
         on_progress(done + learned)
 
-    shared = (workspace, settings, report) if client is None else (workspace, settings)
-    every = [(fold == number, number, *shared) for number in range(folds)]
+    each = (workspace, settings, outline, extrapolate, *([report] if client is None else []))
+    every = [(fold == number, number, *each) for number in range(folds)]
     threads = settings.model.threads
     for number, part in by_workers(client, threads, validate_fold, soundings, every, "fold"):
         parts.append(part)
@@ -478,13 +506,10 @@ def map_soundings(
     surface = soundings.surface(level)
     if errors is not None:
         drawn = with_other_survey(drawn, errors, mapper, surface)
-    shown = counted = np.isfinite(drawn.mean) if within is None else within
-    if not extrapolate:
-        highest = soundings.surface(level, np.max)
-        shown, counted = (shown & c for c in surveyed(drawn, mapper.xy, mapper.z, highest))
-    water = None
+    shown, counted = shown_cells(drawn, mapper, taken, settings, within, extrapolate)
+    whole, drawn, water = drawn, drawn.only(shown), None
     if shown.any():
-        below = drawn.only(counted)  # with draws of its shore
+        below = whole.only(counted)  # with draws of its shore
         levels = levels_of(drawn.mean[shown], surface)
         banks = None if within is None else beyond(below.mean, grid, mapper.xy, surface)[1]
         sample = with_level_errors(
@@ -495,7 +520,7 @@ def map_soundings(
         water = measure(below, sample, levels, banks)
     checked, accepted = None, np.isin(soundings.row, mapper.data.number)
     if held is not None:
-        checked = validate(mapper, soundings[np.flatnonzero(held)], 0, errors, level)
+        checked = validate(mapper, soundings[np.flatnonzero(held)], 0, errors, level, drawn)
         if soundings.is_table:
             accepted = ~cross(soundings, settings).refused
         elif soundings.multiple is not None:
@@ -508,6 +533,6 @@ def map_soundings(
     if taken.steps is None:
         settings = settings.screened(taken.samples(level), say=False, table=taken.is_table)
     return SoundingMap(
-        soundings, taken, settings, mapper, drawn.only(shown), water, crossed, echoes, withdrawn,
+        soundings, taken, settings, mapper, drawn, water, crossed, echoes, withdrawn,
         errors, held, checked, accepted, outline, extrapolate,
     )  # fmt: skip

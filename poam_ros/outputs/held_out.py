@@ -20,7 +20,7 @@ FILE = "validation.json"
 #: Name of the standard deviation of what another survey measures: in a map, and of held-out
 #: soundings.
 OTHER_SURVEY = "std_other_survey"
-COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted", OTHER_SURVEY)
+COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold", "accepted", OTHER_SURVEY, "shown")
 
 
 def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
@@ -42,6 +42,7 @@ class HeldOut:
         fold: number of the map made without the sounding.
         naive: log loss of each under the mean and variance of its map's training targets.
         accepted: whether a map of all soundings takes it [N], boolean; screening leaves out others.
+        shown: whether it lies in a cell that the map made without it shows [N], boolean.
     """
 
     row: np.ndarray
@@ -53,6 +54,7 @@ class HeldOut:
     fold: np.ndarray
     naive: np.ndarray
     accepted: np.ndarray
+    shown: np.ndarray
 
     def __getitem__(self, index: np.ndarray) -> HeldOut:
         return HeldOut(*(getattr(self, field.name)[index] for field in fields(self)))
@@ -84,21 +86,20 @@ class ValidationScores:
         """Both coverages in words; one, where they are the same."""
         own, other = self.coverage95, self.coverage95_other_survey
         text = f"{100 * own:.1f} % within the 95 % interval"
-        return (
-            text
-            if own == other
-            else f"{text} on the map's frame, {100 * other:.1f} % within "
-            + ("that of another survey")
-        )
+        beside = f" on the map's frame, {100 * other:.1f} % within that of another survey"
+        return text + beside * (own != other)
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Scores of the held-out soundings that the map accepts, or None where it accepts none; and of
-    all that were held out, with those that the screening leaves out."""
+    """Scores of the held-out soundings that the map accepts, or None where it accepts none; of
+    all that were held out, with those that the screening leaves out; and of those of the accepted
+    ones, or of all, that lie in cells that the map made without them shows, None where none does.
+    """
 
     accepted: ValidationScores | None
     every: ValidationScores
+    shown: ValidationScores | None
 
     @property
     def left_out(self) -> int:
@@ -106,9 +107,10 @@ class Validation:
         return self.every.count - (self.accepted.count if self.accepted else 0)
 
     def write(self, path: Path) -> None:
-        """Write validation.json: scores of the accepted ones, and of all under ``all``."""
-        scores = asdict(self.accepted) if self.accepted else {"count": 0}
-        text = json.dumps({**scores, "all": asdict(self.every)}, indent=2) + "\n"
+        """Write validation.json: scores of the accepted ones, of all under ``all``, and of those in
+        cells that the map shows under ``shown``."""
+        own, every, shown = (asdict(of) if of else {"count": 0} for of in vars(self).values())
+        text = json.dumps({**own, "all": every, "shown": shown}, indent=2) + "\n"
         with atomic_write(path) as file:
             file.write(text.encode())
 
@@ -123,8 +125,11 @@ class Validation:
             return None
         try:
             content = parse_json(path)
-            every = ValidationScores(**content.pop("all"))
-            return cls(ValidationScores(**content) if content["count"] else None, every)
+            every, shown = content.pop("all"), content.pop("shown")
+            found = (
+                ValidationScores(**of) if of["count"] else None for of in (content, every, shown)
+            )
+            return cls(*found)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(f"{path}: expected scores ({error})") from None
 
@@ -137,11 +142,27 @@ class Validation:
             f"absolute error {every.mae:.2f} m, RMSE {every.rmse:.2f} m, {every.covered}"
         )
 
+    @property
+    def where(self) -> str:
+        """How many of the accepted ones (or of all) lie in cells that the map shows, and their
+        errors, in words."""
+        shown, all_of = self.shown, (self.accepted or self.every).count
+        if shown is None or shown.count == all_of:
+            return f"{'all' if shown else 'none'} of them in cells that the map without them shows"
+        return (
+            f"{100 * shown.count / all_of:.1f} % of them in cells that the map without them shows: "
+            f"there mean absolute error {shown.mae:.3g} m, RMSE {shown.rmse:.3g} m, {shown.covered}"
+        )
+
 
 def validation(held: HeldOut) -> Validation:
     """All scores, pooled over the folds."""
-    accepted = held[np.flatnonzero(held.accepted)]
-    return Validation(score(accepted) if len(accepted.row) else None, score(held))
+    accepted = held.accepted if held.accepted.any() else np.ones_like(held.accepted)
+    own, shown = (
+        score(held[np.flatnonzero(some)]) if some.any() else None
+        for some in (held.accepted, accepted & held.shown)
+    )
+    return Validation(own, score(held), shown)
 
 
 def score(held: HeldOut) -> ValidationScores:
@@ -182,7 +203,7 @@ def write_validation(
     table = zip(
         *names, row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
         held.std.tolist(), held.fold.tolist(), held.accepted.astype(int).tolist(),
-        held.std_other_survey.tolist(), strict=True,
+        held.std_other_survey.tolist(), held.shown.astype(int).tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
     scores = validation(held)

@@ -210,6 +210,7 @@ def _held_out(folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
         "mean standardised log loss (MSLL)": f"{scores.msll:.3f} (below 0: better than the mean of "
         "all soundings as the only prediction)",
     }
+    words["in the map's cells"] = validation.where
     if validation.accepted and validation.left_out:
         words["all soundings"] = validation.beside
     caption = (

@@ -158,6 +158,25 @@ def test_a_fold_does_not_learn_what_it_predicts(survey):
     np.testing.assert_allclose(lied.z, honest.z - 50.0)  # nor are they screened
 
 
+def bay(survey):
+    """The survey's soundings of a bay in the east, where no others are."""
+    return survey.xy[:, 0] > 40
+
+
+def test_what_a_map_does_not_show_is_told_apart(survey):
+    """By folds and with a share held out; all is shown if the map is extrapolated."""
+    held, settings = bay(survey), quick()
+    grid = map_grid(WORKSPACE, 1.0)
+    for found in (
+        validate_fold(survey, held, 0, WORKSPACE, settings),
+        map_soundings(survey, grid, WORKSPACE, settings, held).held_out,
+    ):
+        near = found.xy[:, 0] < 42
+        assert found.shown[near].mean() > 0.5 and not found.shown[found.xy[:, 0] > 52].any()
+    whole = validate_fold(survey, held, 0, WORKSPACE, settings, extrapolate=True)
+    assert whole.shown.all() and np.array_equal(whole.mean, found.mean)
+
+
 def test_folds_hold_out_every_sounding_once(survey):
     seen = []
     held = cross_validate(survey, WORKSPACE, quick(), 3, on_progress=seen.append)

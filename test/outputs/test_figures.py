@@ -133,7 +133,7 @@ def test_a_map_fills_its_axes_whatever_lies_beyond_it(tmp_path, width, height):
 def test_validation_shows_depths_of_what_is_under_water(tmp_path, monkeypatch, level, name, first):
     z = np.linspace(-7, -3, 9)
     ones = np.ones(9)
-    rows = np.column_stack((np.arange(9), ones, ones * 2, z, z + 0.5, ones, 0 * ones, ones, ones))
+    rows = np.column_stack((np.arange(9), ones, ones * 2, z, z + 0.5, *(ones,) * 5))
     files.write_table(tmp_path / "held_out.csv", COLUMNS, rows[:, : len(COLUMNS)].tolist())
     files.write_config(tmp_path / "config.yaml", {"water": {"level": level}})
     monkeypatch.setattr(figures, "save_figure", lambda figure, path, dpi: figure)

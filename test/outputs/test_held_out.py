@@ -37,7 +37,7 @@ def held():
     place = rng.uniform(0, 10, (count, 2))
     every = np.ones(count, dtype=bool)
     return HeldOut(
-        np.arange(count), place, z, mean, std, 1.5 * std, np.arange(count) % 5, naive, every
+        np.arange(count), place, z, mean, std, 1.5 * std, np.arange(count) % 5, naive, every, every
     )
 
 
@@ -60,10 +60,10 @@ def test_scores_are_those_of_a_normal_distribution(held):
 def test_files_have_the_documented_columns(held, tmp_path):
     scores = write_validation(tmp_path, held).accepted
     found = json.loads((tmp_path / "validation.json").read_text())
-    names = ["count", "rmse", "mae", "msll", "nlpd", "coverage95", "coverage95_other_survey", "all"]
-    assert list(found) == names
+    names = ["count", "rmse", "mae", "msll", "nlpd", "coverage95", "coverage95_other_survey"]
+    assert list(found) == [*names, "all", "shown"] and list(found["shown"]) == names
     assert found["rmse"] == scores.rmse and found["count"] == found["all"]["count"] == 4000
-    header = "row,x,y,z,mean,std,fold,accepted,std_other_survey"
+    header = "row,x,y,z,mean,std,fold,accepted,std_other_survey,shown"
     assert (tmp_path / "held_out.csv").read_text().startswith(f"{header}\n0,")
     table = read_table(tmp_path / "held_out.csv", COLUMNS)
     np.testing.assert_allclose(table["std"], held.std, rtol=1e-8)
@@ -84,6 +84,30 @@ def test_the_headline_is_of_what_the_map_accepts(held, tmp_path):
     assert "with the 200 that the screening leaves out of the map among them" in found.beside
     table = read_table(tmp_path / "held_out.csv", COLUMNS)
     np.testing.assert_array_equal(table["accepted"], ~false)
+
+
+def test_what_lies_in_cells_that_the_map_shows_is_scored_beside_all(held, tmp_path):
+    """A quarter of them lies in a bay that the map does not show, and is off by five deviations."""
+    shown, accepted = np.arange(4000) % 4 > 0, np.arange(4000) % 10 > 0
+    mean = np.where(shown, held.mean, held.z + 5 * held.std)
+    found = write_validation(tmp_path, replace(held, mean=mean, shown=shown, accepted=accepted))
+    assert found.shown == score(replace(held, mean=mean)[np.flatnonzero(shown & accepted)])
+    assert found.accepted.coverage95 < 0.75 < 0.94 < found.shown.coverage95
+    assert Validation.read(tmp_path / "validation.json") == found
+    table = read_table(tmp_path / "held_out.csv", COLUMNS)
+    np.testing.assert_array_equal(table["shown"], shown)
+    share = (shown & accepted).sum() / accepted.sum()
+    said = f"{100 * share:.1f} % of them in cells that the map without them shows: there mean "
+    assert found.where.startswith(f"{said}absolute error {found.shown.mae:.3g} m, RMSE ")
+    assert found.where.endswith(found.shown.covered)
+
+
+@pytest.mark.parametrize(("shown", "word"), [(1, "all"), (0, "none")])
+def test_all_or_nothing_in_cells_that_the_map_shows_is_said(held, tmp_path, shown, word):
+    found = write_validation(tmp_path, replace(held, shown=np.full(4000, shown, dtype=bool)))
+    assert found.where == f"{word} of them in cells that the map without them shows"
+    assert found.shown == (found.every if shown else None)
+    assert Validation.read(tmp_path / "validation.json") == found
 
 
 def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
@@ -110,9 +134,10 @@ def test_scores_that_are_none_are_refused(held, tmp_path):
     path = tmp_path / "validation.json"
     assert Validation.read(path) is None
     scores = asdict(score(held))
-    path.write_text(json.dumps({**scores, "all": scores}))
+    both = {"all": scores, "shown": scores}
+    path.write_text(json.dumps({**scores, **both}))
     assert asdict(Validation.read(path).accepted) == scores
-    for broken in (scores, {**scores, "all": {"count": 3}}, {"count": 3, "all": scores}):
+    for broken in (scores, {**scores, **both, "all": {"count": 3}}, {"count": 3, **both}):
         path.write_text(json.dumps(broken))
         with pytest.raises(InputError, match=r"validation\.json: expected scores"):
             Validation.read(path)

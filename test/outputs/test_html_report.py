@@ -164,12 +164,15 @@ def test_a_report_has_the_title_the_draught_and_the_corrections_that_were_given(
 
 
 def test_held_out_errors_are_in_the_report(run):
-    (run / "validation.json").write_text(json.dumps({**SCORES, "all": SCORES}))
+    shown = {**SCORES, "count": 5, "mae": 0.3}
+    both = {"all": SCORES, "shown": shown}
+    (run / "validation.json").write_text(json.dumps({**SCORES, **both}))
     _, words = read(write_report(Run.open(run)))
+    assert "71.4 % of them in cells that the map without them shows: there mean absolute" in words
     assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0 %" in words
     assert "the screening leaves out" not in words and "took part" not in words
     every = {**SCORES, "count": 9, "mae": 1.7}
-    (run / "validation.json").write_text(json.dumps({**SCORES, "all": every}))
+    (run / "validation.json").write_text(json.dumps({**SCORES, **both, "all": every}))
     _, words = read(write_report(Run.open(run)))
     assert "0.400 m" in words and "with the 2 that the screening leaves out of the map" in words
     assert "mean absolute error 1.70 m" in words
@@ -443,7 +446,7 @@ def test_the_first_printed_page_has_the_chart(run, tmp_path):
     files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
     ring = [(0, 0, *corner) for corner in ((1.0, 1.0), (39.0, 1.0), (39.0, 119.0), (1.0, 119.0))]
     files.write_table(run / files.OUTLINE, files.OUTLINE_COLUMNS, ring)
-    (run / "validation.json").write_text(json.dumps({**SCORES, "all": SCORES}))
+    (run / "validation.json").write_text(json.dumps({**SCORES, "all": SCORES, "shown": SCORES}))
     with Browser(program, tmp_path / "profile", (672, 1000)) as browser:
         browser.tell("Emulation.setEmulatedMedia", media="print")
         browser.open(write_report(Run.open(run)).as_uri())

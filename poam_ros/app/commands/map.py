@@ -340,7 +340,9 @@ def _map(
         print(sentence)
     if args.folds:
         with work_progress("validation", count * (args.folds - 1)) as report:
-            checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
+            checked = cross_validate(
+                soundings, workspace, settings, args.folds, client, report, outline, extrapolate
+            )
     if checked is not None:
         scores = write_validation(folder, mapped.marked(checked), soundings.files)
         _print_validation(scores)
@@ -359,6 +361,7 @@ def _print_validation(found: Validation) -> None:
         f"{scores.covered}"
         + ("" if found.accepted else "; the screening leaves all of them out of the map")
     )
+    print(found.where)
     if found.accepted and found.left_out:
         print(found.beside)
 
