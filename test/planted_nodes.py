@@ -1,35 +1,23 @@
-"""The planted missions through a real mapper node, which is killed on the way; and in lock-step.
-
-``python test/planted_nodes.py FIRST LAST RATE [FAULT ...]`` prints a line for each seed and fault.
-RATE: pings a second; the vehicle waits for nothing, and what it sends while there is no mapper is
-lost. 0: each batch waits until the one before it is learned, so that they are those of lock-step.
-"""
+"""The planted missions through a real mapper node, which is killed on the way. Each batch waits
+until the one before it is learned, so that they are those of lock-step."""
 
 from __future__ import annotations
 
-import contextlib
 import operator
-import os
 import random
 import signal
-import sqlite3
 import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 from driver_messages import write_odometry, write_range
 from feeder import Feeder
 from kept import SMALL, rows
 from launched import node_command
-from planted_missions import FAULTS, Planted
-from rclpy.executors import SingleThreadedExecutor
+from planted_missions import Planted
 from std_msgs.msg import UInt64
 
 from poam_ros.core.clock import SECOND
@@ -71,15 +59,15 @@ class Sender(Feeder):
         self._greeted = None
         return False
 
-    def send(self, until: int, rate: float) -> None:
-        """The pings up to this one, so many a second; 0: fast."""
+    def send(self, until: int) -> None:
+        """The pings up to this one."""
         while self.sent < until:
             (x, y), distance = self.mission.xy[self.sent].tolist(), self.mission.ranges[self.sent]
             self.sent += 1
             ns = self.sent * SECOND // 10
             self._odom.publish(write_odometry(VehicleState(ns, (x, y, 0.0))))
             self._range.publish(write_range(RawPing(ns, float(distance), 0.1, 100.0)))
-            time.sleep(1 / rate if rate else 0.002)
+            time.sleep(0.002)
 
     @property
     def judged(self) -> int:
@@ -100,12 +88,7 @@ class Sender(Feeder):
 
 
 def fly(
-    vehicle: Sender,
-    folder: Path,
-    env: dict[str, str],
-    wait: Callable[..., Any],
-    kill: int,
-    rate: float = 0.0,
+    vehicle: Sender, folder: Path, env: dict[str, str], wait: Callable[..., Any], kill: int
 ) -> None:
     """Send a whole mission through a mapper, which is killed while it works on batch ``kill`` after
     the pilot survey, and started again.
@@ -114,22 +97,19 @@ def fly(
         vehicle: of the mission.
         folder: of the mapper.
         env: of its process.
-        wait: for a condition, some seconds at most, else with a text.
+        wait: for a condition, else it fails with a text ``what``.
         kill: see above.
-        rate: pings a second; 0: each batch waits until the one before it is learned.
     """
     changed, pings = vehicle.mission.changed, vehicle.mission.pings
     stops = [*range(changed["pilot_samples"], pings, SMALL["batch.size"]), pings]
     mapper = mapper_process(folder, env, **changed)
     try:
-        wait(vehicle.reaches, LIMIT, "no discovery")
+        wait(vehicle.reaches, what="no discovery")
         for number, stop in enumerate(stops):
-            vehicle.send(stop, rate)
-            if not rate:
-                wait(lambda n=stop: vehicle.stored == n, LIMIT, "pings were lost")
-            if number == 0:
-                if not rate:  # the first batch takes the pings that the mapper knows to be stored
-                    wait(lambda n=stop: vehicle.counted == n, LIMIT, "pings do not count")
+            vehicle.send(stop)
+            wait(lambda n=stop: vehicle.stored == n, what="pings were lost")
+            if number == 0:  # the first batch takes the pings that the mapper knows to be stored
+                wait(lambda n=stop: vehicle.counted == n, what="pings do not count")
                 vehicle.say("exploring")
             if number == kill:
                 time.sleep(random.uniform(0.0, 0.2))
@@ -137,12 +117,11 @@ def fly(
                 mapper.wait(LIMIT)
                 vehicle.status = {}
                 mapper = mapper_process(folder, env, **changed)
-                if not rate:
-                    wait(vehicle.reaches, LIMIT, "no discovery")
-            if not rate and stop < pings:
-                wait(lambda n=stop: vehicle.judged == n, LIMIT, "it does not learn")
+                wait(vehicle.reaches, what="no discovery")
+            if stop < pings:
+                wait(lambda n=stop: vehicle.judged == n, what="it does not learn")
         vehicle.say("done")
-        wait(lambda: vehicle.reports[-1].finished, LIMIT, "no results")
+        wait(lambda: vehicle.reports[-1].finished, what="no results")
         mapper.send_signal(signal.SIGINT)
         assert mapper.wait(LIMIT) == 0
     finally:
@@ -180,63 +159,3 @@ def compared(folder: Path, mission: Planted) -> dict[str, bool]:
         "batches": batches,
         "pings": np.array_equal(mapped, mission.mapped),
     }
-
-
-def measure(root: Path, seed: int, fault: str, rate: float) -> str:
-    """What became of a mission through the nodes, in words."""
-    mission, folder = Planted(root / "lock-step", seed, fault, True).finish(), root / "nodes"
-    mission.close()
-    fly_alone(mission, folder, random.Random(f"{seed} {fault}").randrange(1, 20), rate)
-    used, sound = mission.sound[written(folder, mission) * 10 // SECOND - 1], mission.sound
-    alike = compared(folder, mission).items()
-    unlike = [name for name, same in alike if not same and (not rate or "replay" in name)]
-    return (
-        f"SMSE {mission.smse_of(mission.replayed(folder)):.4f}, lock-step {mission.smse:.4f}; "
-        f"false in the map {(~used).sum()}/{(~sound).sum()}, true not in the map "
-        f"{sound.sum() - used.sum()}/{sound.sum()}; {len(decisions(folder)[0])} verdicts; "
-        + (f"NOT ALIKE: {', '.join(unlike)}" if unlike else "all alike")
-    )
-
-
-def eventually(condition: Callable[[], Any], timeout: float, what: str) -> Any:
-    """A condition's first true value."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        with contextlib.suppress(IndexError, sqlite3.OperationalError):
-            if value := condition():
-                return value
-        time.sleep(0.01)
-    raise AssertionError(what)
-
-
-def fly_alone(mission: Planted, folder: Path, kill: int, rate: float) -> None:
-    """``fly`` without pytest."""
-    vehicle, executor, ended = Sender(mission, folder), SingleThreadedExecutor(), threading.Event()
-    executor.add_node(vehicle)
-
-    def spin() -> None:
-        while not ended.is_set():
-            executor.spin_once(timeout_sec=0.05)
-
-    thread = threading.Thread(target=spin, daemon=True)
-    thread.start()
-    try:
-        fly(vehicle, folder, dict(os.environ), eventually, kill, rate)
-    finally:
-        ended.set()
-        thread.join()
-        vehicle.destroy_node()
-
-
-def main(first: str, last: str, rate: str, *names: str) -> None:
-    rclpy.init()
-    for seed in range(int(first), int(last)):
-        for fault in names or FAULTS:
-            with tempfile.TemporaryDirectory() as root:
-                text = measure(Path(root), seed, fault, float(rate))
-                print(f"{seed} {fault:<11}{text}", flush=True)
-    rclpy.shutdown()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from poam_ros.core.errors import CholeskyError
-from poam_ros.frontend.batching import TimedBatches
 from poam_ros.screening import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
-BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
 
 
 def mapped(survey):
@@ -104,36 +101,6 @@ def test_an_interruption_loses_no_ping(survey):
     assert len(s.session.sample_queue) == 20 and total(s)["accepted"] == 50
     s.learn(20)
     assert s.mapper.samples == 70 == total(s)["accepted"]
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [0, 1, 2, 6, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4, 5, *range(7, 12)))],
-)
-def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
-    """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
-    rng = np.random.default_rng(seed)
-    s = survey(pilot_samples=20, policy=BATCHES, screening=ON)
-    states = ("pilot", "exploring", "paused", "done")
-    for _ in range(120):
-        kind = rng.integers(12)
-        if kind < 6:
-            s.drive(int(rng.integers(1, 30)))
-        elif kind < 9:
-            s.drive(int(rng.integers(1, 15)), distance=float(rng.uniform(50, 400)))
-        elif kind == 9:
-            s.mission(states[rng.integers(4)])
-        elif kind == 10:
-            s.ping(float("nan"))
-            s.wait(float(rng.uniform(0, 30)))
-            s.tick()
-        elif rng.random() < 0.3:
-            s.reset()
-        else:
-            s.mapper.failures.append(CholeskyError("drawn"))
-        total(s)
-        s.work()
-        total(s)
 
 
 def test_a_slow_model_takes_no_more_pings(survey):

@@ -192,6 +192,7 @@ class Fuzzed:
             if self.s.session.due(self.s.now):
                 list(self.s.session.work(self.s.now))
         check(self.s.session)
+        check_samples(self.s.session)
 
 
 def check(session) -> None:
@@ -210,10 +211,13 @@ def check(session) -> None:
 
 
 def check_samples(session) -> None:
-    """Every accepted ping is a finite sample, with a number of its own."""
-    samples = session.all_samples()
+    """Every accepted ping is a finite sample with a number of its own, or withdrawn."""
+    samples, out = session.all_samples(), session.withdrawn.number
     assert np.isfinite(samples.xy).all() and np.isfinite(samples.z).all()
     assert (np.diff(samples.number) > 0).all()
+    if not session.status.dropped:
+        assert session.samples == len(samples)
+        assert np.union1d(samples.number, out).tolist() == list(range(session.ledger.samples))
 
 
 def check_refused(front_end, anew) -> None:

@@ -137,7 +137,21 @@ def test_a_batch_is_retried_after_a_numerical_failure(survey):
     s.drive(1)
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [20, 40]
+    assert s.mapper.data.number.tolist() == list(range(40))
     assert s.session.status.failing == "" and s.session.status.errors == {"CholeskyError": 1}
+
+
+def test_a_retried_batch_ages_with_the_pings_that_came_after_it(survey):
+    s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
+    s.mapper.failures = [CholeskyError("no")]
+    s.learn(20)
+    s.wait(60.0)
+    assert not s.session.due(s.now)  # not again without new pings
+    s.drive(1)
+    s.wait(4.5)
+    assert not s.session.due(s.now)
+    s.wait(0.6)
+    assert s.kinds() == LEARNED and s.mapper.batches == [20, 21]
 
 
 def test_after_three_other_failures_a_batch_is_dropped(survey):

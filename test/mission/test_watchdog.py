@@ -198,7 +198,8 @@ def test_the_largest_standard_deviation_of_a_covariance():
     c = np.array([[3.0, 1.2], [1.2, 2.0]])
     expected = math.sqrt(np.linalg.eigvalsh(c)[-1])
     assert largest_std(3.0, 1.2, 2.0) == pytest.approx(expected)
-    assert math.isnan(largest_std(math.nan, 0.0, 1.0))
+    assert math.isnan(largest_std(math.nan, 0.0, 1.0)) and largest_std(*[1e308] * 3) == math.inf
+    assert math.isnan(largest_std(math.inf, 0.0, math.inf))
 
 
 def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():

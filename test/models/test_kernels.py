@@ -55,21 +55,6 @@ def test_is_a_gpytorch_kernel():
     torch.testing.assert_close(batched[1], kernel.forward(X1[10:], X2))
 
 
-def test_points_with_different_weights_are_less_correlated():
-    # A kernel without the similarity factor would still correlate them.
-    kernel = make_kernel(sharpness=1.0)
-    with torch.no_grad():
-        for name, parameter in kernel.network.named_parameters():
-            parameter.mul_(0.0 if "bias" in name else 6.0)
-    X = torch.tensor([[-0.9, 0.0], [0.9, 0.0]], dtype=torch.float64)
-    W = kernel.weights(X)
-    K = kernel.forward(X, X).detach()
-    similarity = (W[0] @ W[1]).item()
-    assert similarity < 0.9
-    plain = (W[0] * W[1] * kernel.base(X[:1], X[1:]).squeeze()).sum() * kernel.amplitude
-    assert K[0, 1].item() == pytest.approx(similarity * plain.item())
-
-
 def test_lengthscale_is_a_convex_combination():
     kernel, X = make_kernel(sharpness=8.0), scattered(200, 3).X
     lengthscale = kernel.lengthscale_at(X).detach()
@@ -77,29 +62,6 @@ def test_lengthscale_is_a_convex_combination():
     torch.testing.assert_close(weights.sum(-1), torch.ones(200, dtype=torch.float64))
     assert lengthscale.min() >= 0.05 and lengthscale.max() <= 0.5
     torch.testing.assert_close(lengthscale, (weights * kernel.lengthscales).sum(-1).detach())
-
-
-class Plain(torch.nn.Module):
-    """A kernel whose call is its forward, without gpytorch's lazy evaluation."""
-
-    def __init__(self, kernel):
-        super().__init__()
-        self.kernel = kernel
-
-    def forward(self, X1, X2):
-        return self.kernel.forward(X1, X2)
-
-
-def test_gradients_pass_gradcheck():
-    plain = Plain(make_kernel())
-    names, values = zip(*plain.named_parameters(), strict=True)
-    X1, X2 = scattered(6, 4).X.requires_grad_(), scattered(5, 5).X.requires_grad_()
-
-    def covariance(X1, X2, *values):
-        return torch.func.functional_call(plain, dict(zip(names, values, strict=True)), (X1, X2))
-
-    leaves = [v.detach().clone().requires_grad_() for v in values]
-    assert torch.autograd.gradcheck(covariance, (X1, X2, *leaves))
 
 
 def test_same_generator_same_kernel_and_the_global_one_untouched():

@@ -153,34 +153,6 @@ def test_setting_the_system_clock_changes_neither_mission_nor_watchdog(ring, eve
         eventually(lambda: planner.mission.state == state)
 
 
-def test_a_jump_of_the_odometry_stamps_times_out_no_goal(ring, eventually):
-    planner, boat = ring("pilot")
-    target = planner.mission.goal
-    stamps = []
-    located = planner.mission.update_position
-    planner.mission.update_position = lambda *given: stamps.append(given[2]) or located(*given)
-    now_s = planner.now_ns / SECOND
-    for leap in (-3600.0, 3600.0):
-        boat.offset_s = leap
-        eventually(lambda leap=leap: len(stamps) > 3 and abs(stamps[-1] - now_s - leap) < 300)
-        stamps.clear()
-    boat.silent = True
-    watch(planner)
-    eventually(lambda: planner.mission.state == "paused")
-    assert not +planner.mission.goals.results
-    assert planner.mission.goals.current is target
-
-
-def test_max_duration_counts_elapsed_time(ring, eventually):
-    planner, _ = ring("pilot")
-    before = planner.moment.unadjusted_s
-    planner.get_clock().offset_s = 3600.0
-    planner.set_parameters([Parameter("max_duration", value=4.0)])
-    eventually(lambda: planner.mission.state == "done")
-    assert planner.moment.unadjusted_s - before < 1000.0
-    assert planner.mission.reason == "max_duration of 4 s has passed"
-
-
 @pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
 def test_a_restart_after_the_clock_was_set_keeps_the_elapsed_time(
     ros, ring, eventually, tmp_path, step_s

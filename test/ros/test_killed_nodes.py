@@ -18,10 +18,10 @@ import pytest
 pytest.importorskip("rclpy")
 
 from driver_messages import write_odometry
-from feeder import Feeder, Surveyor
+from feeder import Feeder
 from geometry_msgs.msg import PoseStamped
 from heard import Listener
-from kept import SMALL, Crossed, compare, of_log, rebuilt, rows
+from kept import SMALL, rebuilt, rows
 from launched import node_command
 from nav_msgs.msg import Odometry
 from planted_missions import Planted
@@ -29,11 +29,8 @@ from planted_nodes import Sender, compared, fly, mapper_process
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
-from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.outputs.folder import read_map
-from poam_ros.outputs.run import read_unmapped
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
 from poam_ros.ros.simulator import SimulatorNode
@@ -118,33 +115,6 @@ def survive(kills, pings, life, vehicle, eventually, folder):
 @pytest.mark.slow
 def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
     survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
-
-
-@pytest.mark.slow
-def test_a_killed_mapper_withdraws_a_line_of_double_echoes(ros, life, eventually, tmp_path):
-    """Killed right after the line, and again when it has been crossed."""
-    vehicle, settings = ros(Surveyor), {"screening.enabled": True, "odometry.vertical": "datum"}
-    after_it, crossing = (int((line == Crossed.LINES).argmax()) for line in (2, 3))
-    vehicle.say("pilot")
-    for stop in (after_it, crossing + 110, None):
-        mapper, before = life(**settings), len(vehicle.reports)
-        eventually(vehicle.connected, what="no discovery")
-        vehicle.drive((stop or len(Crossed.PLACES)) - vehicle.sent)
-        vehicle.say("exploring")
-        eventually(lambda n=before: len(vehicle.reports) > n, what="no new map")
-        if stop is not None:
-            mapper.send_signal(signal.SIGKILL)
-            mapper.wait(LIMIT)
-            eventually(lambda: not vehicle.connected(), what="the killed one is still known")
-    vehicle.say("done")
-    eventually(lambda: vehicle.reports[-1].finished, what="no results")
-    mapper.send_signal(signal.SIGINT)
-    assert mapper.wait(LIMIT) == 0
-    folder = tmp_path / "m"
-    refused = read_unmapped(folder).refused
-    at = (refused.stamp_ns[refused.reason == "withdrawn"] * 10 // SECOND).astype(int)
-    assert set(Crossed.LINES[at]) == {Crossed.FALSE} and len(at) > 60
-    compare(read_map(folder / "map.npz"), of_log(folder, tmp_path))
 
 
 @pytest.mark.slow

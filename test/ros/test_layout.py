@@ -185,11 +185,16 @@ def test_rviz_is_opened_on_the_running_map(opened, ros, tmp_path):
 
 
 @pytest.mark.ros
-def test_a_workspace_is_shown_before_there_is_a_map(opened):
+def test_layouts_are_of_a_workspace_before_there_is_a_map_and_written_without_rviz(
+    opened, tmp_path
+):
     pytest.importorskip("rclpy")
-    layout, _, done = opened("--workspace", "0", "60", "0", "60")
-    assert done.returncode == 0, done.stderr
-    assert layout == fit_rviz(rviz(), Shown(Extent(0, 60, 0, 60)))
+    words = ["--no-rviz", "--workspace", "0", "60", "0", "60", "--folder", str(tmp_path)]
+    _, arguments, done = opened(*words, path="/nowhere")
+    assert done.returncode == 0 and not arguments, done.stderr
+    expected = fit_rviz(rviz(), Shown(Extent(0, 60, 0, 60)))
+    assert yaml.safe_load((tmp_path / "view.rviz").read_text()) == expected
+    assert (tmp_path / "foxglove.json").is_file()
 
 
 @pytest.mark.ros
@@ -198,15 +203,6 @@ def test_without_rviz_one_line_says_so(opened):
     _, arguments, done = opened(path="/nowhere")
     assert done.returncode == 2 and not arguments
     assert done.stderr.count("\n") == 1 and "rviz2: expected on the path" in done.stderr
-
-
-@pytest.mark.ros
-def test_layouts_are_written_without_rviz(opened, tmp_path):
-    pytest.importorskip("rclpy")
-    words = ["--no-rviz", "--workspace", "0", "9", "0", "9", "--folder", str(tmp_path)]
-    _, arguments, done = opened(*words, path="/nowhere")
-    assert done.returncode == 0 and not arguments, done.stderr
-    assert {"view.rviz", "foxglove.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
 #: What each of RViz's displays reads.

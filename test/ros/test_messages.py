@@ -17,7 +17,7 @@ pytest.importorskip("rclpy")
 messages = pytest.importorskip("poam_ros.ros.messages")
 
 from heard import read_refused  # noqa: E402
-from nav_msgs.msg import OccupancyGrid, Odometry  # noqa: E402
+from nav_msgs.msg import OccupancyGrid  # noqa: E402
 from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
 from visualization_msgs.msg import Marker  # noqa: E402
 
@@ -344,19 +344,3 @@ def test_invalid_reports_are_refused(report):
     message.data[2] = math.nan
     with pytest.raises(InputError, match="expected numbers"):
         messages.read_report(message)
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize(
-    ("variances", "expected"),
-    [
-        ((4.0, 0.0, 1.0), 2.0), ((0.0, 0.0, 0.0), 0.0), ((-1.0, 0.0, 1.0), 0.0),
-        ((math.inf, 0.0, math.inf), math.nan), ((math.nan, 0.0, 1.0), math.nan),
-        ((1e308, 1e308, 1e308), math.inf),
-    ],
-)  # fmt: skip
-def test_the_standard_deviation_of_a_position(variances, expected):
-    odometry = Odometry()
-    for index, value in zip((0, 1, 7), variances, strict=True):
-        odometry.pose.covariance[index] = value
-    np.testing.assert_equal(messages.position_std(odometry), expected)

@@ -218,16 +218,6 @@ def test_a_map_of_nans_gives_no_goal(ring, eventually):
     eventually(lambda: planner.mission.goal is not None)
 
 
-def test_limits_may_change_at_run_time(ring, eventually):
-    planner, vehicle = ring(max_samples=0)
-    vehicle.samples.publish(UInt64(data=100))
-    eventually(lambda: planner.mission.budget.samples == 100)
-    results = planner.set_parameters([Parameter("max_samples", value=-1)])
-    assert not results[0].successful
-    planner.set_parameters([Parameter("max_samples", value=60)])
-    eventually(lambda: vehicle.states[-1] == "done")
-
-
 @pytest.mark.parametrize("pilot", ["lawnmower", "random"])
 def test_pilot_survey_and_waypoints_have_separate_seeds(ring, eventually, pilot):
     """The waypoints do not depend on the pilot survey's draws."""

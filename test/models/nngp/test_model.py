@@ -139,15 +139,6 @@ def test_the_covariance_of_too_many_neighbours_is_none():
     assert model.covariance(scattered(1000, 2).X) is None
 
 
-def test_a_grid_equals_its_points():
-    model = fed(ground(80, 1), options=replace(SHORT, blending=0.0))
-    x, y = torch.linspace(-1, 1, 7).double(), torch.linspace(-0.5, 0.5, 4).double()
-    grid = model.predict_grid(x, y)
-    assert grid.mean.shape == (4, 7)
-    single = model.predict(torch.stack([x[5], y[2]])[None])
-    assert grid.mean[2, 5].item() == pytest.approx(single.mean.item(), abs=1e-12)
-
-
 def test_fields():
     found = fed(ground(80, 1)).fields(scattered(30, 2).X)
     assert set(found) == {"lengthscale", "amplitude", "anisotropy"}
