@@ -14,7 +14,6 @@ from poam_ros.core.files import (
     atomic_write,
     damaged_files,
     lock,
-    rename_folder,
     verify,
     within,
     write_checksums,
@@ -36,13 +35,6 @@ def test_a_file_appears_when_it_is_complete_and_synced(tmp_path, monkeypatch):
         file.write(b"half")
         raise RuntimeError
     assert path.read_text() == "after" and [p.name for p in tmp_path.iterdir()] == ["x"]
-
-
-def test_a_folder_appears_when_all_its_files_are_synced(tmp_path):
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "a").write_text("1")
-    rename_folder(tmp_path / "begun", tmp_path / "whole")
-    assert (tmp_path / "whole" / "a").read_text() == "1" and not (tmp_path / "begun").exists()
 
 
 def test_a_lock_is_held_until_it_is_closed(tmp_path):

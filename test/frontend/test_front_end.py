@@ -55,17 +55,6 @@ def test_time_of_measurement_is_stamp_plus_offset(offset):
     assert take(front_end, 0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
 
 
-def test_a_ping_waits_for_odometry_after_it():
-    front_end = FrontEnd(FrontEndSettings())
-    front_end.odometry(state(1.0), at(0.0))
-    front_end.ping(ping(1.05), at(0.0))
-    assert len(take(front_end, 0.0)) == 0
-    assert front_end.ledger.pending == 1
-    front_end.odometry(state(1.1), at(0.0))
-    assert len(take(front_end, 0.0)) == 1
-    assert front_end.ledger.pending == 0
-
-
 def test_waiting_is_bounded_in_time_and_number():
     front_end = FrontEnd(FrontEndSettings(odometry_wait=5.0, capacity=3))
     for i in range(4):

@@ -9,7 +9,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.pings import FrontEndSettings, RawPing, SonarMount, mount_of
+from poam_ros.frontend.pings import FrontEndSettings, RawPing, SonarMount
 
 NOW = Moment(0, 0.0)
 PLACE = (10.0, 20.0, 30.0)
@@ -43,11 +43,6 @@ def survey(
 
 def point(samples):
     return [*samples.xy[0], samples.z[0]]
-
-
-def test_a_mount_without_tilt_points_exactly_down():
-    mount = mount_of(FrontEndSettings())
-    assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 
 def test_without_an_elevation_a_ping_is_drawn_where_the_sonar_was():

@@ -13,7 +13,6 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.pings import FrontEndSettings, RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
-    REASONS,
     Ledger,
     RefusedPing,
     RefusedPings,
@@ -211,12 +210,6 @@ def test_further_pings_of_a_reason_continue_its_numbers_and_are_bounded():
     assert found[found.reason == "a"].number.tolist() == list(
         range(5 + 2 * (MAX_PER_REASON - 1) - MAX_PER_REASON, 5 + 2 * (MAX_PER_REASON - 1))
     )
-
-
-def test_reasons_keep_their_numbers():
-    """By which it is published: an order that only grows."""
-    assert list(REASONS)[:3] == ["nan", "no_return", "too_close"]
-    assert list(REASONS)[20] == "standing"
 
 
 def pings(count, first=0):

@@ -1,7 +1,5 @@
 """The front end, event by event: what is refused, what becomes a sample, a batch, a map."""
 
-import math
-
 import pytest
 from sessions import DEPTH
 
@@ -20,18 +18,6 @@ def counts(s):
     ledger = s.session.ledger
     assert ledger.received == ledger.accepted + ledger.pending + sum(ledger.rejected.values())
     return dict(ledger.rejected)
-
-
-def test_samples_have_an_identity(survey):
-    s = survey()
-    s.drive(3)
-    s.ping(math.nan)
-    s.drive(2)
-    assert [n for part in s.samples for n in part.number] == [0, 1, 2, 3, 4]
-    assert [n for part in s.samples for n in part.stamp_ns] == [
-        round(t * SECOND) for t in (0.1, 0.2, 0.3, 0.4, 0.5)
-    ]
-    assert counts(s) == {"nan": 1}
 
 
 def test_the_pilot_survey_ends_when_the_mission_explores(survey):
@@ -209,17 +195,6 @@ def test_a_mission_without_a_map_finishes_too(survey):
     *_, finished = s.work()
     assert finished.map is None and len(finished.samples) == 0
     assert len(s.session.all_samples()) == 3
-
-
-@pytest.mark.parametrize("state", ["paused", "waiting"])
-def test_a_mission_that_stands_refuses_pings(survey, state):
-    s = survey()
-    s.drive(5)
-    s.mission(state)
-    s.drive(4)
-    s.mission("exploring")
-    s.drive(1)
-    assert counts(s) == {state: 4} and s.session.samples == 6
 
 
 def test_a_new_mission_continues_the_map_and_its_numbers(survey):

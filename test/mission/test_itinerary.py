@@ -118,18 +118,6 @@ def test_a_waypoint_in_shallow_water_is_moved_to_where_it_is_deep():
     assert 5 < goals.waypoint[0] < 10 and abs(goals.waypoint[1]) < 1
 
 
-def test_replanning_starts_at_the_vehicle():
-    goals = make(BLOCK)
-    goals.add(np.array([(20, 20)]))
-    goals.next(at(-20, 20))
-    goal = goals.current
-    goals.replan(at(-20, 20))
-    assert goals.current is goal
-    goals.replan(at(-20, -20))
-    assert goals.current is not goal and goals.ahead[-1] is goal
-    goals.replan(None)
-
-
 def travel(track, places, begin=0.0):
     for k, place in enumerate(places):
         track.add(begin + k, np.array(place, dtype=float))

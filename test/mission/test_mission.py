@@ -127,17 +127,20 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
 
 def test_a_situation_has_what_planners_need():
     mission = make(max_samples=10)
-    assert mission.budget.samples_left == 10
     drive(mission, (-3, 0), (-2, 0), (-1, 0))
+    assert mission.budget.samples_left == 10
+    assert mission.situation(0.0, 1.0).distance_left == math.inf
     mission.count_samples(4)
     situation = mission.situation(yaw=0.5, speed=2.0)
     assert situation.position.tolist() == [-1, 0]
     assert (situation.yaw, mission.budget.samples_left) == (0.5, 6)
+    assert situation.distance_left == pytest.approx(6 * mission.track.length / 4)
+    assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
     assert situation.workspace is WORKSPACE
     assert situation.visited.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
     mission.count_samples(12)
     assert mission.budget.samples_left == 0
-    assert make().budget.samples_left is None
+    assert make().budget.samples_left is None and make().budget.distance_left(9.0) == math.inf
 
 
 def test_delayed_positions_are_timed_by_their_stamps():
@@ -148,22 +151,6 @@ def test_delayed_positions_are_timed_by_their_stamps():
     assert mission.goals.results == {"reached": 1}
 
 
-@pytest.mark.parametrize("paused", [False, True])
-def test_done_at_max_samples_even_in_the_pilot_survey(paused: bool):
-    mission = make(max_samples=10)
-    drive(mission, (-3, 0))
-    if paused:
-        mission.pause()
-    mission.count_samples(9)
-    assert mission.state == ("paused" if paused else "pilot")
-    mission.count_samples(10)
-    assert mission.state == "done" and mission.goal is None
-    drive(mission, (0, 0), start=9.0)
-    assert mission.goal is None
-    mission.count_samples(0)  # the mapper was reset
-    assert mission.state == "done"
-
-
 def test_a_pause_does_not_use_up_the_goals_time():
     mission = make()
     drive(mission, (-3, 0))
@@ -172,18 +159,6 @@ def test_a_pause_does_not_use_up_the_goals_time():
     mission.resume()
     mission.update_position(np.array([-3.0, 0.0]), 1001.0)
     assert mission.goals.results["timeout"] == 0
-
-
-def test_a_situation_has_the_distance_left():
-    mission = make(max_samples=100)
-    drive(mission, (-3, 0))
-    assert mission.situation(0.0, 1.0).distance_left == math.inf
-    mission.count_samples(60)
-    situation = mission.situation(0.5, 2.0)
-    assert situation.distance_left == pytest.approx(40 * mission.track.length / 60)
-    assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
-    np.testing.assert_array_equal(situation.visited, mission.track.visited())
-    assert make().budget.distance_left(9.0) == math.inf
 
 
 def test_a_planner_knows_what_the_time_leaves():
@@ -261,29 +236,6 @@ def test_a_reset_of_the_mapper_restores_the_budget():
     assert mission.needs_goal
 
 
-@pytest.mark.parametrize("before", ["waiting", "pilot", "exploring", "paused", "done"])
-def test_a_stop_holds_station_and_waits(before):
-    mission = waiting(max_samples=10)
-    drive(mission, (-4, 0), start=-9.0)
-    if before != "waiting":
-        mission.start(0.0)
-        drive(mission, (-3, 0))
-    if before == "exploring":
-        finish_pilot(mission)
-    if before == "paused":
-        mission.pause()
-    if before == "done":
-        mission.count_samples(10)
-    assert mission.state == before
-    drive(mission, (-2, 1), start=50.0)
-    assert mission.stop() == (True, f"stopped while {before}")
-    assert (mission.state, mission.reason, mission.goal) == ("waiting", "stopped", None)
-    assert mission.station.tolist() == [-2, 1]
-    drive(mission, (2, 2), start=60.0)
-    assert mission.goal is None and mission.station.tolist() == [-2, 1]
-    assert mission.start(70.0)[0] and mission.state == "pilot"
-
-
 @pytest.mark.parametrize("how", ["pause", "done"])
 def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
     mission = make(max_samples=10)
@@ -334,17 +286,6 @@ def test_a_home_outside_the_navigable_area_is_moved_into_it_and_counted():
     assert mission.state == "returning" and mission.goals.clipped == before + 1
     drive(mission, (0, 0), start=30.0)
     assert mission.goal.tolist() == [WORKSPACE.xmin, 0]
-
-
-def test_a_mission_that_ends_in_a_pause_does_not_go_home():
-    mission = make(max_duration=10.0, on_done="home")
-    drive(mission, (-3, 0), (-2, 0))
-    mission.pause()
-    held = mission.station
-    mission.tick(99.0)
-    assert mission.state == "done"
-    drive(mission, (-2, 0), start=99.0)
-    assert mission.goal is None and mission.station is held
 
 
 def test_after_a_pause_the_route_is_planned_from_the_vehicle():

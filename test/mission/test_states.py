@@ -93,10 +93,12 @@ def test_every_event_in_every_state_leads_to_where_the_table_says(place, event, 
         return
     over = RETURNING if on_done == "home" else DONE
     assert mission.state == {INTERRUPTED: before.interrupted, OVER: over}.get(to, to)
-    driven = mission.state in states.DRIVEN
-    assert driven or mission.goal is None
+    driven, held = mission.state in states.DRIVEN, mission.station
+    # It is held where it was, and drifts from there.
+    assert driven or (mission.goal is None and held.tolist() == mission.position.tolist())
     at(mission, 4, 0, 10.0)
     assert (mission.goal is not None) == (driven and mission.state != EXPLORING)
+    assert mission.station is held
 
 
 def test_the_table_has_all_states_and_events():
