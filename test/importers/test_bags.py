@@ -158,7 +158,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     record = recorded(mission.session)
     list(mission.epochs())
     front_end = mission.session.front_end
-    folder = write_events(tmp_path / "mission", record, wall=True)
+    folder = write_events(tmp_path / "mission", record)
     found = read_bag(folder, BagSettings(), front_end.settings)
     lived = mission.session.all_samples()
     assert len(found) == len(lived) == 300

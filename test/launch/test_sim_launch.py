@@ -19,6 +19,8 @@ pytest.importorskip("launch_ros.actions", reason=launched.REASON)
 
 pytestmark = pytest.mark.ros
 
+HERE = Path(__file__).parent
+
 
 @pytest.fixture
 def environment(tmp_path, other_domain):
@@ -39,6 +41,13 @@ def run(
         text=True,
         timeout=launched.LIMIT,
     )
+
+
+def test_mission_under_launch_testing(environment, tmp_path):
+    pytest.importorskip("launch_testing.launch_test", reason="launch_testing is not installed")
+    script = str(HERE / "sim_launch_testing.py")
+    done = run(["-m", "launch_testing.launch_test", script], environment, tmp_path)
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 def test_mission_in_a_namespace_ends_by_itself(environment, tmp_path):
