@@ -177,10 +177,10 @@ class Voyage:
 
     def sent_within(self, seconds: float) -> int:
         """Targets that are sent within so long, from the next look at the link on."""
-        before = self.vehicle.steering.sent
+        before = self.vehicle.sent
         self.deliver()
         self.run(seconds)
-        return self.vehicle.steering.sent - before
+        return self.vehicle.sent - before
 
     @property
     def before_frame(self) -> int:

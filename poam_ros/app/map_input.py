@@ -350,12 +350,11 @@ def _sets_batch_size(args: argparse.Namespace) -> bool:
 
 def _in_metres(degrees: list[float], soundings: Soundings) -> tuple[float, ...]:
     """The limits of ``--workspace-degrees`` as those of ``--workspace``."""
-    from ..mavlink.frame import LocalFrame
+    from ..mavlink.frame import extent_of
 
     if soundings.projection is None:
         raise InputError("--workspace-degrees: expected soundings in degrees, got metres")
-    frame = LocalFrame(soundings.projection.latitude, soundings.projection.longitude)
-    return frame.extent(degrees, "--workspace-degrees").bounds
+    return extent_of(soundings.projection, degrees, "--workspace-degrees").bounds
 
 
 def _in_workspace(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,11 @@ class GeoReference:
         return cls(float((latitude.min() + latitude.max()) / 2), middle)
 
     @property
+    def values(self) -> dict[str, Any]:
+        """``origin`` and ``heading`` by the names of their settings."""
+        return {"origin": (self.latitude, self.longitude), "heading": self.heading}
+
+    @property
     def north_up(self) -> bool:
         """Whether the map's own coordinates are the projected ones."""
         return self.heading % 360 == 0 and not self.crs
@@ -190,6 +196,19 @@ class GeoReference:
             xy = transformed(self.system(), self.local_crs, xy)
         return _rotated(xy, self.heading)
 
+    def metres(self, latitude: float, longitude: float) -> tuple[float, float]:
+        """x, y in m of the map of a place in degrees, also across the antimeridian; NaN if it is no
+        place. Raises as ``to_projected``."""
+        degrees = np.array([[longitude, latitude]])
+        ((x, y),) = self.to_map(transformed(WGS84, self.crs or self.local_crs, degrees)).tolist()
+        return x, y
+
+    def to_degrees(self, xy: Sequence[float] | np.ndarray) -> tuple[float, float]:
+        """Latitude and longitude of a place of the map, x, y in m. Raises as ``to_projected``."""
+        projected = self.to_projected(np.array([xy], dtype=float))
+        found = transformed(self.crs or self.local_crs, WGS84, projected)[0].tolist()
+        return found[1], (found[0] + 180.0) % 360.0 - 180.0
+
     def moved(self, xy: np.ndarray, there: GeoReference) -> np.ndarray:
         """Points of the map [N, 2] in coordinates of another map [N, 2]. Raises as
         ``to_projected``."""
@@ -215,11 +234,16 @@ def transformed(source: Any, target: Any, points: np.ndarray) -> np.ndarray:
         InputError: pyproj is not installed.
         pyproj.exceptions.CRSError: there is no such system.
     """
+    found = _transformer(source, target).transform(*np.asarray(points, dtype=float).T)
+    moved = np.column_stack(found)
+    return np.where(np.isfinite(moved), moved, np.nan)
+
+
+@lru_cache(maxsize=64)  # a vehicle's positions are converted one by one
+def _transformer(source: Any, target: Any) -> Any:
     with requires_extra("coordinates on the Earth", "pyproj"):
         from pyproj import Transformer
-    transformer = Transformer.from_crs(source, target, always_xy=True)
-    moved = np.column_stack(transformer.transform(*np.asarray(points, dtype=float).T))
-    return np.where(np.isfinite(moved), moved, np.nan)
+    return Transformer.from_crs(source, target, always_xy=True)
 
 
 def coordinate_system(where: str, name: str) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, pasted, quantity, requires_extra
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent
 from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
 from ..core.samples import Samples
@@ -34,7 +35,6 @@ from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..journal.tables import OTHERS, read_only
 from ..mapping.soundings import LeftOut, Soundings
-from ..mavlink.frame import LocalFrame
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .options import ReadOptions
 
@@ -47,7 +47,6 @@ POSITIONS = (
 RANGES = "sensor_msgs/msg/Range", "std_msgs/msg/Float64", "std_msgs/msg/Float32"
 #: In the last part of a topic's name: what a number is the range of.
 NAMED = re.compile(r"depth|range|distance|sonar|ping|echo|altitude", re.IGNORECASE)
-FILLED = "SELECT DISTINCT topic_id FROM messages"
 LEVEL, STATE = ("std_msgs/msg/Float64",), ("std_msgs/msg/String",)
 
 
@@ -156,22 +155,35 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    needed = frozenset((settings.odom_topic, settings.range_topic))
-    reach, replay = ReadProgress(needed=needed), Replay(placing)
-    events = _Events(path, settings, reach)
-    for now, event in events:
-        replay.handle(event, now)
+    reach, replay, decoder = ReadProgress(), Replay(placing), _Decoder(path, settings)
+    heard, refused, first = Counter[str](), Counter[str](), None
+    for raw in bag_messages(path, frozenset(settings.topics), reach):
+        heard[raw.topic] += 1
+        if raw.kind not in (kinds := settings.topics[raw.topic]):
+            wanted = " or ".join(kinds)
+            raise InputError(f"{path}: expected {wanted} on {raw.topic}, got {raw.kind}")
+        first = raw.time_ns if first is None else first
+        since = (raw.time_ns - first) / SECOND
+        if since < settings.start or 0 < settings.stop < since:
+            continue
+        try:
+            event = decoder.event(raw)
+        except Exception:  # bytes of something else
+            refused["unreadable_message"] += 1
+            continue
+        if event is not None:
+            replay.handle(event, Moment(raw.time_ns, raw.time_ns / SECOND))
     samples, left_out = replay.ended(2 * placing.odometry_wait)
     front_end, batches = replay.front_end, replay.batches
-    refused = +(front_end.ledger.rejected + events.refused)
+    refused += front_end.ledger.rejected
     if not len(samples):
-        if not needed <= events.heard.keys():
+        if not {settings.odom_topic, settings.range_topic} <= heard.keys():
             raise _topics_asked(path, settings, reach)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
-        heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
+        there = ", ".join(f"{n} on {topic}" for topic, n in heard.items())
         raise InputError(
             f"{path}: expected pings with odometry, got none accepted (messages: "
-            f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
+            f"{there or 'none on these topics'}; refused: {reasons or 'none'})"
         )
     words = [f"{name} is cut short ({why}): read up to there" for name, why in reach.torn.items()]
     words.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
@@ -188,7 +200,7 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
         "understood": "; ".join(words),
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
         "gate": nested(gate),
-        **(events.frame.values if events.frame is not None else {}),
+        **(decoder.frame.values if decoder.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
@@ -220,41 +232,23 @@ def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> Inp
     )
 
 
-class _Events:
-    """The events of a recording, in the order of recording."""
+class _Decoder:
+    """The events of a recording's messages.
 
-    def __init__(self, path: Path, settings: BagSettings, reach: ReadProgress) -> None:
-        with requires_extra("a recording", "rosbags", "bags"):
+    Attributes:
+        frame: around the first of a receiver's positions; None without any.
+    """
+
+    def __init__(self, path: Path, settings: BagSettings) -> None:
+        with requires_extra(f"{path}: a recording", "rosbags", "bags"):
             from rosbags import typesys
-        self._path, self._settings, self._reach = path, settings, reach
-        self._library, self._stores = typesys, dict[tuple[str, str], Any]()
+        self._settings, self._library = settings, typesys
+        self._stores = dict[tuple[str, str], Any]()
         self._jazzy = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
-        self._frame: str | None = None
-        self.frame: LocalFrame | None = None  # of a receiver's positions
-        self._state = self._taken_over = ""
-        self.heard: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
+        self._frame_id, self._state, self._taken_over = "", "", ""
+        self.frame: GeoReference | None = None
 
-    def __iter__(self) -> Iterator[tuple[Moment, Event]]:
-        kinds, first = self._settings.topics, None
-        for raw in bag_messages(self._path, frozenset(kinds), self._reach):
-            self.heard[raw.topic] += 1
-            if raw.kind not in kinds[raw.topic]:
-                wanted = " or ".join(kinds[raw.topic])
-                raise InputError(f"{self._path}: expected {wanted} on {raw.topic}, got {raw.kind}")
-            first = raw.time_ns if first is None else first
-            since = (raw.time_ns - first) / SECOND
-            if since < self._settings.start or 0 < self._settings.stop < since:
-                continue
-            try:
-                event = self._event(raw)
-            except Exception:  # bytes of something else
-                self.refused["unreadable_message"] += 1
-                continue
-            if event is not None:
-                yield Moment(raw.time_ns, raw.time_ns / SECOND), event
-
-    def _event(self, raw: RawMessage) -> Event | None:
+    def event(self, raw: RawMessage) -> Event | None:
         """The event of a message; raises whatever its bytes make the library raise."""
         message = self._decoded(raw)
         if raw.topic == self._settings.odom_topic:
@@ -289,13 +283,13 @@ class _Events:
         level."""
         if kind != POSITIONS[3]:
             state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
-            self._frame = self._frame or state.frame_id
-            return state if state.frame_id == self._frame else OdometryRefused("frame")
+            self._frame_id = self._frame_id or state.frame_id
+            return state if state.frame_id == self._frame_id else OdometryRefused("frame")
         place = message.latitude, message.longitude
         if message.status.status < 0 or not all(map(math.isfinite, place)) or not any(place):
             return OdometryRefused("no_fix")
-        self.frame = self.frame or LocalFrame(*place)
-        return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.to_map(*place), 0.0))
+        self.frame = self.frame or GeoReference(*place)
+        return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.metres(*place), 0.0))
 
 
 class RawMessage(NamedTuple):
@@ -312,15 +306,13 @@ class RawMessage(NamedTuple):
 @dataclass
 class ReadProgress:
     """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
-    file. ``topics``: their types; ``filled``: those with messages, as far as they were met, and all
-    of them where one of ``needed`` has none."""
+    file. ``topics``: their types; ``filled``: those with messages, as far as they were met."""
 
     read: int = 0
     size: int = 0
     torn: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
-    needed: frozenset[str] = frozenset()
 
     @property
     def share(self) -> float:
@@ -355,8 +347,7 @@ def bag_messages(path: Path, topics: frozenset[str], reach: ReadProgress) -> Ite
     reach.size = sum(file.stat().st_size for file in files)
     before = 0
     for file in files:
-        read = _mcap if file.suffix == ".mcap" else _sqlite
-        for done, message in read(file, topics, reach):
+        for done, message in (_mcap if file.suffix == ".mcap" else _sqlite)(file, topics, reach):
             reach.read = before + done
             yield message
         before += file.stat().st_size
@@ -423,7 +414,7 @@ def _mcap(
 def _sqlite(
     file: Path, topics: frozenset[str], reach: ReadProgress
 ) -> Iterator[tuple[int, RawMessage]]:
-    size = file.stat().st_size
+    size, done = file.stat().st_size, 0
     try:  # neither a lock nor a journal is left beside somebody's record
         connection = read_only(file)
     except (sqlite3.Error, OSError) as error:
@@ -432,23 +423,20 @@ def _sqlite(
         if connection.execute(OTHERS).fetchone()[0]:
             raise InputError(f"{file}: expected a rosbag2 database, got one with computed rows")
         rows = connection.execute("SELECT id, name, type FROM topics").fetchall()
-        reach.topics.update((str(name), str(kind)) for _, name, kind in rows)
-        kinds = {number: (name, kind) for number, name, kind in rows if name in topics}
-        marks = ",".join("?" * len(kinds))
-        done = 0
+        every = {number: (str(name), str(kind)) for number, name, kind in rows}
+        reach.topics.update(every.values())
+        wanted = [number for number, (name, _) in every.items() if name in topics]
         # By number, which is the order of recording and of the file: no index is needed for it.
         query = (
-            f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) "
-            "ORDER BY id"
+            f"SELECT topic_id, timestamp, CASE WHEN topic_id IN ({','.join('?' * len(wanted))}) "
+            "THEN data END FROM messages ORDER BY id"
         )
-        for topic, time_ns, data in connection.execute(query, tuple(kinds)):
-            done += len(data)
-            refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
-            reach.filled.add(kinds[topic][0])
-            yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
-        if not reach.needed <= reach.filled:  # the others are asked for
-            filled = {number for (number,) in connection.execute(FILLED)}
-            reach.filled |= {str(name) for number, name, _ in rows if number in filled}
+        for number, time_ns, data in connection.execute(query, wanted):
+            reach.filled.add(every.get(number, ("",))[0])
+            if data is not None:
+                done += len(data)
+                refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
+                yield min(done, size), RawMessage(*every[number], "", time_ns, bytes(data))
     except sqlite3.DatabaseError as error:
         if not reach.read:
             raise InputError(f"{file}: expected a rosbag2 database ({error})") from None

@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,11 +23,10 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, quantity, requires_extra
-from ..core.geodesy import rough_metres
+from ..core.geodesy import GeoReference, rough_metres
 from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
 from ..core.settings import instance
 from ..frontend.pings import TOGETHER, FrontEndSettings, at_times, refusal_reason
-from ..mavlink.frame import LocalFrame
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .bags import Replay, mcap_messages
@@ -43,12 +42,14 @@ DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 _TEXT = re.compile(rb"^FMT, ?\d+, ?\d+, ?[A-Z]+, ?\w+, ?\w+", re.MULTILINE)
 #: Bytes of memory that a message takes; and that the list of a .bin's messages takes for each byte.
 MESSAGE_BYTES, LIST_FACTOR = 700, 2
-#: The fields of messages that are read.
+#: The messages of MAVLink that are read, with their fields.
 FIELDS = {
     "HEARTBEAT": ("type",),
     "ATTITUDE": ("time_boot_ms", "roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed"),
     "GLOBAL_POSITION_INT": ("time_boot_ms", "lat", "lon", "relative_alt", "vx", "vy"),
-    "GPS_RAW_INT": ("time_usec", "fix_type", "lat", "lon", "h_acc", "v_acc"),
+    "GPS_RAW_INT": ("time_usec", "lat", "lon", "fix_type", "h_acc", "v_acc"),
+    "GPS_GLOBAL_ORIGIN": ("latitude", "longitude"),
+    "LOCAL_POSITION_NED": ("time_boot_ms", "x", "y"),
     "EKF_STATUS_REPORT": ("flags",),
     "PARAM_VALUE": ("param_id", "param_value"),
     "WATER_DEPTH": ("time_boot_ms", "id", "healthy", "lat", "lng", "distance"),
@@ -58,13 +59,34 @@ FIELDS = {
     ),
     "RANGEFINDER": ("distance",),
 }  # fmt: skip
+#: ArduPilot's own messages: the kind of MAVLink, and its fields: the own one and a factor.
+_PLACE = {"lat": ("Lat", DEGREE), "lon": ("Lng", DEGREE)}
+_LOCAL = "LOCAL_POSITION_NED", {"x": ("PN", 1.0), "y": ("PE", 1.0)}
+OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+    "POS": ("GLOBAL_POSITION_INT", {**_PLACE, "relative_alt": ("RelHomeAlt", 1e3)}),
+    "GPS": ("GPS_RAW_INT", {**_PLACE, "fix_type": ("Status", 1)}),
+    "ORGN": ("GPS_GLOBAL_ORIGIN", {"latitude": ("Lat", DEGREE), "longitude": ("Lng", DEGREE)}),
+    "XKF1": _LOCAL,
+    "NKF1": _LOCAL,
+    "ATT": ("ATTITUDE", {n: (n.capitalize(), math.pi / 180) for n in ("roll", "pitch", "yaw")}),
+    "DPTH": ("WATER_DEPTH", {**_PLACE, "id": ("Inst", 1), "distance": ("Depth", 1.0)}),
+    "RFND": (
+        "DISTANCE_SENSOR",
+        {"id": ("Instance", 1), "current_distance": ("Dist", 100), "orientation": ("Orient", 1),
+         "signal_quality": ("Quality", 1)},
+    ),
+    "PARM": ("PARAM_VALUE", {"param_value": ("Value", 1.0)}),
+    "MSG": ("HEARTBEAT", {}),
+}  # fmt: skip
+#: Of fields that they do not have.
+ABSENT_FIELDS = {"healthy": 1, "max_distance": math.inf, "orientation": DOWN}
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
 #: A receiver's time that counts from 1970, not from boot, in ms.
 SINCE_1970 = 10**12
-#: Messages with positions, the better first.
-POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH")
+#: Messages with positions, the better first; the last counts metres from the EKF's origin.
+POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH", "LOCAL_POSITION_NED")
 #: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
 #: Settings of the front end that mean nothing for a log whose depths are placed on a water level of
@@ -90,6 +112,32 @@ class LogMessage(SimpleNamespace):
     def get_type(self) -> str:
         """As of a message of pymavlink."""
         return str(self.kind)
+
+    @property
+    def sonar(self) -> str:
+        """The name of the sonar that a range is of."""
+        return f"{self.own_kind}.{self.id}"
+
+    @property
+    def range(self) -> float:
+        """As measured, in m."""
+        return reading(self, 0, (0.0, math.inf)).range
+
+    @property
+    def fault(self) -> str:
+        """Why a range is no depth; empty: it is one."""
+        if getattr(self, "orientation", DOWN) != DOWN:
+            return "not_downward"
+        return refusal_reason(reading(self, 0, (0.0, math.inf))) or ""
+
+    @property
+    def place(self) -> tuple[float, float] | None:
+        """Latitude and longitude of a position, in degrees; None where there is none."""
+        if self.kind not in POSITIONS or getattr(self, "fix_type", 3) < 3:
+            return None
+        latitude, longitude = self.lat / DEGREE, self.lon / DEGREE
+        valid = abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude or longitude)
+        return (latitude, longitude) if valid else None
 
 
 def is_dataflash(path: Path, head: bytes) -> bool:
@@ -126,112 +174,104 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
             no depths, or sonars contradict each other.
     """
     heard, refused = Counter[str](), Counter[str]()
-    vehicles: dict[Any, list[LogMessage]] = defaultdict(list)
-    for message in log_messages(path, heard, refused):
-        own = vehicles[message.system]
-        if own and own[-1].kind == message.kind == "ATTITUDE":
-            own.pop()  # nothing can need it any more
-        own.append(message)
-    found = {system: _readings(_of_autopilot(every)) for system, every in vehicles.items()}
-    most = max(found, key=lambda system: len(found[system][0]), default=None)
-    (pings, lost), messages = found.get(most, ([], Counter())), _of_autopilot(vehicles[most])
-    refused["other_vehicle"] += sum(len(each) for each, _ in found.values()) - len(pings)
-    fixes = [each for each in messages if _place(each)]
-    if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == 0 for m in messages):
+    messages, pings = _one_vehicle(log_messages(path, heard, refused), refused)
+    fixes = [each for each in messages if each.place]
+    if not fixes and any(m.kind in POSITIONS[:3] and m.lat == m.lon == 0 for m in messages):
         raise InputError(f"{path}: {NO_FIX}")
     if not fixes or not pings:
+        refused += Counter(each.fault for each in messages if each.kind in RANGES and each.fault)
         kinds = "DPTH", "RFND", *RANGES
         wanted = {"positions": (("POS", "GPS", *POSITIONS[:2]), fixes), "depths": (kinds, pings)}
-        raise nothing_found(path, wanted, heard, refused + lost)
-    kind = min((each.kind for each in fixes), key=POSITIONS.index)
-    fixes = [each for each in fixes if each.kind == kind]
-    number, ranges, name = _sonar(path, pings, options.columns.get("depth", ""))
-    refused["other_sonar"] += sum(f"{each[1]}.{each[0]}" != name for each in pings)
-    words = [f"positions {fixes[0].own_kind}", f"depths {name} (m below the sonar)"]
+        raise nothing_found(path, wanted, heard, refused)
+    sonar = _sonar(path, pings, options.columns.get("depth", ""))
+    refused["other_sonar"] += sum(each.sonar != sonar.sonar for each in pings)
+    fix = min(fixes, key=lambda each: POSITIONS.index(each.kind))
+    places = np.array(
+        [(each.seconds, *(each.place or ())) for each in fixes if each.kind == fix.kind]
+    )
+    words = f"positions {fix.own_kind}, depths {sonar.sonar} (m below the sonar)"
     if any(each.kind == "ATTITUDE" for each in messages):
-        words.append("roll and pitch applied")
+        words += ", roll and pitch applied"
     submarine = any(each.kind == "HEARTBEAT" and each.type == SUBMARINE for each in messages)
     given = {name: v for name, v in options.settings.items() if name not in ABSENT}
-    surface = bool(given.get("odometry.surface", not submarine))
-    words += [] if surface else ["the submarine's own depth added"]
-    places = np.array([(each.seconds, *(_place(each) or ())) for each in fixes])
+    if not (surface := bool(given.get("odometry.surface", not submarine))):
+        words += ", the submarine's own depth added"
     defaults = {
         "odometry.timeout": GAP, "odometry.wait": 2 * GAP, "odometry.surface": surface,
         "odometry.max_speed": _usual_speed(places),
     }  # fmt: skip
-    frame = LocalFrame(*np.median(places[:, 1:], axis=0).tolist())
     replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
-    _replay(replay, _as_live(messages, kind, number, ranges), frame, surface)
-    found_ones = _soundings(replay, frame, ", ".join(words), options.sound_scale)
-    layout = quantity(sum(heard.values()), "message")
+    telemetry = Telemetry(surface, logged=True)
+    telemetry.frame = GeoReference(*np.median(places[:, 1:], axis=0).tolist())
+    _replay(_as_live(messages, fix.kind, sonar), telemetry, replay)
+    found = _soundings(replay, telemetry.frame, options.sound_scale)
     refused += replay.front_end.ledger.odometry_rejected
-    return replace(found_ones, layout=layout, refused=+refused)
+    return replace(
+        found, understood=f"{words}, time UTC where the log knows it", refused=+refused,
+        layout=quantity(sum(heard.values()), "message"),
+    )  # fmt: skip
 
 
-#: A valid reading: number of the sonar, the log's kind of message, time (s), range (m).
-Reading = tuple[int, str, float, float]
+def _one_vehicle(
+    every: Iterable[LogMessage], refused: Counter[str]
+) -> tuple[list[LogMessage], list[LogMessage]]:
+    """The messages of the vehicle with the most depths, and these; others' are counted. Of each
+    kind those of its autopilot, where that sends it; else those of other components."""
+    vehicles = defaultdict[Any, list[LogMessage]](list)
+    for message in every:
+        own = vehicles[message.system]
+        if own and own[-1].kind == message.kind == "ATTITUDE":
+            own.pop()  # nothing can need it any more
+        own.append(message)
+    most, pings = list[LogMessage](), list[LogMessage]()
+    for own in vehicles.values():
+        sent = {each.kind for each in own if each.component == AUTOPILOT_COMPONENT}
+        own = [m for m in own if m.component == AUTOPILOT_COMPONENT or m.kind not in sent]
+        depths = [each for each in own if each.kind in RANGES and not each.fault]
+        refused["other_vehicle"] += min(len(depths), len(pings))
+        if not most or len(depths) > len(pings):
+            most, pings = own, depths
+    if not any(each.place for each in most):
+        _place_from_origin(most)
+    return most, pings
 
 
-def _of_autopilot(messages: list[LogMessage]) -> list[LogMessage]:
-    """Those of the autopilot, where it sends that kind; else those of other components."""
-    own = {each.kind for each in messages if each.component == AUTOPILOT_COMPONENT}
-    return [m for m in messages if m.component == AUTOPILOT_COMPONENT or m.kind not in own]
-
-
-def _readings(messages: list[LogMessage]) -> tuple[list[Reading], Counter[str]]:
-    """The valid readings of a vehicle's sonars, and how many others there are, by reason."""
-    found, lost = list[Reading](), Counter[str]()
+def _place_from_origin(messages: Iterable[LogMessage]) -> None:
+    """Place the positions that count metres from the EKF's origin."""
+    frame = None
     for message in messages:
-        if message.kind not in RANGES:
-            continue
-        ping = reading(message, 0, (0.0, math.inf))
-        if getattr(message, "orientation", DOWN) != DOWN:
-            lost["not_downward"] += 1
-        elif reason := refusal_reason(ping):
-            lost[reason] += 1
-        else:
-            found.append((message.id, message.own_kind, message.seconds, ping.range))
-    return found, lost
+        if message.kind == "GPS_GLOBAL_ORIGIN":
+            place = message.latitude / DEGREE, message.longitude / DEGREE
+            frame = GeoReference(*place) if any(place) else None
+        elif message.kind == "LOCAL_POSITION_NED" and frame is not None:
+            latitude, longitude = frame.to_degrees((message.y, message.x))
+            message.lat, message.lon = latitude * DEGREE, longitude * DEGREE
 
 
-def _place(message: LogMessage) -> tuple[float, float] | None:
-    """Latitude and longitude of a message with a position, in degrees."""
-    if message.kind not in POSITIONS or getattr(message, "fix_type", 3) < 3:
-        return None
-    latitude, longitude = message.lat / DEGREE, message.lon / DEGREE
-    valid = abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude, longitude) != (0.0, 0.0)
-    return (latitude, longitude) if valid else None
-
-
-def _sonar(path: Path, pings: list[Reading], wanted: str) -> tuple[int, Sequence[str], str]:
-    """The number of the sonar whose depths are mapped, the kinds of its messages that are read, and
-    its name: of the best kind that is frequent. Raises as ``read_mavlink``."""
-    own = defaultdict[str, list[Reading]](list)
+def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
+    """The first ping of the sonar whose depths are mapped: of the best kind that is frequent.
+    Raises as ``read_mavlink``."""
+    own = defaultdict[str, list[LogMessage]](list)
     for each in pings:
-        own[f"{each[1]}.{each[0]}"].append(each)
+        own[each.sonar].append(each)
+    rank = {name: RANGES.index(each[0].kind) for name, each in own.items()}
     if wanted:
         names = [n for n in own if wanted.upper() in (n, n.split(".")[0])][:1]
     else:
         most = max(map(len, own.values()))
-        best = min(_rank(each[0][1]) for each in own.values() if 2 * len(each) >= most)
-        names = sorted((n for n in own if _rank(own[n][0][1]) == best), key=lambda n: -len(own[n]))
+        best = min(rank[name] for name, each in own.items() if 2 * len(each) >= most)
+        names = sorted((n for n in own if rank[n] == best), key=lambda name: -len(own[name]))
     if not names:
         every = " or ".join(f"depth={name}" for name in own)
         raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
-    series = {name: np.array(sorted(each[2:] for each in own[name])).T for name in names}
+    series = {n: np.array(sorted((each.seconds, each.range) for each in own[n])).T for n in names}
     first = series[names[0]][0]
     candidates = [
         Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
         for name, (at, depth) in series.items()
         if 20 * len(at) > len(first)
     ]
-    name = best_of(str(path), candidates)[0].name
-    number, kind = own[name][0][:2]
-    return number, RANGES[_rank(kind) :], name
-
-
-def _rank(kind: str) -> int:
-    return RANGES.index(OWN.get(kind, kind))
+    return own[best_of(str(path), candidates)[0].name][0]
 
 
 def _usual_speed(places: np.ndarray) -> float:
@@ -243,10 +283,25 @@ def _usual_speed(places: np.ndarray) -> float:
     return float(np.quantile(steps[known] / since[known], 0.9)) if known.any() else 0.0
 
 
-def _replay(replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surface: bool) -> None:
+def _as_live(messages: list[LogMessage], fix: str, sonar: LogMessage) -> Iterator[LogMessage]:
+    """The messages in the form in which a live link has them: positions of the kind ``fix`` as
+    GLOBAL_POSITION_INT, and the ranges of one sonar, of its kind and of worse ones."""
+    boot_ms, kinds = 0, RANGES[RANGES.index(sonar.kind) :]
+    yield from islice((m for m in messages if m.kind == "ATTITUDE"), 1)
+    for message in messages:
+        boot_ms = getattr(message, "time_boot_ms", boot_ms)
+        if message.kind == fix != POSITIONS[0] and message.place:
+            own = getattr(message, "time_usec", SINCE_1970 * 1000) // 1000
+            ms = getattr(message, "time_boot_ms", own if own < SINCE_1970 else boot_ms)
+            still = {"relative_alt": 0.0, "vx": 0.0, "vy": 0.0}
+            yield LogMessage(**{**vars(message), "kind": POSITIONS[0], "time_boot_ms": ms, **still})
+        if message.kind not in RANGES or (message.id == sonar.id and message.kind in kinds):
+            yield message
+
+
+def _replay(live: Iterable[LogMessage], telemetry: Telemetry, replay: Replay) -> None:
     """Feed a front end with a vehicle's messages, through the decoder of a live link."""
-    telemetry, boots = Telemetry(surface, logged=True), 0
-    telemetry.frame = frame
+    boots = 0
     for message in live:
         arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
         events = telemetry.events(message, arrived_ns)
@@ -257,25 +312,7 @@ def _replay(replay: Replay, live: Iterator[LogMessage], frame: LocalFrame, surfa
             replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
 
 
-def _as_live(
-    messages: list[LogMessage], fix: str, number: int, ranges: Sequence[str]
-) -> Iterator[LogMessage]:
-    """The messages in the form in which a live link has them: positions of the kind ``fix`` as
-    GLOBAL_POSITION_INT, and the ranges of one sonar."""
-    boot_ms = 0
-    yield from islice((m for m in messages if m.kind == "ATTITUDE"), 1)
-    for message in messages:
-        boot_ms = getattr(message, "time_boot_ms", boot_ms)
-        if message.kind == fix != POSITIONS[0] and _place(message):
-            own = getattr(message, "time_usec", SINCE_1970 * 1000) // 1000
-            ms = getattr(message, "time_boot_ms", own if own < SINCE_1970 else boot_ms)
-            still = {"relative_alt": 0.0, "vx": 0.0, "vy": 0.0}
-            yield LogMessage(**{**vars(message), "kind": POSITIONS[0], "time_boot_ms": ms, **still})
-        if message.kind not in RANGES or (message.id == number and message.kind in ranges):
-            yield message
-
-
-def _soundings(replay: Replay, frame: LocalFrame, words: str, sound_scale: float) -> RawSoundings:
+def _soundings(replay: Replay, frame: GeoReference, sound_scale: float) -> RawSoundings:
     """As a reader returns them, by their times. Depths are divided by ``sound_scale``, since the
     front end has applied it, to the range alone, and whoever places soundings applies it to depths.
     """
@@ -286,11 +323,13 @@ def _soundings(replay: Replay, frame: LocalFrame, words: str, sound_scale: float
     reason = np.array([""] * len(pings) + others.reason.tolist(), dtype=object)[order]
     known = (stamps >= 0) & (stamps < LAST * SECOND)
     reason[~known & (reason == "")] = "no_time"
-    place = frame.place.degrees(frame.place.to_projected(xyz[:, :2]))[:, ::-1]
-    return RawSoundings(
-        place, -xyz[:, 2] / sound_scale, stamp_ns=np.where(known, stamps, 0), reason=reason,
-        fixed=True, understood=f"{words}, time UTC where the log knows it",
-    )  # fmt: skip
+    place = frame.degrees(frame.to_projected(xyz[:, :2]))[:, ::-1]
+    stamps = np.where(known, stamps, 0)
+    return RawSoundings(place, -xyz[:, 2] / sound_scale, stamp_ns=stamps, reason=reason, fixed=True)
+
+
+#: A message as a log has it: kind, a function for its fields, time (s), system, component.
+Written = tuple[str, Callable[[], Fields], float, Any, int]
 
 
 def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
@@ -300,15 +339,25 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
     Raises:
         InputError: it cannot be read at all, takes too much memory, or a library is missing.
     """
-    memory = MemoryMeter(f"{path}: its content")
-    read = _json if path.suffix == ".mcap" else _frames
+    memory, first = MemoryMeter(f"{path}: its content"), None
     try:
-        with path.open("rb") as file:
-            if is_dataflash(path, file.read(20_000)):
-                read = _dataflash
-        for message in read(path, heard, refused):
+        written = (_json if path.suffix == ".mcap" else _pymavlink)(path, refused)
+        for own, fields, seconds, system, component in written:
+            heard[own] += 1
+            if own not in FIELDS and own not in OWN:
+                continue
             memory.add(MESSAGE_BYTES)
-            yield message
+            first = seconds if first is None else first
+            who = {"seconds": seconds, "system": system, "component": component}
+            try:
+                every = _as_mavlink(own, fields(), seconds - first) if own in OWN else [fields()]
+                for each in every:
+                    kind = OWN[own][0] if own in OWN else own
+                    of = {name: _plain(each[name]) for name in FIELDS[kind]}
+                    of = {"id": 0, "lat": 0, "lon": of.pop("lng", 0), **of}
+                    yield LogMessage(kind=kind, own_kind=own, **who, **of)
+            except (KeyError, TypeError, ValueError):
+                refused["bad_message"] += 1
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (InputError, GeneratorExit):
@@ -316,18 +365,6 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
     except Exception as error:  # each version of a library raises another
         refused["unreadable_rest"] += 1
         heard["nothing further: " + type(error).__name__] += 1
-
-
-def _made(
-    kind: str, fields: Fields, seconds: float, system: Any, component: int, own_kind: str = ""
-) -> LogMessage:
-    values = {name: _plain(fields[name]) for name in FIELDS[kind]}
-    values.setdefault("id", 0)
-    values["lon"] = values.pop("lng", values.get("lon"))
-    return LogMessage(
-        kind=kind, own_kind=own_kind or kind, seconds=seconds, system=system, component=component,
-        **values,
-    )  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
@@ -343,35 +380,7 @@ def _plain(value: Any) -> Any:
         return getattr(mavutil.mavlink, str(value["type"]), -1)
 
 
-def _frames(path: Path, *counts: Counter[str]) -> Iterator[LogMessage]:
-    """Of a .tlog."""
-    with library() as mavutil:
-        for message in _heard(mavutil.mavlogfile, path, *counts):
-            if (kind := message.get_type()) in FIELDS:
-                who = message.get_srcSystem(), message.get_srcComponent()
-                yield _made(kind, vars(message), float(message._timestamp), *who)
-
-
-def _heard(
-    reader: Callable[[str], Any], path: Path, heard: Counter[str], refused: Counter[str]
-) -> Iterator[Any]:
-    """The messages of a file by a reader of pymavlink, counted."""
-    with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
-
-        def quietly(function: Callable[..., Any], *given: str) -> Any:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                return function(*given)
-
-        log = quietly(reader, str(path))
-        while (message := quietly(log.recv_msg)) is not None:
-            if (kind := message.get_type()) == "BAD_DATA":
-                refused["bad_message"] += 1
-            else:
-                heard[kind] += 1
-                yield message
-
-
-def _json(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
+def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
     """Of a recording of BlueOS."""
     with requires_extra(f"{path}: recordings", "mcap", "bags"), path.open("rb") as file:
         for _, channel, message in mcap_messages(file):
@@ -382,72 +391,57 @@ def _json(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[Lo
                 tree = json.loads(message.data)
                 header, fields = tree.get("header", {}), tree.get("message", tree)
                 kind = str(fields.get("type", "without a type"))
-                heard[kind] += 1
-                if kind in FIELDS:
-                    fields = {**fields, "type": fields.get("mavtype", 0)}
-                    component = header.get("component_id", AUTOPILOT_COMPONENT)
-                    who = header.get("system_id", 1), component
-                    yield _made(kind, fields, message.log_time / SECOND, *who)
-            except (ValueError, AttributeError, RecursionError, TypeError, KeyError):
+                component = header.get("component_id", AUTOPILOT_COMPONENT)
+                fields = {**fields, "type": fields.get("mavtype", 0)}
+                who = header.get("system_id", 1), component
+            except (ValueError, AttributeError, RecursionError, TypeError):
                 refused["bad_message"] += 1
+                continue
+            yield kind, fields.copy, message.log_time / SECOND, *who
 
 
-def _dataflash(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
-    """Of a .bin, or of its text."""
-    refuse_larger(f"{path}: the list of its messages", path.stat().st_size, LIST_FACTOR)
+def _pymavlink(path: Path, refused: Counter[str]) -> Iterator[Written]:
+    """Of a .tlog, of a .bin, or of its text."""
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
-    with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
+    with library() as mavutil, path.open("rb") as file:
         from pymavlink import DFReader
-    with path.open("rb") as file:
-        binary = file.read(3) == DATAFLASH
-    first: float | None = None
-    reader = DFReader.DFReader_binary if binary else DFReader.DFReader_text
-    for message in _heard(reader, path, heard, refused):
-        own, seconds = message.get_type(), float(message._timestamp)
-        if own not in ("POS", "GPS", "ATT", "PARM", "MSG", *OWN):
-            continue
-        first = seconds if first is None else first
-        since = {"time_boot_ms": max(0, round((seconds - first) * 1e3))}
-        since["time_usec"] = since["time_boot_ms"] * 1000
-        try:
-            for kind, fields in _as_mavlink(own, message.to_dict()):
-                yield _made(kind, {**since, **fields}, seconds, 1, AUTOPILOT_COMPONENT, own)
-        except (KeyError, TypeError, ValueError):
-            refused["bad_message"] += 1
+
+        head, reader = file.read(20_000), mavutil.mavlogfile
+    if own := is_dataflash(path, head):
+        refuse_larger(f"{path}: the list of its messages", path.stat().st_size, LIST_FACTOR)
+        binary = head.startswith(DATAFLASH)
+        reader = DFReader.DFReader_binary if binary else DFReader.DFReader_text
+    with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
+
+        def quietly(function: Callable[..., Any], *given: str) -> Any:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                return function(*given)
+
+        log = quietly(reader, str(path))
+        while (message := quietly(log.recv_msg)) is not None:
+            if (kind := message.get_type()) == "BAD_DATA":
+                refused["bad_message"] += 1
+                continue
+            who = 1, AUTOPILOT_COMPONENT
+            if not own:
+                who = message.get_srcSystem(), message.get_srcComponent()
+            yield kind, message.to_dict, float(message._timestamp), *who
 
 
-#: ArduPilot's own names of ranges.
-OWN = {"DPTH": "WATER_DEPTH", "RFND": "DISTANCE_SENSOR"}
-
-
-def _as_mavlink(own: str, of: Fields) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A message of ArduPilot's own log as those of MAVLink, by kind and fields."""
-    place, number = {}, of.get("Inst", of.get("Instance", 0))
-    if "Lat" in of:
-        place = {"lat": of["Lat"] * DEGREE, "lon": of["Lng"] * DEGREE, "lng": of["Lng"] * DEGREE}
-    if own == "POS":
-        up = 1e3 * of.get("RelHomeAlt", 0.0)
-        yield "GLOBAL_POSITION_INT", {**place, "relative_alt": up, "vx": 0.0, "vy": 0.0}
-    elif own == "GPS" and not of.get("I", 0):  # the first receiver
-        yield "GPS_RAW_INT", {**place, "fix_type": of["Status"], "h_acc": 0, "v_acc": 0}
-    elif own == "ATT":
-        angles = {name: math.radians(of[name.capitalize()]) for name in ("roll", "pitch", "yaw")}
-        yield "ATTITUDE", {**angles, "rollspeed": 0.0, "pitchspeed": 0.0, "yawspeed": 0.0}
-    elif own == "DPTH":
-        yield "WATER_DEPTH", {**place, "id": number, "healthy": 1, "distance": of["Depth"]}
-    elif own == "RFND":
-        every = [(number, "Dist", "Orient")]
-        if "Dist" not in of:  # before 2019: two sonars in a message
-            every = [(i, f"Dist{i + 1}", f"Orient{i + 1}") for i in (0, 1) if f"Dist{i + 1}" in of]
-        good = of.get("Stat", GOOD) == GOOD
-        for number, distance, orientation in every:
-            yield "DISTANCE_SENSOR", {
-                "id": number, "current_distance": 100 * of[distance], "min_distance": 0,
-                "max_distance": math.inf, "orientation": of.get(orientation, DOWN),
-                "covariance": 0, "horizontal_fov": 0.0,
-                "signal_quality": of.get("Quality", 0) if good else NO_QUALITY,
-            }  # fmt: skip
-    elif own == "PARM":
-        yield "PARAM_VALUE", {"param_id": of["Name"], "param_value": of["Value"]}
-    elif own == "MSG" and "ArduSub" in str(of["Message"]):
-        yield "HEARTBEAT", {"type": SUBMARINE}
+def _as_mavlink(own: str, of: Fields, since_s: float) -> Iterator[Fields]:
+    """The fields of MAVLink of a message of ArduPilot's own log, at a time since its first one."""
+    if of.get("I") or of.get("C"):
+        return  # not of the first receiver, or not of the first filter
+    kind, fields = OWN[own]
+    every = [of]
+    if "Dist1" in of:  # before 2019: two sonars in a message
+        every = [{"Instance": i - 1, "Dist": of[f"Dist{i}"], "Orient": of.get(f"Orient{i}", DOWN)}
+                 for i in (1, 2) if f"Dist{i}" in of]  # fmt: skip
+    for one in every:
+        made: dict[str, Any] = {**dict.fromkeys(FIELDS[kind], 0.0), **ABSENT_FIELDS}
+        made |= {"time_boot_ms": max(0, round(1e3 * since_s)), "param_id": of.get("Name")}
+        made |= {"type": SUBMARINE * ("ArduSub" in str(of.get("Message")))}
+        made |= {n: one[column] * factor for n, (column, factor) in fields.items() if column in one}
+        if one.get("Stat", GOOD) != GOOD:
+            made["signal_quality"] = NO_QUALITY
+        yield {**made, "lng": made.get("lon"), "time_usec": made["time_boot_ms"] * 1000}

@@ -14,6 +14,7 @@ import numpy as np
 from .. import __version__
 from ..core.clock import Moment
 from ..core.errors import InputError, LogThrottle
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent
 from ..core.settings import instance, nested
 from ..frontend import events
@@ -28,7 +29,7 @@ from ..mission.guidance import Guidance
 from ..mission.mission import INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.run import SessionResults, read_settings
-from .frame import LocalFrame, recorded_frame, workspace_of
+from .frame import recorded_frame, workspace_of
 from .link import Link, LinkSettings
 from .vehicle import Vehicle
 
@@ -55,7 +56,7 @@ class Drive:
         simulated: whether the vehicle is simulated; recorded in config.yaml.
 
     Attributes:
-        vehicle: on the link, with its ``authority``, ``telemetry``, ``steering``.
+        vehicle: on the link. ``telemetry``: of it.
         session, guidance: None before the frame is known.
         newest_ping: None before the first one in the frame.
         before_frame: number of ranges before the frame was known.
@@ -80,9 +81,8 @@ class Drive:
         self._simulated = simulated
         settings = instance(LinkSettings, values)
         self._max_accuracy = settings.max_accuracy
-        self.vehicle = vehicle = Vehicle(link, values["goal_period"])
-        self.authority, self.telemetry = vehicle.authority, vehicle.telemetry
-        self.parameters, self.steering = vehicle.telemetry.parameters, vehicle.steering
+        self.vehicle = Vehicle(link, values["goal_period"])
+        self.telemetry = self.vehicle.telemetry
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
         self.newest_ping: RawPing | None = None
@@ -99,11 +99,9 @@ class Drive:
         self._ticked_s = -math.inf
         self._boots, self.disk_problem, self._advised = 0, "", False
         self._frame = recorded_frame(values["mission_dir"])
-        if any(values["origin"]):
-            latitude, longitude = values["origin"]
-            given = LocalFrame(latitude, longitude, values["heading"])
+        if given := GeoReference.given(values["origin"], values["heading"]):
             self._frame = self._frame or given
-            if self._frame.values != given.values:
+            if self._frame != given:
                 raise InputError(
                     f"origin: the mission in {values['mission_dir']} has {self._frame.values}: "
                     f"expected the same or none, got {given.values}"
@@ -129,13 +127,13 @@ class Drive:
         target is sent once a heartbeat of a take-over has arrived.
         """
         messages = self._listen(now)
-        if self.guidance is not None and not self.vehicle.stalled:
-            self.steering.steer(self.guidance.mission, self.guidance.goal_z, now.steady_s)
+        if self.guidance is not None:
+            self.vehicle.steer(self.guidance.mission, self.guidance.goal_z, now.steady_s)
         for message in messages:
             self._take(message, now)
         if self._frame is None and not self.origin_fault:
             assert self.telemetry.position is not None
-            self._frame = LocalFrame(*self.telemetry.position, self.values["heading"])
+            self._frame = GeoReference(*self.telemetry.position, self.values["heading"])
         if self.session is None and self._frame is not None:
             self._open(self._frame)
         while not self._commands.empty():
@@ -146,10 +144,10 @@ class Drive:
         """Let the vehicle hold station if the mission drives it, and write the results."""
         self.closed = True
         self._listen(now)
-        guidance, session, drives = self.guidance, self.session, not self.vehicle.stalled
-        if guidance is not None and guidance.mission.goal is not None and drives:
+        guidance, session, stalled = self.guidance, self.session, self.vehicle.stalled
+        if guidance is not None and guidance.mission.goal is not None and not stalled:
             assert guidance.mission.position is not None
-            self.steering.hold(guidance.mission.position, guidance.z)
+            self.vehicle.hold(guidance.mission.position, guidance.z)
             self._say("the vehicle was sent to where it is, to hold station; nothing more is sent")
         if self._thread is not None:
             self._thread.stop()
@@ -167,7 +165,7 @@ class Drive:
         self.incomplete |= bool(missing or (guidance is not None and guidance.failing))
         self.link.close()
 
-    def _open(self, frame: LocalFrame) -> None:
+    def _open(self, frame: GeoReference) -> None:
         """Open session and mission in a frame."""
         self.telemetry.frame = frame
         values = self.values = {**self.values, **frame.values}
@@ -193,11 +191,10 @@ class Drive:
             if self._simulated or read_settings(folder).get("simulated"):  # practice stays practice
                 config["simulated"] = True
             write_config(folder / "config.yaml", config)
-        place = frame.place
-        heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""
+        heading = f", y axis {frame.heading:g} degrees from north" if frame.heading else ""
         x0, x1, y0, y1 = values["workspace"]
         self._say(
-            f"origin of the map: {place.latitude:.8f} {place.longitude:.8f} (latitude "
+            f"origin of the map: {frame.latitude:.8f} {frame.longitude:.8f} (latitude "
             f"longitude){heading}; workspace: x {x0:.4g} to {x1:.4g} m, y {y0:.4g} to {y1:.4g} m"
         )
         over = guidance.mission.state == DONE
@@ -234,7 +231,7 @@ class Drive:
         found = telemetry.events(message, now.ros_ns)
         if telemetry.clock.boots != self._boots:
             self._boots = telemetry.clock.boots
-            self._withdraw(self.authority.heard(None, "the autopilot has started again"))
+            self._withdraw(self.vehicle.lose("the autopilot has started again"))
             if session is not None:
                 session.front_end.clock_set_back()
         if session is None or guidance is None:
@@ -262,18 +259,14 @@ class Drive:
             self._say(f"{word}: refused, as the map has no origin yet: {self.origin_fault}")
             return
         mission = self.guidance.mission
-        drives = (word == "start" and mission.state in (WAITING, DONE)) or (
-            word == "resume" and mission.state == PAUSED
-        )
-        known = "" if mission.position is not None else "no position yet"
-        refusal = (self.telemetry.fault or known or self.authority.grant()) if drives else ""
-        if refusal:
+        drives = mission.state in {"start": (WAITING, DONE), "resume": (PAUSED,)}.get(word, ())
+        if drives and (refusal := self._refusal):
             self._say(f"{word}: refused, as {refusal}")
             return
         self._starts_unasked &= drives
         if drives:
             self._started, self._over = True, False
-            self.steering.forget(mission.station)
+            self.vehicle.grant(mission.station)
         _, answer = self.guidance.command(word, now.unadjusted_s)
         self._say(f"{word}: {answer}")
 
@@ -300,21 +293,24 @@ class Drive:
                 mission.pause(f"{mission.reason}: {self.telemetry.fault}", INPUT)
             self._advise(mission.position)
         self._announce(now)
-        self.finished |= self._over and mission.state == DONE and self.steering.idle(mission)
+        self.finished |= self._over and mission.state == DONE and self.vehicle.idle(mission)
 
     def _start_unasked(self, now: Moment) -> None:
         """Start or resume once without a person, if ``autostart`` or ``RESUMES`` is set."""
         assert self.guidance is not None
-        mission, status = self.guidance.mission, self.authority.status
-        unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
-        word, setting = unasked.get(mission.state, ("", ""))
-        if not self._starts_unasked or mission.position is None or self.telemetry.fault:
-            return
-        if status is None or status.refusal:
-            return
-        self._starts_unasked = False
-        if word and self.values[setting]:
-            self._obey(word, now)
+        if self._starts_unasked and not self._refusal:
+            self._starts_unasked = False
+            unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
+            word, setting = unasked.get(self.guidance.mission.state, ("", ""))
+            if word and self.values[setting]:
+                self._obey(word, now)
+
+    @property
+    def _refusal(self) -> str:
+        """Why the vehicle cannot be driven at present, as text; empty: it can."""
+        assert self.guidance is not None
+        unplaced = "no position yet" if self.guidance.mission.position is None else ""
+        return self.telemetry.fault or unplaced or self.vehicle.refusal
 
     def _announce(self, now: Moment) -> None:
         """Tell the session and people the mission's state."""
@@ -341,14 +337,14 @@ class Drive:
 
     def _advise(self, position: np.ndarray | None) -> None:
         """Say once which of the autopilot's parameters do not suit the mission."""
-        if self._advised or not self.parameters.done or position is None:
+        if self._advised or not self.telemetry.parameters.done or position is None:
             return
         self._advised = True
         workspace = Extent.of(self.values["workspace"])
-        found = list(self.parameters.advice(self.values, workspace, position))
+        found = list(self.telemetry.parameters.advice(self.values, workspace, position))
         for text in found:
             self._say(f"check: {text}")
-        if not self.parameters.values:
+        if not self.telemetry.parameters.values:
             self._say("check: the autopilot does not answer, so its parameters are not checked")
         elif not found:
             self._say("checked: the autopilot's parameters suit the mission")

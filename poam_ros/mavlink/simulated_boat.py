@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
+from ..core.geodesy import GeoReference
 from ..simulation.simulator import Simulation, SonarSettings
 from ..simulation.terrain import Terrain
 from ..simulation.vehicle import Pose
-from .frame import LocalFrame
 from .link import (
     ARDUPILOT,
     ARMED,
@@ -100,7 +100,7 @@ class SimulatedBoat:
         begin = Pose(0.0, 0.0, 0.0)
         self.simulation = Simulation(terrain, start=begin, sonar=sonar, max_speed=speed, seed=seed)
         self._parameters = {**PARAMETERS, "WP_SPEED": speed}
-        self.frame, self._ranges = LocalFrame(*home), ranges
+        self.frame, self._ranges = GeoReference(*home), ranges
         self._address, self._boot_ms = ("127.0.0.1", port), BOOT_MS
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -238,7 +238,7 @@ class SimulatedBoat:
     def _go(self, place: tuple[float, float]) -> None:
         self._target, self._stop = place, None
         # The EKF is wrong about its place: it steers to the target less its error.
-        self.simulation.set_goal(np.array(self.frame.to_map(*place)) - self.ekf_offset)
+        self.simulation.set_goal(np.array(self.frame.metres(*place)) - self.ekf_offset)
 
     def _speaker(self, system: int, component: int) -> Any:
         made = self._mavlink.MAVLink(None, srcSystem=system, srcComponent=component)
@@ -293,7 +293,7 @@ class SimulatedBoat:
         elif kind == "GPS_GLOBAL_ORIGIN":
             fields = *_integers(self._origin), 406_000
         elif self._target is not None:  # POSITION_TARGET_GLOBAL_INT
-            away = math.dist(here, self.frame.to_map(*self._target))
+            away = math.dist(here, self.frame.metres(*self._target))
             if self._stop is None and away < self._parameters["WP_RADIUS"]:
                 ahead = STOPPING_DISTANCE * np.array([math.cos(yaw), math.sin(yaw)])
                 self._stop = self.frame.to_degrees(here + ahead)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
+from ..core.geodesy import GeoReference
 from ..core.geometry import Extent
 from ..frontend.odometry import OdometryRefused, VehicleState, multiply
 from ..frontend.pings import EQUAL, TOGETHER, RawPing, at_times, compare
-from .frame import LocalFrame
 from .link import DEGREE
 
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
@@ -97,7 +97,7 @@ class Telemetry:
 
     def __init__(self, surface: bool = True, logged: bool = False, sonar: int = -1) -> None:
         self.surface, self._logged, self._sonar = surface, logged, sonar
-        self.frame: LocalFrame | None = None
+        self.frame: GeoReference | None = None
         self.clock = BootClock()
         self.parameters = ParameterReader()
         self.position: tuple[float, float] | None = None
@@ -171,7 +171,7 @@ class Telemetry:
             return
         before, self._origin = self._origin, (latitude, longitude)
         if before is not None and before != self._origin:
-            step = math.hypot(*LocalFrame(*before).to_map(latitude, longitude))
+            step = math.hypot(*GeoReference(*before).metres(latitude, longitude))
             if not step <= ORIGIN_STEP:
                 self._displaced = f"the EKF's origin has moved by {step:.1f} m"
 
@@ -192,7 +192,7 @@ class Telemetry:
         self.position = place
         if self.frame is None:
             return []
-        x, y = self.frame.to_map(*place)
+        x, y = self.frame.metres(*place)
         if not (math.isfinite(x) and math.isfinite(y)):
             self.fault = "the position is too far from the frame's origin"
             return [OdometryRefused("not_finite")]
@@ -229,13 +229,13 @@ class Telemetry:
         known, frame = self._attitude, self.frame
         assert frame is not None
         if known is None:
-            return attitude(0.0, 0.0, 0.0, frame.place.heading), 0.0
+            return attitude(0.0, 0.0, 0.0, frame.heading), 0.0
         # Body rates are rates of the angles for a vehicle that is about level.
         later_s = (boot_ms - known.time_boot_ms) / 1e3 if self._has_attitude(boot_ms) else 0.0
         roll, pitch, yaw = (
             getattr(known, name) + later_s * getattr(known, f"{name}speed") for name in ANGLES[:3]
         )
-        return attitude(roll, pitch, yaw, frame.place.heading), -known.yawspeed
+        return attitude(roll, pitch, yaw, frame.heading), -known.yawspeed
 
     def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
         why = self._unused(kind, message, arrived_ns)

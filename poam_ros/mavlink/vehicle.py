@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,76 +32,82 @@ STALL_S = 4.0
 TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe explains it
 
 
-class Authority:
-    """Whether the mission may send targets.
+class Vehicle:
+    """Reads a link, and sends a mission's goals, and the places where it holds station, as targets.
 
-    Attributes:
-        granted: whether it may.
-        status: of the last heartbeat; None before the first and while the link is silent.
-    """
-
-    def __init__(self) -> None:
-        self.granted = False
-        self.status: Status | None = None
-
-    def grant(self) -> str:
-        """A person starts or resumes the mission; returns why that is refused, or ""."""
-        if self.status is None:
-            return "there is no heartbeat of an autopilot"
-        self.granted = not self.status.refusal
-        return self.status.refusal
-
-    def heard(self, status: Status | None, reason: str = "") -> str:
-        """Take a heartbeat, or that there is none any more, for a reason; returns why this is a
-        take-over, or ""."""
-        self.status = status
-        return self.withdraw(reason if status is None else status.refusal)
-
-    def withdraw(self, reason: str) -> str:
-        """Stop driving the vehicle for a reason; empty: go on. Returns the reason if it is new."""
-        if not (reason and self.granted):
-            return ""
-        self.granted = False
-        return reason
-
-
-class Destinations(Protocol):
-    """Where a vehicle is to go, or else to hold station; [2] in m."""
-
-    @property
-    def goal(self) -> np.ndarray | None:
-        """None: hold station."""
-
-    @property
-    def station(self) -> np.ndarray | None:
-        """None: nowhere."""
-
-
-class Steering:
-    """Sends a mission's goals, and the places where it holds station, as targets.
+    Messages that say who controls the vehicle are handled before all others.
 
     Args:
         link: to the vehicle.
-        authority: whether the vehicle may be moved.
-        telemetry: of the vehicle.
         period: time between two repetitions of a goal, in s; 0: each goal is sent once. A goal that
             the autopilot reports as its target is not repeated.
 
     Attributes:
+        telemetry: the vehicle's positions and ranges, and the autopilot's parameters.
+        granted: whether the mission may move the vehicle.
+        status: of the last heartbeat; None before the first and while the link is silent.
+        stalled: whether targets are withheld because the link was not read for some time. A full
+            queue drops the newest messages, so only a later heartbeat ends this.
         sent: number of targets sent.
     """
 
-    def __init__(
-        self, link: Link, authority: Authority, telemetry: Telemetry, period: float
-    ) -> None:
-        self._link, self._authority, self._telemetry = link, authority, telemetry
-        self._period, self._sent_s, self.sent = period, -math.inf, 0
+    def __init__(self, link: Link, period: float) -> None:
+        self.link, self._period = link, period
+        self.telemetry = Telemetry(link.settings.surface, sonar=link.settings.sonar)
+        self.granted = self.stalled = False
+        self.status: Status | None = None
+        self.sent = 0
+        self._read_s, self._sent_s = math.inf, -math.inf
+        self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
         self._last, self._stopped = (math.nan, math.nan), False
-        self.forget(None)
+        self._forget(None)
 
-    def forget(self, station: np.ndarray | None) -> None:
+    def listen(self, now: Moment) -> tuple[list[Any], str]:
+        """The messages that have arrived, and the reason of a take-over or ""."""
+        now_s = now.steady_s
+        stall, self._read_s = now_s - self._read_s > STALL_S, now_s
+        messages, reason = self.link.poll(now_s), ""
+        for message in messages:
+            reason = reason or self._hear(message, now_s)
+        fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
+        self.stalled = stall or self.link.flooded or (self.stalled and not fresh)
+        if (heard := self.link.heard_s) is None:
+            return messages, reason
+        if (silent := now_s - heard) > self.link.settings.timeout and not reason:
+            reason = self.lose(f"the link is lost: no heartbeat for {silent:.0f} s")
+        for name in self.telemetry.parameters.due(now_s):
+            self.link.request_parameter(name)
+        return messages, reason
+
+    def control(self, goal: bool) -> str:
+        """Who controls the vehicle, as text; ``goal``: whether the mission has one."""
+        if self.granted:
+            drives = "the mission drives the vehicle"
+            return drives if goal else "the vehicle holds station for the mission"
+        if self.status is None:
+            return f"no heartbeat on {self.link.settings.url}"
+        return self.status.refusal or "waiting for a person"
+
+    @property
+    def refusal(self) -> str:
+        """Why the mission must not move the vehicle, as text; empty: it may, if a person agrees."""
+        if self.status is None:
+            return "there is no heartbeat of an autopilot"
+        return self.status.refusal
+
+    def grant(self, station: np.ndarray | None) -> None:
         """A person starts or resumes the mission. ``station``: where it held station, which is not
         sent again."""
+        self.granted = True
+        self._forget(station)
+
+    def lose(self, reason: str) -> str:
+        """The vehicle's state is not known any more, for a reason; returns that if it is a
+        take-over, or ""."""
+        self.status = None
+        return self._withdraw(reason)
+
+    def _forget(self, station: np.ndarray | None) -> None:
         self._goal: np.ndarray | None = None
         self._station, self._holds = station, 0
         self._newest: deque[tuple[float, float]] = deque(maxlen=8)  # targets, x and y in m
@@ -110,13 +116,12 @@ class Steering:
 
     def idle(self, mission: Mission) -> bool:
         """Whether there is nothing more to send."""
-        if not self._authority.granted:
-            return True
-        return mission.station is self._station and mission.goal is None and not self._holds
+        still = mission.station is self._station and mission.goal is None and not self._holds
+        return still or not self.granted
 
-    def steer(self, mission: Destinations, z: float, now_s: float) -> None:
+    def steer(self, mission: Mission, z: float, now_s: float) -> None:
         """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""
-        if not self._authority.granted:
+        if not self.granted or self.stalled:
             return
         goal, station = mission.goal, mission.station
         if goal is not None:
@@ -137,29 +142,45 @@ class Steering:
 
     def hold(self, place: np.ndarray, z: float) -> None:
         """Hold station at a place [2] in m while the process ends."""
-        for _ in range(HOLD_REPEATS if self._authority.granted else 0):
+        for _ in range(HOLD_REPEATS if self.granted else 0):
             self._send(place, z)
 
-    def foreign_target(self, message: Any, now_s: float) -> str:
-        """The reason for a take-over if another ground station has set the target; or "".
+    def _withdraw(self, reason: str) -> str:
+        """Stop driving the vehicle for a reason; empty: go on. Returns the reason if it is new."""
+        if not (reason and self.granted):
+            return ""
+        self.granted = False
+        return reason
 
-        Args:
-            message: a POSITION_TARGET_GLOBAL_INT.
-            now_s: steady time in s.
-        """
-        frame = self._telemetry.frame
-        if frame is None or not self._newest or self._link.vehicle_type not in BOATS:
-            return ""
+    def _hear(self, message: Any, now_s: float) -> str:
+        """Handle a message about who controls the vehicle; returns why it is a take-over, or ""."""
+        kind = message.get_type()
+        if kind == "HEARTBEAT":
+            self.status = status = self.link.status(message)
+            text, (explanation, when) = self._withdraw(status.refusal), self._text
+            explained = text and status.failsafe and now_s - when < TEXT_AGE_S
+            return f"{text}: {explanation}" if explained else text
+        if kind == "STATUSTEXT":
+            self._text = shown(str(message.text)), now_s
+        elif kind == "POSITION_TARGET_GLOBAL_INT" and self._is_foreign(message, now_s):
+            return self._withdraw("another ground station has sent a target")
+        return ""
+
+    def _is_foreign(self, message: Any, now_s: float) -> bool:
+        """Whether another ground station has set the target that the autopilot reports."""
+        frame = self.telemetry.frame
+        if frame is None or not self._newest or self.link.vehicle_type not in BOATS:
+            return False
         if not (message.lat_int or message.lon_int):
-            return ""
+            return False
         self._echo_s = now_s
-        self._echo = frame.to_map(message.lat_int / DEGREE, message.lon_int / DEGREE)
+        self._echo = frame.metres(message.lat_int / DEGREE, message.lon_int / DEGREE)
         ours = any(map(self._is_echo, self._newest))
         if not ours and self._echoed and self._stops():
             ours = self._stopped = True
             self._newest.append(self._echo)
         self._echoed |= ours
-        return "" if ours or not self._echoed else "another ground station has sent a target"
+        return self._echoed and not ours
 
     def _is_echo(self, place: Any) -> bool:
         return math.dist(self._echo, place) <= SAME_PLACE
@@ -170,88 +191,20 @@ class Steering:
         ArduPilot's Rover then holds station there, not at our target
         (ModeGuided::get_desired_location). It does so once for each target.
         """
-        assert self._telemetry.frame is not None and self._telemetry.position is not None
-        here = self._telemetry.frame.to_map(*self._telemetry.position)
-        known = self._telemetry.parameters.values
+        telemetry = self.telemetry
+        assert telemetry.frame is not None and telemetry.position is not None
+        here, known = telemetry.frame.metres(*telemetry.position), telemetry.parameters.values
         speed = known.get("WP_SPEED") or known.get("CRUISE_SPEED") or WP_SPEED
         ahead = speed**2 / (2 * DECELERATION) + STOP_SLACK
         arrived = math.dist(here, self._last) <= known.get("WP_RADIUS", WP_RADIUS) + ahead
         return arrived and not self._stopped and math.dist(here, self._echo) <= ahead
 
     def _send(self, place: np.ndarray, z: float) -> None:
-        assert self._telemetry.frame is not None
+        assert self.telemetry.frame is not None
         x, y = place.tolist()
         self._stopped &= (x, y) == self._last
         self._last = x, y
         if (x, y) not in self._newest:
             self._newest.append((x, y))
         self.sent += 1
-        self._link.send_target(*self._telemetry.frame.to_degrees((x, y)), z)
-
-
-class Vehicle:
-    """Reads a link; messages that say who controls the vehicle are handled before all others.
-
-    Args:
-        link: to the vehicle.
-        period: time between two repetitions of a goal, in s.
-
-    Attributes:
-        authority: whether the mission may move the vehicle.
-        telemetry: the vehicle's positions and ranges, and the autopilot's parameters.
-        steering: sends the targets.
-        stalled: whether targets are withheld because the link was not read for some time. A full
-            queue drops the newest messages, so only a later heartbeat ends this.
-    """
-
-    def __init__(self, link: Link, period: float) -> None:
-        self.link, self.authority = link, Authority()
-        self.telemetry = Telemetry(link.settings.surface, sonar=link.settings.sonar)
-        self.steering = Steering(link, self.authority, self.telemetry, period)
-        self.stalled = False
-        self._read_s = math.inf
-        self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
-
-    def listen(self, now: Moment) -> tuple[list[Any], str]:
-        """The messages that have arrived, and the reason of a take-over or ""."""
-        now_s = now.steady_s
-        stall, self._read_s = now_s - self._read_s > STALL_S, now_s
-        messages, reason = self.link.poll(now_s), ""
-        for message in messages:
-            reason = reason or self._hear(message, now_s)
-        fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
-        self.stalled = stall or self.link.flooded or (self.stalled and not fresh)
-        if (heard := self.link.heard_s) is None:
-            return messages, reason
-        if (silent := now_s - heard) > self.link.settings.timeout and not reason:
-            lost = f"the link is lost: no heartbeat for {silent:.0f} s"
-            reason = self.authority.heard(None, lost)
-        for name in self.telemetry.parameters.due(now_s):
-            self.link.request_parameter(name)
-        return messages, reason
-
-    def control(self, goal: bool) -> str:
-        """Who controls the vehicle, as text; ``goal``: whether the mission has one."""
-        if self.authority.granted:
-            if goal:
-                return "the mission drives the vehicle"
-            return "the vehicle holds station for the mission"
-        status = self.authority.status
-        if status is None:
-            return f"no heartbeat on {self.link.settings.url}"
-        return status.refusal or "waiting for a person"
-
-    def _hear(self, message: Any, now_s: float) -> str:
-        """Handle a message about who controls the vehicle; returns why it is a take-over, or ""."""
-        kind = message.get_type()
-        if kind == "HEARTBEAT":
-            status = self.link.status(message)
-            text = self.authority.heard(status)
-            explanation, when = self._text
-            explained = text and status.failsafe and now_s - when < TEXT_AGE_S
-            return f"{text}: {explanation}" if explained else text
-        if kind == "STATUSTEXT":
-            self._text = shown(str(message.text)), now_s
-        elif kind == "POSITION_TARGET_GLOBAL_INT":
-            return self.authority.withdraw(self.steering.foreign_target(message, now_s))
-        return ""
+        self.link.send_target(*self.telemetry.frame.to_degrees((x, y)), z)

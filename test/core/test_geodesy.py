@@ -125,7 +125,7 @@ def test_wrong_origins_and_systems_are_refused():
 def test_without_pyproj_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyproj", None)
     with pytest.raises(InputError, match=r"needs pyproj \(pip install 'poam_ros\[geo\]'\)"):
-        GeoReference(0.0, 0.0).local_metres(np.zeros(1), np.zeros(1))
+        GeoReference(1.0, 2.0).local_metres(np.zeros(1), np.zeros(1))  # as nowhere before
 
 
 def test_a_vertical_datum_has_the_direction_of_the_map():

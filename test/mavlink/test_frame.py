@@ -8,9 +8,10 @@ import pytest
 from voyages import DEFAULTS, polygons
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent
 from poam_ros.core.settings import instance
-from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.frame import extent_of
 from poam_ros.mavlink.plans import FORMATS, Plan
 from poam_ros.mission.guidance import Guidance
 from poam_ros.planning.areas import AreaSettings
@@ -22,9 +23,9 @@ PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 179.9995), (65.0, -179.9999), (0.
 @pytest.mark.parametrize(("azimuth", "heading"), [(0, 0.0), (37, 25.0), (233, 0.0), (301, 25.0)])
 def test_places_over_two_kilometres(origin, azimuth, heading):
     geod = pytest.importorskip("pyproj").Geod(ellps="WGS84")
-    frame = LocalFrame(*origin, heading)
+    frame = GeoReference(*origin, heading)
     longitude, latitude, _ = geod.fwd(origin[1], origin[0], azimuth, 2000.0)
-    x, y = frame.to_map(latitude, longitude)
+    x, y = frame.metres(latitude, longitude)
     turned = math.radians(azimuth - heading)
     assert math.dist((x, y), (2000 * math.sin(turned), 2000 * math.cos(turned))) < 0.01
     back = frame.to_degrees((x, y))
@@ -36,32 +37,32 @@ def test_places_over_two_kilometres(origin, azimuth, heading):
 def test_a_workspace_in_degrees(origin):
     """Its sides are those of geodesics; a rectangle in degrees lies within it."""
     geod = pytest.importorskip("pyproj").Geod(ellps="WGS84")
-    frame, (latitude, longitude) = LocalFrame(*origin), origin
+    frame, (latitude, longitude) = GeoReference(*origin), origin
     east, _, _ = geod.fwd(longitude, latitude, 90, 1000.0)
     west, _, _ = geod.fwd(longitude, latitude, 270, 1000.0)
     _, north, _ = geod.fwd(longitude, latitude, 0, 1000.0)
     _, south, _ = geod.fwd(longitude, latitude, 180, 1000.0)
-    extent = frame.extent((south, west, north, east), "workspace_degrees")
+    extent = extent_of(frame, (south, west, north, east), "workspace_degrees")
     # Meridians converge: the rectangle reaches the farthest corner.
     bend = 1000.0**2 / 6.37e6 * abs(math.tan(math.radians(latitude))) + 0.01
     for side in (-extent.xmin, extent.xmax, -extent.ymin, extent.ymax):
         assert 1000 - 0.01 <= side <= 1000 + bend
     for corner in ((south, west), (south, east), (north, west), (north, east)):
-        x, y = frame.to_map(*corner)
+        x, y = frame.metres(*corner)
         assert extent.grown(1e-6).contains((x, y))
 
 
 def test_what_is_no_place_or_no_rectangle(tmp_path):
-    frame = LocalFrame(47.3, 8.55)
-    assert all(math.isnan(number) for number in frame.to_map(math.nan, 8.0))
+    frame = GeoReference(47.3, 8.55)
+    assert all(math.isnan(number) for number in frame.metres(math.nan, 8.0))
     with pytest.raises(InputError, match="origin: expected a latitude"):
-        LocalFrame(90.0, 0.0)
+        GeoReference(90.0, 0.0)
     for bounds, words in (
         ((47.4, 8.5, 47.3, 8.6), "expected south west north east"),
         ((8.5, 47.3, 8.6, 47.4), "within 200 km of the origin"),  # swapped
     ):
         with pytest.raises(InputError, match=words):
-            frame.extent(bounds, "workspace_degrees")
+            extent_of(frame, bounds, "workspace_degrees")
 
 
 BEARINGS = (20.0, 110.0, 200.0, 290.0)  # of corners, 2 km from the origin
@@ -206,20 +207,20 @@ def square(frame, half):
 def test_a_mission_across_the_antimeridian(voyage):
     """The frame is made by the first fix; the boat's own, and the places it is sent to, agree."""
     pytest.importorskip("pyproj")
-    degrees = square(LocalFrame(*FIJI), 10.0)
+    degrees = square(GeoReference(*FIJI), 10.0)
     assert degrees[1] > 0 > degrees[3]
     v = voyage({"workspace_degrees": degrees}, {"home": FIJI}).explore().run(20)
     assert v.drive.values["origin"] == pytest.approx(FIJI, abs=1e-7)
     assert v.drive.values["workspace"] == pytest.approx((-10, 10, -10, 10), abs=0.02)
     assert f"origin of the map: {FIJI[0]:.8f}" in "\n".join(v.said)
     for _, place in v.boat.targets:
-        x, y = v.boat.frame.to_map(*place)
+        x, y = v.boat.frame.metres(*place)
         assert max(abs(x), abs(y)) < 10.05
     assert v.mission.goals.results["reached"] or v.mission.goals.results["passed"]
 
 
 def test_a_workspace_of_the_areas_file(voyage, tmp_path):
-    frame = LocalFrame(47.3, 8.55)
+    frame = GeoReference(47.3, 8.55)
     areas = {"workspace": (-9, 9, -8, 8), "keep_out": (2, 5, 2, 5)}
     file = polygons(tmp_path / "lake.geojson", frame, **areas)
     values = {"workspace": (0.0,) * 4, "areas.file": file, "areas.coordinates": "degrees"}
@@ -238,7 +239,7 @@ def corners(frame, *places):
 
 def test_areas_and_goals_in_degrees(voyage):
     """Of parameters alone, across the antimeridian; the first fix makes the frame."""
-    frame = LocalFrame(*FIJI)
+    frame = GeoReference(*FIJI)
     goals = (-8.0, -7.0), (8.0, -7.0)
     values = {
         "workspace": (0.0,) * 4,
@@ -249,7 +250,7 @@ def test_areas_and_goals_in_degrees(voyage):
     v = voyage(values, {"home": FIJI}).start()
     assert v.drive.values["workspace"] == pytest.approx((-10, 10, -9, 9), abs=0.02)
     v.until(lambda: v.state == "exploring", 200)
-    first = v.boat.frame.to_map(*v.boat.targets[0][1])
+    first = v.boat.frame.metres(*v.boat.targets[0][1])
     assert math.dist(first, goals[0]) < 0.02 and v.mission.goals.results.total() >= 2
     assert math.dist(v.boat.position, goals[1]) < 2.0
     (keep_out,) = v.mission.goals.routes.areas.keep_outs
@@ -257,7 +258,7 @@ def test_areas_and_goals_in_degrees(voyage):
 
 
 def test_without_a_workspace_or_with_one_elsewhere_it_is_refused(voyage, tmp_path):
-    file = polygons(tmp_path / "lake.geojson", LocalFrame(47.3, 8.55), keep_out=(2, 5, 2, 5))
+    file = polygons(tmp_path / "lake.geojson", GeoReference(47.3, 8.55), keep_out=(2, 5, 2, 5))
     areas = {"workspace": (0.0,) * 4, "areas.file": file, "areas.coordinates": "degrees"}
     for values, words in (
         (areas, "expected a polygon of kind workspace"),

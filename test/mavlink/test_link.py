@@ -54,7 +54,7 @@ def test_a_missing_key_is_refused(tmp_path, content):
 def test_messages_not_signed_with_our_key_are_ignored(voyage, tmp_path, key):
     (tmp_path / "key").write_text("secret")
     v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).run(5)
-    assert v.drive.authority.status is None and v.drive.session is None
+    assert v.drive.vehicle.status is None and v.drive.session is None
     assert v.drive.link.left_out["unreadable or wrongly signed"] > 20
 
 
@@ -85,7 +85,7 @@ def test_a_message_on_a_signed_link_counts_once(voyage, tmp_path):
     v.drive.step(v.now)
     assert v.drive.link.left_out[NOT_READ] == before + len(old) + 1
     v.run(3)
-    assert v.drive.authority.status.mode == "MANUAL" and v.drive.link.heard_s == pytest.approx(
+    assert v.drive.vehicle.status.mode == "MANUAL" and v.drive.link.heard_s == pytest.approx(
         v.now.steady_s, abs=1.1
     )
     v.boat.mode = "GUIDED"

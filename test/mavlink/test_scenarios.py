@@ -57,7 +57,7 @@ def guided_lost_and_found(v):
 def cut_for_10_s(v):
     v.boat.cut = True
     v.run(10)
-    assert not v.vehicle.authority.granted
+    assert not v.vehicle.granted
     v.boat.cut = False
 
 
@@ -96,7 +96,7 @@ def other_station(v):
 def half_lost_and_manual(v):
     v.boat.loss = 0.5
     v.boat.mode = "MANUAL"
-    v.until(lambda: not v.vehicle.authority.granted, 20)
+    v.until(lambda: not v.vehicle.granted, 20)
 
 
 def late_and_manual(v):
@@ -243,9 +243,9 @@ def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, 
     boat.recover()  # by the pilot: not a word to the mission
     v.heartbeat()
     assert v.sent_within(5) == 0 and v.state == "paused"
-    sent, answer = v.vehicle.steering.sent, v.command("resume")
+    sent, answer = v.vehicle.sent, v.command("resume")
     assert v.state == state, answer
-    assert v.run(3).vehicle.steering.sent > sent
+    assert v.run(3).vehicle.sent > sent
     assert not v.session.ledger.rejected.keys() - {"waiting", "paused", "no_odometry"}
     v.settled()
     v.until(lambda: v.state == "exploring")
@@ -261,17 +261,17 @@ def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
     assert re.search(words, v.mission.reason), v.mission.reason
     v.run(6)
     refused, samples = v.session.ledger.rejected["paused"], v.session.samples
-    assert v.sent_within(10) == 0 and v.vehicle.authority.granted  # it stays where it is
+    assert v.sent_within(10) == 0 and v.vehicle.granted  # it stays where it is
     if not boat.muted & {"DISTANCE_SENSOR"}:
         assert v.session.ledger.rejected["paused"] > refused  # by name
     assert v.session.samples == samples
     boat.recover()
-    sent = v.vehicle.steering.sent
+    sent = v.vehicle.sent
     if not resumes:
         assert v.run(10).state == "paused"
         v.command("resume")
     v.until(lambda: v.state == "exploring", 30)
-    assert v.run(5).vehicle.steering.sent > sent
+    assert v.run(5).vehicle.sent > sent
     v.settled()
 
 

@@ -134,6 +134,6 @@ def taken(v):
 @pytest.mark.parametrize("happened", [stalled, taken])
 def test_a_process_that_ends_after_a_stall_or_a_take_over_sends_nothing(voyage, happened):
     v = happened(voyage().explore())
-    sent = v.drive.steering.sent
+    sent = v.drive.vehicle.sent
     v.close()  # which reads what has arrived
-    assert v.drive.steering.sent == sent
+    assert v.drive.vehicle.sent == sent

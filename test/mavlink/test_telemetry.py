@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from poam_ros.core.clock import SECOND
+from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState, rotate
 from poam_ros.frontend.pings import refusal_reason
-from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.telemetry import (
     TRIES,
     WANTED,
@@ -45,7 +45,7 @@ def message(kind, boot_ms=1000, **fields):
 def telemetry():
     pytest.importorskip("pyproj")
     found = Telemetry()
-    found.frame = LocalFrame(47.3, 8.55)
+    found.frame = GeoReference(47.3, 8.55)
     return found
 
 

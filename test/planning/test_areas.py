@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geodesy import WGS84, transformed
+from poam_ros.core.geodesy import WGS84, GeoReference, transformed
 from poam_ros.core.geometry import Extent
-from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.plans import FORMATS, Plan
 from poam_ros.planning.areas import AreaSettings, NavigableArea, read_polygons, ring
 from poam_ros.planning.routes import Routes
@@ -342,7 +341,7 @@ PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 180.0), (60.0, -179.99995)]
 def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
     """The areas of a plan, as ground stations show and change them, to a millimetre."""
     pytest.importorskip("pyproj")
-    frame = LocalFrame(*origin)
+    frame = GeoReference(*origin)
     outer, keep_out = np.array(OUTER), np.array(RING[:3])
     plan = Plan(
         "lake",
@@ -362,7 +361,7 @@ def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
 def test_polygons_of_a_gis_in_any_coordinate_system(tmp_path, ending, crs):
     """The column ``kind`` says what they are; a hole of the workspace is a keep-out."""
     shapely, raw = pytest.importorskip("shapely"), pytest.importorskip("pyogrio").raw
-    frame = LocalFrame(47.3, 8.55)
+    frame = GeoReference(47.3, 8.55)
     outer, hole, keep_out = (
         transformed(WGS84, crs, np.array([frame.to_degrees(corner)[::-1] for corner in ring]))
         for ring in (OUTER, RING[:3], np.array(RING[:3]) - 8.0)

@@ -180,8 +180,9 @@ def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
 def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED. It has a link of its own: a real boat could be
     listening on the one in the settings."""
+    from ...core.geodesy import GeoReference
     from ...core.geometry import Extent
-    from ...mavlink.frame import LocalFrame, given_frame, workspace_of
+    from ...mavlink.frame import given_frame, workspace_of
     from ...simulation.terrain import ENVIRONMENT, load_terrain
 
     if "mavlink.url" in vars(args):
@@ -192,7 +193,7 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.system": 0}
     key = instance(LinkSettings, values).key
     given = given_frame(values)
-    frame, placed = given or LocalFrame(*HOME, values["heading"]), dict(values)
+    frame, placed = given or GeoReference(*HOME, values["heading"]), dict(values)
     if given is not None:
         placed |= given.values
     try:
@@ -200,16 +201,16 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
         instance(AreaSettings, placed).open(workspace)
     except InputError as error:
         raise InputError(f"practice: {error}") from None
-    home = LocalFrame(frame.place.latitude, frame.place.longitude)  # whose y axis is north
+    home = GeoReference(frame.latitude, frame.longitude)  # whose y axis is north
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
     corners = (frame.to_degrees(corner) for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
-    xy = np.array([home.to_map(*corner) for corner in corners])
+    xy = np.array([home.metres(*corner) for corner in corners])
     lake = ENVIRONMENT
     if not lake.grown(-SHORE).contains(xy).all():  # stretch it over workspace and boat
         (x0, y0), (x1, y1) = np.minimum(xy.min(axis=0), 0), np.maximum(xy.max(axis=0), 0)
         lake = Extent(x0, x1, y0, y1).grown(SHORE)
     terrain = load_terrain("lake", lake)
-    place = home.place.latitude, home.place.longitude
+    place = home.latitude, home.longitude
     boat = SimulatedBoat(
         terrain, port, home=place, seed=values["seed"], key=key, speed=values["max_speed"]
     )
@@ -280,7 +281,7 @@ def progress(drive: Drive, now: Moment) -> Progress:
     problems = {"control": drive.vehicle.control(goal and not drive.closed)}
     if drive.link.failing:
         problems["link"] = drive.link.failing
-    elif drive.authority.status is None and (left := drive.link.left_out[NOT_READ]):
+    elif drive.vehicle.status is None and (left := drive.link.left_out[NOT_READ]):
         problems["link"] = f"{left} messages {NOT_READ}, or older than a minute by this clock"
     if drive.disk_problem:
         problems["disk"] = drive.disk_problem
@@ -329,7 +330,7 @@ def _sum_up(drive: Drive) -> None:
             f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
         )
     print(
-        f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
+        f"{mission.track.length:.0f} m driven, {quantity(drive.vehicle.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])

@@ -25,8 +25,8 @@ from .. import graph
 from ..command import Parser, add_settings
 
 if TYPE_CHECKING:
+    from ...core.geodesy import GeoReference
     from ...core.geometry import Extent
-    from ...mavlink.frame import LocalFrame
     from ...outputs.run import Run
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def _values(args: argparse.Namespace, run: Run | None) -> dict[str, Any]:
     return values
 
 
-def _place(values: dict[str, Any]) -> tuple[LocalFrame, Extent]:
+def _place(values: dict[str, Any]) -> tuple[GeoReference, Extent]:
     """Frame and workspace; the frame's origin and heading are added to the values."""
     from ...mavlink.frame import given_frame, workspace_of
 

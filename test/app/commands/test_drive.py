@@ -168,7 +168,7 @@ def test_the_lake_of_practice_covers_the_workspace(words, extent):
     boat = drive.launch(args, values)
     boat.close()
     assert boat.simulation.terrain.extent.bounds == pytest.approx(extent, abs=1)
-    place = boat.frame.place
+    place = boat.frame
     if "--workspace-degrees" in words:
         assert (place.latitude, abs(place.longitude)) == pytest.approx((-17.5, 180.0))
 

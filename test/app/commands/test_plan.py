@@ -8,9 +8,9 @@ import pytest
 from voyages import polygons
 
 from poam_ros.app.cli import main
+from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.plans import FORMATS, Plan
 from poam_ros.outputs import folder as files
 
@@ -91,7 +91,7 @@ def test_a_survey_of_days_is_refused_by_default(capsys, tmp_path):
 
 def test_a_workspace_in_degrees(capsys):
     """Across the antimeridian, as one of the same sides in metres."""
-    fiji = LocalFrame(-17.5, 179.9999)
+    fiji = GeoReference(-17.5, 179.9999)
     (south, west), (north, east) = fiji.to_degrees((-30, -20)), fiji.to_degrees((30, 20))
     at = STATED.index("--workspace")
     degrees = "--workspace-degrees", *(repr(side) for side in (south, west, north, east))
@@ -104,7 +104,7 @@ def test_a_workspace_in_degrees(capsys):
 
 def test_a_workspace_of_a_file(tmp_path, capsys):
     """A rectangle in degrees, as the same one in metres; its corner is where a fix would be."""
-    fiji = LocalFrame(-17.5, 179.9999)
+    fiji = GeoReference(-17.5, 179.9999)
     file = polygons(tmp_path / "lake.geojson", fiji, workspace=(-30, 30, -20, 20))
     at = STATED.index("--workspace")
     words = [*STATED[:at], "--set", f"areas.file={file}", "--set", "areas.coordinates=degrees"]
@@ -117,7 +117,7 @@ def test_a_workspace_of_a_file(tmp_path, capsys):
 
 def test_goals_instead_of_the_pilot_survey(tmp_path, capsys):
     """They count as far as they lead; the survey begins where they end."""
-    frame, table = LocalFrame(-17.5, 179.9999), tmp_path / "lines.csv"
+    frame, table = GeoReference(-17.5, 179.9999), tmp_path / "lines.csv"
     goals = (5, 5), (45, 5), (59, 39)
     file = tmp_path / "lake.plan"
     file.write_text(FORMATS[".plan"](Plan("goals", [frame.to_degrees(goal) for goal in goals])))

@@ -9,14 +9,14 @@ import pytest
 from voyages import polygons
 
 from poam_ros.app.cli import main
+from poam_ros.core.geodesy import GeoReference
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.mavlink.frame import LocalFrame
 from poam_ros.mavlink.plans import FORMATS
 from poam_ros.outputs import folder as files
 
 CENTRE = (-17.5, 179.9999)  # its workspace crosses the antimeridian
-FRAME = LocalFrame(*CENTRE)
+FRAME = GeoReference(*CENTRE)
 
 
 def degrees():
@@ -49,7 +49,7 @@ def test_round_trips(tmp_path, capsys, ending):
     path = tmp_path / f"lake{ending}"
     options = ["--workspace-degrees", *degrees(), "--set", "boustrophedon.spacing=30"]
     assert main(["waypoints", str(path), *options, "--origin", *map(str, CENTRE)]) == 0
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    found = np.array([FRAME.metres(*place) for place in waypoints(path)])
     # Four lines along the longer side, half a spacing from the borders.
     y = np.repeat([-45, -15, 15, 45], 2)
     x = np.resize([-100, 100, 100, -100], 8)
@@ -68,9 +68,9 @@ def test_areas_become_the_fence_and_are_driven_around(tmp_path):
     content = json.loads(path.read_text())
     inside, outside = content["geoFence"]["polygons"]
     assert inside["inclusion"] and not outside["inclusion"]
-    corners = np.array([FRAME.to_map(*corner) for corner in outside["polygon"]])
+    corners = np.array([FRAME.metres(*corner) for corner in outside["polygon"]])
     assert np.abs(np.abs(corners) - 20).max() < 0.05
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    found = np.array([FRAME.metres(*place) for place in waypoints(path)])
     steps = np.linspace(0, 1, 200)[:, None, None]
     driven = (found[:-1] + steps * np.diff(found, axis=0)).reshape(-1, 2)
     beside = np.linalg.norm(np.maximum(np.abs(driven) - 20, 0), axis=1)
@@ -90,9 +90,9 @@ def test_each_survey_is_read_back_from_each_format(tmp_path, mission, monkeypatc
         options = ["--after", str(mission), "--duration", "300"]
     assert main(["waypoints", str(path), *options]) == 0
     (plan,) = plans
-    written = np.array([FRAME.to_map(*place) for place in plan.waypoints])
+    written = np.array([FRAME.metres(*place) for place in plan.waypoints])
     assert len(written) >= 2 and (np.abs(written) <= (100.2, 60.2)).all()
-    np.testing.assert_allclose([FRAME.to_map(*p) for p in waypoints(path)], written, atol=1e-3)
+    np.testing.assert_allclose([FRAME.metres(*p) for p in waypoints(path)], written, atol=1e-3)
 
 
 @pytest.fixture
@@ -119,12 +119,12 @@ def mission(tmp_path):
 )
 def test_the_path_of_the_planner_after_a_map(tmp_path, mission, planner, ending):
     """From the last ping, for as long as was asked, to where the map is uncertain."""
-    path, frame = tmp_path / f"next{ending}", LocalFrame(*CENTRE, 25.0)
+    path, frame = tmp_path / f"next{ending}", GeoReference(*CENTRE, 25.0)
     keep_out = polygons(tmp_path / "areas.geojson", frame, keep_out=(5, 15, -10, 10))
     words = ["waypoints", str(path), "--after", str(mission), "--set", f"areas.file={keep_out}"]
     words += ["--set", "areas.coordinates=degrees", "--duration", "300", "--max-speed", "1.5"]
     assert main([*words, "--planner", planner]) == 0
-    found = np.array([frame.to_map(*place) for place in waypoints(path)])
+    found = np.array([frame.metres(*place) for place in waypoints(path)])
     way = np.vstack(((-30.0, -10.0), found))
     legs = np.diff(way, axis=0)
     assert np.linalg.norm(legs, axis=1).sum() == pytest.approx(450, abs=0.5)
@@ -152,7 +152,7 @@ def test_nothing_is_planned_in_shallow_water(tmp_path, mission, least, shallow):
     words = ["waypoints", str(path), "--after", str(mission), "--duration", "200"]
     words += ["--capture-radius", "3", "--min-depth", str(least)]
     assert main(words) == 0
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    found = np.array([FRAME.metres(*place) for place in waypoints(path)])
     way = np.vstack(((-30.0, -10.0), found))
     driven = (way[:-1] + np.linspace(0, 1, 99)[:, None, None] * np.diff(way, axis=0)).reshape(-1, 2)
     assert (driven[:, 0].max() > 10) == shallow
@@ -189,6 +189,6 @@ def test_narrow_passages_are_entered_as_by_a_mission_with_this_capture_radius(
     words = ["--workspace", *["0", "60", "0", "20"], "--set", f"areas.polygon={basins}"]
     words += ["--set", "boustrophedon.spacing=4", "--origin", *map(str, CENTRE)]
     assert main(["waypoints", str(path), *words, "--capture-radius", radius]) == 0
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
+    found = np.array([FRAME.metres(*place) for place in waypoints(path)])
     assert abs(found[:, 0].max() - farthest) < 1.5
     assert ("narrower than twice capture_radius (1.34 m)" in caplog.text) == (farthest < 59)
