@@ -79,7 +79,7 @@ OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "MSG": ("HEARTBEAT", {}),
 }  # fmt: skip
 #: Of fields that they do not have.
-ABSENT_FIELDS = {"healthy": 1, "max_distance": math.inf, "orientation": DOWN}
+ABSENT_FIELDS = {"id": 0, "healthy": 1, "max_distance": math.inf, "orientation": DOWN}
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
