@@ -36,6 +36,8 @@ class Kept:
     """A session in a folder, fed by hand: 10 Hz odometry, a ping with each; its model's turn comes
     when ``work`` is called."""
 
+    LIMITS = 1.0, 1000.0
+
     def __init__(self, folder, begin=0, **changed):
         self.session, self.close = open_mission(settings(folder, **changed))
         self.stamp, self._pilot = begin, {**SMALL, **changed}["pilot_samples"]
@@ -53,13 +55,19 @@ class Kept:
         """The range that the sonar reports."""
         return distance
 
-    def ping(self):
-        """Odometry and a ping at the next stamp; the bottom is rough."""
-        self.stamp += 1
-        ns, (x, y, z) = self.stamp * SECOND // 10, self.place(self.stamp)
+    def reading(self):
+        """Place and range at this stamp; the bottom is rough."""
+        x, y, z = self.place(self.stamp)
         ground = 20 + 10 * np.sin(x / 8) * np.cos(y / 6) + np.sin(self.stamp**2 % 97)
-        self.session.odometry(VehicleState(ns, (x, y, z)), self.now)
-        self.session.ping(RawPing(ns, self.heard(z - ground), 1.0, 1000.0), self.now)
+        return (x, y, z), self.heard(z - ground)
+
+    def ping(self):
+        """Odometry and a ping at the next stamp."""
+        self.stamp += 1
+        place, distance = self.reading()
+        ns = self.stamp * SECOND // 10
+        self.session.odometry(VehicleState(ns, place), self.now)
+        self.session.ping(RawPing(ns, distance, *self.LIMITS), self.now)
         self.session.tick(self.now)
 
     def drive(self, pings):
@@ -172,6 +180,7 @@ class Crossed(Kept):
 
     PLACES, LINES = _lines()
     FALSE = 1
+    LIMITS = 0.1, 100.0
 
     def __init__(self, folder, begin=0, **changed):
         pilot = int(np.flatnonzero(self.LINES == 3)[0])
@@ -179,15 +188,11 @@ class Crossed(Kept):
             folder, begin, **{"screening.enabled": True, "pilot_samples": pilot} | changed
         )
 
-    def ping(self):
-        x, y = self.PLACES[self.stamp].tolist()
-        self.stamp += 1
-        ns = self.stamp * SECOND // 10
+    def reading(self):
+        x, y = self.PLACES[self.stamp - 1].tolist()
         depth = 6 + np.sin(x / 9) + np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
         false = self.LINES[self.stamp - 1] == self.FALSE
-        self.session.odometry(VehicleState(ns, (x, y, 0.0)), self.now)
-        self.session.ping(RawPing(ns, float(depth) * (1 + false), 0.1, 100.0), self.now)
-        self.session.tick(self.now)
+        return (x, y, 0.0), float(depth) * (1 + false)
 
     def until(self, stamp=None):
         return super().until(stamp or len(self.PLACES))
@@ -245,15 +250,11 @@ class Shifted(Crossed):
     ])  # fmt: skip
     LINES = np.repeat(np.arange(16), 44)
 
-    def ping(self):
-        x, y = self.PLACES[self.stamp].tolist()
-        place = self.PLACES[self.stamp] + self.SHIFT * (self.LINES[self.stamp] > 9)
-        self.stamp += 1
-        ns = self.stamp * SECOND // 10
+    def reading(self):
+        x, y = self.PLACES[self.stamp - 1].tolist()
+        place = (x, y) + self.SHIFT * (self.LINES[self.stamp - 1] > 9)
         depth = 25 + 6 * np.sin(x / 9) + 5 * np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
-        self.session.odometry(VehicleState(ns, (*place.tolist(), 0.0)), self.now)
-        self.session.ping(RawPing(ns, float(depth), 0.1, 100.0), self.now)
-        self.session.tick(self.now)
+        return (*place.tolist(), 0.0), float(depth)
 
 
 class Reinstated(Crossed):
@@ -270,10 +271,6 @@ class Reinstated(Crossed):
         }
         super().__init__(folder, begin, pilot_samples=150, **workspace, **changed)
 
-    def ping(self):
-        place, depth = (each[self.stamp].tolist() for each in (self.PLACES, self.DEPTHS))
-        self.stamp += 1
-        ns = self.stamp * SECOND // 10
-        self.session.odometry(VehicleState(ns, (*place, 0.0)), self.now)
-        self.session.ping(RawPing(ns, depth, 0.1, 100.0), self.now)
-        self.session.tick(self.now)
+    def reading(self):
+        place, depth = (each[self.stamp - 1].tolist() for each in (self.PLACES, self.DEPTHS))
+        return (*place, 0.0), depth

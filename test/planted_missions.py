@@ -16,8 +16,6 @@ import numpy as np
 from kept import SMALL, Kept
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.front_end import RawPing
-from poam_ros.frontend.odometry import VehicleState
 from poam_ros.importers.journals import read_journal
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.journal.folder import read_mission
@@ -127,13 +125,11 @@ class Planted(Kept):
         }  # fmt: skip
         super().__init__(folder, **self.changed)
 
-    def ping(self) -> None:
-        (x, y), distance = self.xy[self.stamp].tolist(), float(self.ranges[self.stamp])
-        self.stamp += 1
-        ns = self.stamp * SECOND // 10
-        self.session.odometry(VehicleState(ns, (x, y, 0.0)), self.now)
-        self.session.ping(RawPing(ns, distance, 0.1, 100.0), self.now)
-        self.session.tick(self.now)
+    LIMITS = 0.1, 100.0
+
+    def reading(self) -> tuple[tuple[float, float, float], float]:
+        x, y = self.xy[self.stamp - 1].tolist()
+        return (x, y, 0.0), float(self.ranges[self.stamp - 1])
 
     def finish(self) -> Planted:
         self.until(self.pings)

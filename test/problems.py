@@ -8,7 +8,7 @@ import torch
 
 from poam_ros.models.interface import Dataset
 from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
-from poam_ros.models.registry import SparseOptions
+from poam_ros.models.registry import MODELS, NeighbourOptions, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
 from poam_ros.models.sparse.model import SparseGP
 from poam_ros.models.sparse.online import OnlineSparseGP, resolved
@@ -27,6 +27,22 @@ def scattered(count: int, seed: int) -> Dataset:
 
 #: Where predictions are compared.
 XS = scattered(60, 99).X
+
+
+#: Of a small nearest-neighbour model.
+SHORT = NeighbourOptions(first_steps=15, early_steps=3, update_steps=2, hidden=8, lattice=8)
+
+
+def built(options=SHORT, seed=0):
+    """A nearest-neighbour model on the CPU."""
+    return MODELS["nngp"].build(options, seed, torch.device("cpu"))
+
+
+def same(one, other):
+    """Two models predict the same to the last bit."""
+    first, second = one.predict(XS), other.predict(XS)
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(first.variance, second.variance)
 
 
 def make_kernel(

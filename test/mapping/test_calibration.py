@@ -85,10 +85,13 @@ def test_a_faulty_day_with_the_most_soundings_is_not_the_reference():
 
 
 def test_a_sound_survey_is_not_changed():
-    corrected, found = calibrated(survey(), SETTINGS)
+    whole = survey()
+    corrected, found = calibrated(whole, SETTINGS)
     large = [each.sentence for each in found.effects if each.sure and abs(each.value) > 0.05]
     assert not large
-    assert np.abs(corrected.z - survey().z).max() < 0.1
+    assert np.abs(corrected.z - whole.z).max() < 0.1
+    assert np.hypot(*(corrected.xy - whole.xy).T).max() < 0.5
+    assert all(np.hypot(each.x, each.y) < 0.5 for each in found.positions)
 
 
 def test_a_line_with_an_offset_is_corrected_alone():
@@ -136,11 +139,7 @@ def test_positions_that_are_off_are_found_at_crossings(kind):
     assert f"at most {size:.1f} m: corrected" in " ".join(found.sentences)
 
 
-def test_where_positions_are_right_they_stay():
-    whole = survey()
-    corrected, found = calibrated(whole, SETTINGS)
-    assert np.hypot(*(corrected.xy - whole.xy).T).max() < 0.5
-    assert all(np.hypot(each.x, each.y) < 0.5 for each in found.positions)
+
 
 
 def star(seed: int) -> Soundings:

@@ -13,20 +13,12 @@ from poam_ros.core.samples import Samples
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.sounding_map import learn, map_soundings, validate_fold
 from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
-from poam_ros.models.registry import ModelSettings
+from poam_ros.models.registry import ModelSettings, NeighbourOptions
 from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
 from poam_ros.outputs.folder import read_records
 from poam_ros.screening import ScreeningSettings
 
-MODEL = ModelSettings.of(
-    {
-        "method": "nngp",
-        "nngp.first_steps": 20,
-        "nngp.early_steps": 1,
-        "nngp.hidden": 8,
-        "nngp.lattice": 8,
-    }
-)
+MODEL = ModelSettings("nngp", NeighbourOptions(first_steps=20, early_steps=1, hidden=8, lattice=8))
 SETTINGS = SoundingMapSettings(model=MODEL, first_batch=200, batch_size=100)
 UNSCREENED = replace(SETTINGS, screening=ScreeningSettings(enabled=False))
 FALSE = 2  # the line of double echoes

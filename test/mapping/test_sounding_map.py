@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import yaml
 from soundings import ground, write_survey
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geometry import Extent, Grid, map_grid
+from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping import drawing
@@ -23,27 +22,17 @@ from poam_ros.mapping.sounding_map import (
     validate_fold,
 )
 from poam_ros.mapping.soundings import SoundingMapSettings
-from poam_ros.models.registry import ModelSettings
+from poam_ros.models.registry import ModelSettings, NeighbourOptions
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
 from poam_ros.screening import ScreeningSettings
 
-CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
 WORKSPACE = Extent(-3, 62, -3, 43)
-MODEL = ModelSettings.of(
-    {
-        "method": "nngp",
-        "nngp.first_steps": 60,
-        "nngp.blending": 0.0,
-        "nngp.early_steps": 4,
-        "nngp.hidden": 8,
-        "nngp.lattice": 8,
-    }
-)
+MODEL = NeighbourOptions(first_steps=60, blending=0.0, early_steps=4, hidden=8, lattice=8)
 
 
 def quick(**given):
-    given = {"model": MODEL, "first_batch": 100, "batch_size": 50} | given
+    given = {"model": ModelSettings("nngp", MODEL), "first_batch": 100, "batch_size": 50} | given
     return SoundingMapSettings(**given)
 
 
@@ -235,19 +224,3 @@ def test_a_record_that_is_not_a_track_is_not_screened(survey, caplog):
 )  # fmt: skip
 def test_cell_sizes_are_round_and_smaller_for_a_river(side, area, cell):
     assert cell_size(Extent(0, side, 0, side / 5), area) == pytest.approx(cell)
-
-
-@pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
-def test_position_jumps_planted_in_a_recorded_lake_cause_neither_land_nor_pits():
-    """0.7 % of the positions are 50 m off: the map stays within the soundings."""
-    part, rng = read_soundings(CAPUTH)[:1500], np.random.default_rng(0)
-    wrong, angle = rng.choice(1500, 10, replace=False), rng.uniform(0, 2 * np.pi, 10)
-    xy = part.xy.copy()
-    xy[wrong] += 50 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    jumped = replace(part, xy=xy, labels={})
-    (left, low), (right, top) = xy.min(axis=0) - 10, xy.max(axis=0) + 10
-    extent = Extent(left, right, low, top)
-    mapper, *_ = learn(jumped, extent, quick())
-    drawn = draw(mapper, Grid.cells(extent, 8.0))
-    reach = 4.0 * np.sqrt(drawn.variance)
-    assert (drawn.mean <= part.z.max() + reach).all() and (drawn.mean >= part.z.min() - reach).all()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from problems import built
 
 from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.nngp.calibration import (
@@ -14,7 +15,7 @@ from poam_ros.models.nngp.calibration import (
     widening,
 )
 from poam_ros.models.nngp.conditional import TrainingData, simulate
-from poam_ros.models.registry import MODELS, NeighbourOptions
+from poam_ros.models.registry import NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
 LINES, LONG = 12, 50
@@ -31,7 +32,7 @@ def survey(offset, seed=0):
 
 
 def learned(data, options=SHORT):
-    model = MODELS["nngp"].build(options, 0, torch.device("cpu"))
+    model = built(options)
     model.update(data)
     return model
 
@@ -53,7 +54,7 @@ def test_contradicting_lines_widen_intervals():
     assert before < after and after > 0.93
     assert torch.equal(narrow.mean, wide.mean)
     assert (wide.variance > narrow.variance + 0.3**2 / 2).all()  # about that of the offsets
-    other = MODELS["nngp"].build(SHORT, 0, torch.device("cpu"))
+    other = built(SHORT)
     other.restore(model.state())
     assert torch.equal(other.predict(data.X[~keep]).variance, wide.variance)
     model.update(data[:1])  # what is learned anew has not been looked at

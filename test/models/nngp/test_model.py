@@ -4,19 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from problems import scattered
+from problems import SHORT, built, same, scattered
 
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.models.interface import Dataset
 from poam_ros.models.nngp.index import Index, NumpyIndex
 from poam_ros.models.nngp.sites import SiteStore
-from poam_ros.models.registry import MODELS, NeighbourOptions
-
-SHORT = NeighbourOptions(first_steps=15, early_steps=3, update_steps=2, hidden=8, lattice=8)
-
-
-def built(options=SHORT, seed=0):
-    return MODELS["nngp"].build(options, seed, torch.device("cpu"))
+from poam_ros.models.registry import NeighbourOptions
 
 
 def ground(count, seed):
@@ -30,13 +24,6 @@ def fed(*batches, options=SHORT):
     for batch in batches:
         model.update(batch)
     return model
-
-
-def same(one, other):
-    x = scattered(40, 9).X
-    first, second = one.predict(x), other.predict(x)
-    assert torch.equal(first.mean, second.mean)
-    assert torch.equal(first.variance, second.variance)
 
 
 def test_it_learns_a_smooth_bottom():

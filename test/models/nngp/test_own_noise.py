@@ -1,21 +1,19 @@
 """Pings with noise of their own against an exact heteroscedastic Gaussian process."""
 
+from dataclasses import replace
+from functools import partial
+
+import problems
 import pytest
 import torch
-from problems import scattered
+from problems import same, scattered
 
 from poam_ros.models.interface import Dataset
 from poam_ros.models.nngp.kernel import at, covariance
 from poam_ros.models.nngp.sites import SiteStore
-from poam_ros.models.registry import MODELS, NeighbourOptions
+from poam_ros.models.registry import NeighbourOptions
 
-SHORT = NeighbourOptions(
-    first_steps=10, early_steps=3, update_steps=2, hidden=8, lattice=8, neighbours=32
-)
-
-
-def built(options=SHORT, seed=0):
-    return MODELS["nngp"].build(options, seed, torch.device("cpu"))
+built = partial(problems.built, replace(problems.SHORT, neighbours=32))
 
 
 def noises(count, seed=3):
@@ -113,11 +111,6 @@ def test_a_vehicle_that_stands_still_while_its_noise_drifts():
     assert found.mean.item() == pytest.approx(0.5, abs=0.1)
 
 
-def same(one, other):
-    first, second = (m.predict(scattered(40, 9).X) for m in (one, other))
-    assert torch.equal(first.mean, second.mean) and torch.equal(first.variance, second.variance)
-
-
 def test_without_any_known_noise_nothing_changes():
     bare, zero = built(), built()
     for seed in range(3):
@@ -130,7 +123,8 @@ def test_without_any_known_noise_nothing_changes():
 
 def test_a_ping_with_huge_noise_changes_nothing():
     data, spot = scattered(20, 1), torch.tensor([[0.1, 0.2]]).double()
-    model, twin = (built(NeighbourOptions(first_steps=0, early_steps=0)) for _ in range(2))
+    still = NeighbourOptions(first_steps=0, early_steps=0)
+    model, twin = (problems.built(still) for _ in range(2))
     twin.update(data)
     model.update(data)
     model.update(Dataset(spot, torch.full((1,), 50.0).double(), torch.full((1,), 1e12).double()))

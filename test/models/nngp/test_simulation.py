@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from problems import scattered
+from problems import built, scattered
 
 from poam_ros.core.geometry import Extent
 from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.calibration import VarianceCalibration
-from poam_ros.models.registry import MODELS, ModelSettings, NeighbourOptions
+from poam_ros.models.registry import ModelSettings, NeighbourOptions
 
 OPTIONS = NeighbourOptions(
     first_steps=15, hidden=8, lattice=8, neighbours=32, candidate_neighbours=40
@@ -18,7 +18,7 @@ OPTIONS = NeighbourOptions(
 
 
 def learned(count=32):
-    model = MODELS["nngp"].build(OPTIONS, 0, torch.device("cpu"))
+    model = built(OPTIONS)
     X = scattered(count, 1).X
     model.update(Dataset(X, torch.sin(3 * X[:, 0]) + 0.5 * torch.cos(5 * X[:, 1])))
     return model
