@@ -247,8 +247,9 @@ class Drive:
             if isinstance(event, VehicleState) and not telemetry.delayed:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
                 guidance.locate(event, std, now)
-        if text := telemetry.take_displacement():
-            guidance.displace(text)
+        if telemetry.displaced:
+            guidance.displace(telemetry.displaced)
+            telemetry.displaced = ""
 
     def _obey(self, word: str, now: Moment) -> None:
         """Do what a person asks for."""
@@ -337,7 +338,7 @@ class Drive:
 
     def _advise(self, position: np.ndarray | None) -> None:
         """Say once which of the autopilot's parameters do not suit the mission."""
-        if self._advised or not self.telemetry.parameters.done or position is None:
+        if self._advised or self.telemetry.parameters.missing or position is None:
             return
         self._advised = True
         workspace = Extent.of(self.values["workspace"])

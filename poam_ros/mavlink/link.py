@@ -10,6 +10,7 @@ import os
 import re
 import select
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,15 +113,10 @@ class LinkSettings(Settings):
     )  # fmt: skip
 
     @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach the link."""
-        found = SOCKET.fullmatch(self.url)
-        return found is None or LOOPBACK.fullmatch(found[2]) is not None
-
-    @property
     def warning(self) -> str:
         """What is dangerous about the link, as text; empty: nothing."""
-        if self.is_loopback or self.key_file:
+        found = SOCKET.fullmatch(self.url)
+        if found is None or LOOPBACK.fullmatch(found[2]) or self.key_file:
             return ""
         return (
             f"{self.url} is open to everybody on its network, who may drive the boat: sign the "
@@ -243,11 +239,11 @@ class Link:
 
     def wait(self, timeout_s: float) -> None:
         """Wait for the next message for at most this time in s."""
-        with contextlib.suppress(OSError, ValueError):
-            if self._connection is not None and self._connection.fd is not None:
-                select.select([self._connection.fd], [], [], timeout_s)
-                return
-        select.select([], [], [], timeout_s)
+        fds = [] if self._connection is None else [self._connection.fd]
+        try:
+            select.select(fds, [], [], timeout_s)
+        except (OSError, ValueError, TypeError):  # it was closed
+            time.sleep(timeout_s)
 
     def status(self, heartbeat: Any) -> Status:
         """The content of a heartbeat."""

@@ -92,6 +92,7 @@ class Telemetry:
         position: newest latitude and longitude in degrees; None before the first.
         delayed: whether the newest position came too late to steer by.
         fault: why the newest position cannot be used, as text; empty: it can.
+        displaced: why positions have shifted, as text; whoever reads it empties it.
         left_out: number of messages with ranges that were not used, by reason.
     """
 
@@ -101,7 +102,7 @@ class Telemetry:
         self.clock = BootClock()
         self.parameters = ParameterReader()
         self.position: tuple[float, float] | None = None
-        self.delayed, self.fault, self._displaced = False, "no position yet", ""
+        self.delayed, self.fault, self.displaced = False, "no position yet", ""
         self._lost = self._glitched = False  # the EKF's position, and the receiver, since the last
         self.left_out: Counter[str] = Counter()
         self._attitude: Any = None
@@ -135,14 +136,6 @@ class Telemetry:
             self._follow_origin(message.latitude / DEGREE, message.longitude / DEGREE)
         return []
 
-    @property
-    def accuracy(self) -> float:
-        """Horizontal standard deviation of the newest fix, in m; infinite without a fix, NaN if the
-        receiver does not report it."""
-        if self._fix is None or self._fix.fix_type < FIX_3D:
-            return math.inf
-        return self._fix.h_acc / 1e3 if self._fix.h_acc else math.nan
-
     def origin_fault(self, max_accuracy: float) -> str:
         """Why the newest position cannot be a frame's origin, as text; empty: it can.
 
@@ -155,16 +148,11 @@ class Telemetry:
             return self.fault
         if self._flags is None:
             return "no EKF_STATUS_REPORT yet"
-        if self.accuracy == math.inf:
+        if self._fix is None or self._fix.fix_type < FIX_3D:
             return "no fix yet"
-        if self.accuracy > max_accuracy:
-            return f"the fix is accurate to {self.accuracy:.1f} m: expected {max_accuracy:g} m"
+        if (accuracy := self._fix.h_acc / 1e3) > max_accuracy:  # 0: not reported
+            return f"the fix is accurate to {accuracy:.1f} m: expected {max_accuracy:g} m"
         return ""
-
-    def take_displacement(self) -> str:
-        """Why positions have shifted since the last call, as text; empty: they have not."""
-        text, self._displaced = self._displaced, ""
-        return text
 
     def _follow_origin(self, latitude: float, longitude: float) -> None:
         if not ((latitude or longitude) and abs(latitude) < 89 and abs(longitude) <= 180):
@@ -173,7 +161,7 @@ class Telemetry:
         if before is not None and before != self._origin:
             step = math.hypot(*GeoReference(*before).metres(latitude, longitude))
             if not step <= ORIGIN_STEP:
-                self._displaced = f"the EKF's origin has moved by {step:.1f} m"
+                self.displaced = f"the EKF's origin has moved by {step:.1f} m"
 
     def _position(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
@@ -184,7 +172,7 @@ class Telemetry:
             self._lost |= reason == "ekf"
             return [OdometryRefused(reason)]
         if self._lost and self._glitched:  # it has restarted at the receiver's position
-            self._displaced = "the EKF lost its position after the receiver's position jumped"
+            self.displaced = "the EKF lost its position after the receiver's position jumped"
         self._lost, self._glitched = False, bool((self._flags or 0) & GLITCHING)
         if self.delayed:
             self.fault = f"positions arrive {self.clock.age_s:.0f} s late"
@@ -263,8 +251,10 @@ class Telemetry:
         """Whether a message is of another sonar than the first that has readings, or than the one
         that is named; or sonars contradict each other."""
         number = getattr(message, "id", 0)
-        if self._sonar >= 0 or kind == "RANGEFINDER":
-            return kind != "RANGEFINDER" and number != self._sonar
+        if kind == "RANGEFINDER":  # has no number
+            return False
+        if self._sonar >= 0:
+            return bool(number != self._sonar)
         heard, seconds = self._readings.setdefault(kind, {}), arrived_ns / SECOND
         distance = reading(message, 0, self.parameters.range_limits).range
         if math.isfinite(distance) and distance > 0:
@@ -374,19 +364,15 @@ class ParameterReader:
         self._asked_s = -math.inf
 
     @property
-    def done(self) -> bool:
-        """Whether every parameter was answered, or requested ``TRIES`` times."""
-        return not self._missing
-
-    @property
-    def _missing(self) -> list[str]:
+    def missing(self) -> list[str]:
+        """Those that are neither answered, nor requested ``TRIES`` times."""
         return [n for n in WANTED if n not in self.values and self._tries[n] < TRIES]
 
     def due(self, now_s: float) -> list[str]:
         """Names to request at a steady time in s."""
         if now_s - self._asked_s < PERIOD_S:
             return []
-        self._asked_s, names = now_s, self._missing
+        self._asked_s, names = now_s, self.missing
         for name in names:
             self._tries[name] += 1
         return names
@@ -448,11 +434,8 @@ class ParameterReader:
             yield "FENCE_ACTION is 0: the autopilot only reports a breach of its fence"
         if fence != 0 and int(found.get("FENCE_TYPE", 0)) & CIRCLE and home is not None:
             corners = product((workspace.xmin, workspace.xmax), (workspace.ymin, workspace.ymax))
-            far, radius = (
-                max(math.dist(home, each) for each in corners),
-                found.get("FENCE_RADIUS", 1e9),
-            )
-            if radius < far:
+            far = max(math.dist(home, each) for each in corners)
+            if (radius := found.get("FENCE_RADIUS", math.inf)) < far:
                 yield (
                     f"FENCE_RADIUS is {radius:g} m, and the workspace reaches {far:.0f} m from "
                     "here: the fence will end the mission"

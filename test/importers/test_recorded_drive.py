@@ -45,7 +45,7 @@ def driven(monkeypatch):
 
         v.drive.link.poll = recorded
         v.boat.mode, v.boat.armed = "GUIDED", True
-        v.until(lambda: v.state == "waiting" and v.drive.telemetry.parameters.done, 60)
+        v.until(lambda: v.state == "waiting" and not v.drive.telemetry.parameters.missing, 60)
         v.command("start")
         v.until(lambda: v.state == "done")
         lived = v.session.all_samples()

@@ -167,7 +167,7 @@ def test_parameters_are_requested_a_few_times():
             reader.answer(SimpleNamespace(param_id="WP_RADIUS", param_value=2.0))
             reader.answer(SimpleNamespace(param_id="RNGFND1_MAX_CM", param_value=5000.0))
             reader.answer(SimpleNamespace(param_id="OTHER", param_value=1.0))
-    assert reader.done and set(asked) == set(WANTED)
+    assert not reader.missing and set(asked) == set(WANTED)
     assert asked.count("WP_RADIUS") == 2 and asked.count("WP_SPEED") == TRIES
     assert reader.range_limits == (0.0, 50.0) and "OTHER" not in reader.values
 

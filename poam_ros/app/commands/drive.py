@@ -9,8 +9,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,19 +124,27 @@ def run(args: argparse.Namespace) -> int:
     values = settings(args)
     with exit_on_interrupt("poam drive"):
         configure_process(values["threads"])
-    speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
-    boat = None if args.practice is None else launch(args, values)
-    clock = _clock(float(speed), math.inf if boat is None else LONGEST_STEP_S)  # type: ignore[arg-type]
-    link = Link(instance(LinkSettings, values))
+    speed, boat, longest_s, note = 1.0, None, math.inf, ""
+    if args.practice is not None:
+        speed = float(PRACTICE.convert(args.practice))  # type: ignore[arg-type]
+        boat, longest_s = launch(args, values), LONGEST_STEP_S
+        if speed != 1:
+            note = f"time runs {speed:g} times as fast as real time, in the log and in the report"
+    clock, link = _clock(speed, longest_s), Link(instance(LinkSettings, values))
     with ProgressDisplay() as display:
         drive = Drive(values, link, display.print_line, simulated=boat is not None)
-        warning = instance(LinkSettings, values).warning
-        for text in filter(None, (warning, _help(boat), _speed_note(float(speed)))):  # type: ignore[arg-type]
+        for text in filter(None, (link.settings.warning, _help(boat), note)):
             display.print_line(text)
         _listen(drive, boat, display)
         with _signals(drive) as stopped:
             try:
-                _loop(drive, boat, clock, display)
+                while not drive.finished:
+                    now = clock()
+                    while boat is not None and boat.time_s < now.steady_s:
+                        boat.step()
+                    drive.step(now)
+                    display.show(progress(drive, now))
+                    link.wait(PERIOD_S)
             finally:
                 drive.close(clock())
                 display.show(progress(drive, clock()))
@@ -144,19 +152,6 @@ def run(args: argparse.Namespace) -> int:
                     boat.close()
     _sum_up(drive)
     return INTERRUPTED if stopped else int(drive.incomplete)
-
-
-def _loop(
-    drive: Drive, boat: SimulatedBoat | None, clock: Callable[[], Moment], display: ProgressDisplay
-) -> None:
-    begun_s = clock().steady_s
-    while not drive.finished:
-        now = clock()
-        while boat is not None and boat.time_s < now.steady_s - begun_s:
-            boat.step()
-        drive.step(now)
-        display.show(progress(drive, now))
-        drive.link.wait(PERIOD_S)
 
 
 def _clock(speed: float, longest_s: float = math.inf) -> Callable[[], Moment]:
@@ -192,10 +187,8 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
         port = free.getsockname()[1]
     values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.system": 0}
     key = instance(LinkSettings, values).key
-    given = given_frame(values)
-    frame, placed = given or GeoReference(*HOME, values["heading"]), dict(values)
-    if given is not None:
-        placed |= given.values
+    frame = given_frame(values) or GeoReference(*HOME, values["heading"])
+    placed = {**values, **frame.values}
     try:
         workspace = workspace_of(placed, frame)
         instance(AreaSettings, placed).open(workspace)
@@ -203,17 +196,14 @@ def launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
         raise InputError(f"practice: {error}") from None
     home = GeoReference(frame.latitude, frame.longitude)  # whose y axis is north
     (x0, y0), (x1, y1) = workspace.lower, workspace.upper
-    corners = (frame.to_degrees(corner) for corner in ((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
-    xy = np.array([home.metres(*corner) for corner in corners])
+    xy = frame.moved(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), home)
     lake = ENVIRONMENT
     if not lake.grown(-SHORE).contains(xy).all():  # stretch it over workspace and boat
         (x0, y0), (x1, y1) = np.minimum(xy.min(axis=0), 0), np.maximum(xy.max(axis=0), 0)
         lake = Extent(x0, x1, y0, y1).grown(SHORE)
     terrain = load_terrain("lake", lake)
-    place = home.latitude, home.longitude
-    boat = SimulatedBoat(
-        terrain, port, home=place, seed=values["seed"], key=key, speed=values["max_speed"]
-    )
+    place, top = (home.latitude, home.longitude), values["max_speed"]
+    boat = SimulatedBoat(terrain, port, place, seed=values["seed"], key=key, speed=top)
     boat.recover()
     return boat
 
@@ -222,12 +212,6 @@ def _help(boat: SimulatedBoat | None) -> str:
     words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
     text = f"type a letter and Enter: {words}"
     return text + ("" if boat is None else f"; events of the boat: {', '.join(EVENTS)}")
-
-
-def _speed_note(speed: float) -> str:
-    if speed == 1:
-        return ""
-    return f"time runs {speed:g} times as fast as real time, in the log and in the report"
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) -> None:
@@ -255,21 +239,16 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, display: ProgressDisplay) 
 def _signals(drive: Drive) -> Iterator[list[int]]:
     """The first SIGINT or SIGTERM ends the mission properly; a second one ends the process."""
     seen: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with ExitStack() as handlers:
 
-    def end(number: int, _: object) -> None:
-        seen.append(number)
-        drive.command("quit")
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        def end(number: int, _: object) -> None:
+            seen.append(number)
+            drive.command("quit")
+            handlers.close()
 
-    for number in before:
-        signal.signal(number, end)
-    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers.callback(signal.signal, number, signal.signal(number, end))
         yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def progress(drive: Drive, now: Moment) -> Progress:
@@ -291,20 +270,21 @@ def progress(drive: Drive, now: Moment) -> Progress:
         return Progress("waiting for a position", problems=problems)
     mission, ledger = drive.guidance.mission, drive.session.ledger
     if ledger.rejected:
-        commonest = ledger.rejected.most_common(3)
-        problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in commonest)
-    most = mission.budget.max_samples
-    counts = mission.budget.taken, most, ledger.pending
-    shown = Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
-    if not mission.active:
-        shown.reason = mission.reason
-    if mission.active:
-        shown.time_left = mission.budget.time_left(now.unadjusted_s)
+        problems["refused"] = _counts(ledger.rejected.most_common(3))
+    budget, depth = mission.budget, ""
     if (ping := drive.newest_ping) is not None:
         fault = refusal_reason(ping)
         below = ping.range * drive.session.front_end.settings.sound_scale
-        shown.depth = f"none ({fault})" if fault else f"{below:.1f} m below the sonar"
-    return shown
+        depth = f"none ({fault})" if fault else f"{below:.1f} m below the sonar"
+    return Progress(
+        mission.state, budget.taken, budget.max_samples, ledger.pending, epochs=drive.batches,
+        reason="" if mission.active else mission.reason, depth=depth, problems=problems,
+        time_left=budget.time_left(now.unadjusted_s) if mission.active else math.inf,
+    )  # fmt: skip
+
+
+def _counts(rejected: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in rejected)
 
 
 def _sum_up(drive: Drive) -> None:
@@ -315,20 +295,17 @@ def _sum_up(drive: Drive) -> None:
         print(f"no position: {drive.origin_fault}; nothing was mapped")
         return
     mission, ledger = drive.guidance.mission, drive.session.ledger
-    refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
-    if mission.state == DONE:
-        print(f"end: {mission.state}: {mission.reason}")
-    else:
-        print(f"end: quit while {mission.state} ({mission.reason})")
+    refused, count = _counts(ledger.rejected.most_common()), sum(ledger.rejected.values())
+    over = mission.state == DONE
+    print(f"end: done: {mission.reason}" if over else
+          f"end: quit while {mission.state} ({mission.reason})")  # fmt: skip
     print(
-        f"{quantity(drive.session.samples, 'ping')} accepted, "
-        f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
-        f"{ledger.pending} undecided"
+        f"{quantity(drive.session.samples, 'ping')} accepted, {count} refused"
+        f"{f' ({refused})' if refused else ''}, {ledger.pending} undecided"
     )
     if drive.before_frame:
-        print(
-            f"{quantity(drive.before_frame, 'ping')} before the first position: not in the mission"
-        )
+        lost = quantity(drive.before_frame, "ping")
+        print(f"{lost} before the first position: not in the mission")
     print(
         f"{mission.track.length:.0f} m driven, {quantity(drive.vehicle.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
@@ -344,5 +321,5 @@ def _sum_up(drive: Drive) -> None:
         print_summary(run, chart)
     else:
         print(f"no map yet; results: {folder}")
-    if mission.state != DONE:
+    if not over:
         print(f"to continue: the same command with --mission-dir {drive.values['mission_dir']}")
